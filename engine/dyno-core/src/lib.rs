@@ -1,0 +1,1 @@
+//! What every program of the engine shares: clock, schedule, histogram, wire format.

@@ -1,0 +1,2 @@
+//! `dynoload`: the load engine.
+fn main() {}

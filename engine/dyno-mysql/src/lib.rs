@@ -1,0 +1,1 @@
+//! The MySQL client protocol without I/O: packets, authentication, prepared statements, compression, TLS.

@@ -1,0 +1,2 @@
+//! `dynoprobe`: the sampler.
+fn main() {}
