@@ -30,13 +30,15 @@ def compare(
 ) -> Comparison:
     """Compares a published ratio with our 95 % interval.
 
-    `rounding` is half of the last digit the publication prints, as a fraction (0.005 for "+25 %"); the published ratio is
-    anywhere within it. disagrees: our interval does not reach it. agrees: our interval reaches it and can tell it
+    `rounding` is half of the last digit the publication prints, as a fraction (0.005 for "+25 %"); the published ratio
+    is anywhere within it. disagrees: our interval does not reach it. agrees: our interval reaches it and can tell it
     from no change at all, or the publication itself says no change within the margin and so do we. cannot tell: no
     interval, or one so wide that both the published ratio and its absence fit. Raises BugError for ratios not above 0.
     """
     if not published > 0.0 or not 0.0 <= rounding < published:
-        raise BugError(f"a published ratio must be above 0 and its rounding smaller than it, not {published!r}, {rounding!r}")
+        raise BugError(
+            f"a published ratio must be above 0 and its rounding smaller than it, not {published!r}, {rounding!r}"
+        )
     if ci_low is None or ci_high is None:
         return Comparison(Agreement.CANNOT_TELL, "there are too few valid blocks for an interval")
     said, ours = f"{_percent(published)}", f"[{_percent(ci_low)}, {_percent(ci_high)}]"
@@ -47,7 +49,9 @@ def compare(
     if abs(log(published)) <= log(1.0 + margin) + 1e-12:
         if 1.0 - margin < ci_low and ci_high < 1.0 + margin:
             return Comparison(Agreement.AGREES, f"both are within ±{margin:.1%}".replace("%", " %") + f": here {ours}")
-        return Comparison(Agreement.CANNOT_TELL, f"the interval {ours} is wider than the margin around the published {said}")
+        return Comparison(
+            Agreement.CANNOT_TELL, f"the interval {ours} is wider than the margin around the published {said}"
+        )
     if ci_low <= 1.0 <= ci_high:
         return Comparison(Agreement.CANNOT_TELL, f"the interval {ours} holds the published {said} and no change alike")
     return Comparison(Agreement.AGREES, f"the published {said} lies inside {ours}")

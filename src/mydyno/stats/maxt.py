@@ -1,14 +1,15 @@
-"""Several contrasts at once: the max-|t| sign-flip, which keeps their correlation, with Holm where blocks differ too much.
+"""Several contrasts at once: the max-|t| sign-flip, which keeps their correlation, with Holm where blocks differ too
+much.
 
 All contrasts of a block are flipped together, so the correlation between connection counts (and between arms that share
-one control) stays as it is; the adjusted p of a contrast is the share of patterns whose largest |t| over the family is at
-least as large as the contrast's own (single step; Westfall and Young 1993; Winkler et al., NeuroImage 92 (2014)).
+one control) stays as it is; the adjusted p of a contrast is the share of patterns whose largest |t| over the family is
+at least as large as the contrast's own (single step; Westfall and Young 1993; Winkler et al., NeuroImage 92 (2014)).
 For one contrast this is the plain sign-flip. It is exact where the blocks' errors are symmetric.
 
 Intervals: t_j ± c·se_j, with c the `level` quantile of the largest |t| when the *residuals* are flipped. Flipping the
-observations themselves would need no effect anywhere and covers 89 % instead of 95 % (8 blocks, 12 contrasts, true effects
-of 3 sd; simulated here). c is held between the unadjusted t and Bonferroni's; under 7 blocks the patterns are too few for
-a 5 % quantile (coverage .93 at 6, .83 at 3), and c is Bonferroni's.
+observations themselves would need no effect anywhere and covers 89 % instead of 95 % (8 blocks, 12 contrasts, true
+effects of 3 sd; simulated here). c is held between the unadjusted t and Bonferroni's; under 7 blocks the patterns are
+too few for a 5 % quantile (coverage .93 at 6, .83 at 3), and c is Bonferroni's.
 
 Missing runs: a contrast uses the blocks in which it exists. With unequal n the |t| are compared by their own t
 distribution (the min-p form of the same procedure).
@@ -40,8 +41,8 @@ class Contrast:
     """One contrast of a family: its adjusted answers beside the unadjusted sign-flip.
 
     `p_sign_flip` and `p_adjusted_sign_flip` rest on symmetry alone, `p_adjusted_t` on t (the p that belongs to
-    `interval`); `p` is the larger of the two adjusted ones: the weaker answer. All are None where n is 0; with n = 1 there
-    is no interval and no t. Where all blocks gave one ratio, t does not exist and the sign-flip stands alone.
+    `interval`); `p` is the larger of the two adjusted ones: the weaker answer. All are None where n is 0; with n = 1
+    there is no interval and no t. Where all blocks gave one ratio, t does not exist and the sign-flip stands alone.
     """
 
     n: int
@@ -116,7 +117,9 @@ def _max_t(table: Table, level: float, seed: int) -> list[Contrast]:
 def _holm(table: Table, level: float, seed: int) -> list[Contrast]:
     columns = [table[~np.isnan(table[:, j]), j] for j in range(table.shape[1])]
     p_flips = holm([sign_flip(column, seed).p or 0.0 for column in columns])
-    return [_contrast(column, len(columns), level, seed, p, None, None) for column, p in zip(columns, p_flips, strict=True)]
+    return [
+        _contrast(column, len(columns), level, seed, p, None, None) for column, p in zip(columns, p_flips, strict=True)
+    ]
 
 
 def _residuals(table: Table) -> Table:

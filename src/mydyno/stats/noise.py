@@ -26,7 +26,8 @@ class NoiseFloor:
 
     `interval` is of the mean ratio A′ / A. `quantiles` maps 0.5, 0.9 and 1.0 to ratios >= 1: in half of the blocks the
     copies differed by no more than the first. `floor` is the one number that verdicts use, as a ratio >= 1: the larger
-    of that median and of the mean A/A ratio. All are None where no block has both copies (`interval` also for one block).
+    of that median and of the mean A/A ratio. All are None where no block has both copies (`interval` also for one
+    block).
     """
 
     n: int
@@ -41,8 +42,8 @@ class NoiseFloor:
 def noise_floor(log_ratios: Sequence[float] | NDArray[np.float64], level: float = 0.95, seed: int = 1) -> NoiseFloor:
     """The noise floor from ln(A′ / A), one per block; `p` is the weaker of the sign-flip and the t.
 
-    The median over blocks does not shrink with more blocks, so the floor is a property of the host and the load: an effect
-    smaller than what two identical runs typically differ by is not called one, however many blocks there are.
+    The median over blocks does not shrink with more blocks, so the floor is a property of the host and the load: an
+    effect smaller than what two identical runs typically differ by is not called one, however many blocks there are.
     """
     d = np.asarray(log_ratios, dtype=np.float64)
     answer = paired(d, level)
@@ -66,7 +67,8 @@ class Residual:
 
 
 def block_residuals(values: Mapping[tuple[int, str], float]) -> list[Residual]:
-    """The residuals of ln(value) after arm and block means (least squares, so missing cells are allowed), sorted by block.
+    """The residuals of ln(value) after arm and block means (least squares, so missing cells are allowed), sorted by
+    block.
 
     Values must be positive: raises BugError otherwise. For the residual plot and, times sqrt(2), the internal pilot.
     """
@@ -92,8 +94,9 @@ def residual_sd(values: Mapping[tuple[int, str], float]) -> float | None:
 def order_effect_p(runs: Sequence[tuple[int, str, int, float]]) -> float | None:
     """Whether the position in the block matters: p of the F test of position as a factor, beside arm and block.
 
-    `runs` holds (block, arm, position, value). Works on ln(value); the control's copies are one arm. None where there are
-    too few runs, positions are not crossed with arms, or nothing varies. Raises BugError for a value that is not positive.
+    `runs` holds (block, arm, position, value). Works on ln(value); the control's copies are one arm. None where there
+    are too few runs, positions are not crossed with arms, or nothing varies. Raises BugError for a value that is not
+    positive.
     """
     if any(not run[3] > 0.0 for run in runs):
         raise BugError("the order effect needs positive values; drop invalid runs first")
@@ -117,7 +120,8 @@ def canary_outliers(readings: Sequence[float], limit: float = CANARY_LIMIT_MADS)
     """The indices of readings further than `limit` scaled MADs from the session's median, in order.
 
     A reading that is missing (NaN) is an outlier: the block's canary did not work. If at least half of the readings are
-    equal, every other value is further than any multiple of a MAD of 0, so it is marked. Fewer than 3 readings mark none.
+    equal, every other value is further than any multiple of a MAD of 0, so it is marked. Fewer than 3 readings mark
+    none.
     """
     values = np.asarray(readings, dtype=np.float64)
     good = values[~np.isnan(values)]

@@ -1,8 +1,9 @@
 """The effect of one arm against the control from one number per block and arm: paired t on log ratios, and its checks.
 
-The unit is the run, the pair is the block: d_b = ln(arm_b) - ln(control_b). Working on logs makes the effect a ratio and
-the answer the same whichever arm is called the control. Interval: Student's t with n - 1 degrees of freedom; a bootstrap
-is not used because at n = 8 its nominal 95 % covers 88 % even for normal data (see docs/concepts/statistics.md).
+The unit is the run, the pair is the block: d_b = ln(arm_b) - ln(control_b). Working on logs makes the effect a ratio
+and the answer the same whichever arm is called the control. Interval: Student's t with n - 1 degrees of freedom; a
+bootstrap is not used because at n = 8 its nominal 95 % covers 88 % even for normal data (see
+docs/concepts/statistics.md).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Paired:
 
     `ratio` is the geometric mean of arm / control (None for n = 0). `sd` is that of the log ratios (None for n < 2).
     `p` is the two-sided paired t; None for n < 2 and where all blocks gave one and the same ratio other than 1, because
-    t does not exist there. `hodges_lehmann` is the robust estimate of the same ratio. `skewed` asks for a look at the dots.
+    t does not exist there. `hodges_lehmann` is the robust estimate of the same ratio. `skewed` asks for a look at the
+    dots.
     """
 
     n: int

@@ -1,9 +1,9 @@
 """How many blocks: for an effect to be found, for equivalence to be shown, and for an exact test to be able to speak.
 
 `sd` is always that of the block differences of logs (sqrt(2) times the sd of one run's log, where arms are alike);
-effects and margins are fractions (0.02 is 2 %) read as differences of logs: ln 1.02 = 0.0198, and planning is not finer.
-Both powers are the normal probability given the observed sd, averaged over the distribution of that sd; for equivalence
-(at a true ratio of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
+effects and margins are fractions (0.02 is 2 %) read as differences of logs: ln 1.02 = 0.0198, and planning is not
+finer. Both powers are the normal probability given the observed sd, averaged over the distribution of that sd; for
+equivalence (at a true ratio of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05) -> fl
     if sd == 0.0:
         return 1.0
     shift, critical = effect * sqrt(n) / sd, float(stats.t.ppf(1.0 - alpha / 2.0, n - 1))
-    return _expected_over_sd(lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), n)
+    return _expected_over_sd(
+        lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), n
+    )
 
 
 def detectable_effect(n: int, sd: float, power: float = 0.8, alpha: float = 0.05) -> float | None:
@@ -82,7 +84,8 @@ def blocks_for_half_width(sd: float, half_width: float, level: float = 0.95) -> 
 def minimum_blocks(contrasts: int, alpha: float = 0.05) -> int:
     """The fewest blocks with which a sign-flip can still be significant after Holm over this many contrasts.
 
-    The smallest p of n blocks is 2^(1-n), so n = 1 + log2(contrasts / alpha), rounded up: 6 for one contrast, 8 for five.
+    The smallest p of n blocks is 2^(1-n), so n = 1 + log2(contrasts / alpha), rounded up: 6 for one contrast, 8 for
+    five.
     """
     if contrasts < 1:
         raise BugError(f"a family has at least one contrast, not {contrasts}")

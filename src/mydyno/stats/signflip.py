@@ -1,8 +1,8 @@
 """The exact sign-flip test: under no effect, each block's log ratio was as likely to come with the other sign.
 
-Inside a block the arms run in random order, so if the arm did nothing, exchanging it with the control's copy changes only
-the sign of that block's log ratio. Counting in how many of the 2^n sign patterns the total is at least as far from 0 as
-the one observed gives a p that needs no normal distribution (Fisher 1935; Pesarin and Salmaso 2010).
+Inside a block the arms run in random order, so if the arm did nothing, exchanging it with the control's copy changes
+only the sign of that block's log ratio. Counting in how many of the 2^n sign patterns the total is at least as far from
+0 as the one observed gives a p that needs no normal distribution (Fisher 1935; Pesarin and Salmaso 2010).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class SignFlip:
 def sign_flip(log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1) -> SignFlip:
     """The sign-flip p of a mean log ratio of 0; exact to 20 blocks, above that from seeded random patterns.
 
-    Blocks without any difference count as they are: p is 1 if all are 0. Raises BugError for values that are not finite.
+    Blocks without any difference count as they are: p is 1 if all are 0. Raises BugError for values that are not
+    finite.
     """
     d = np.asarray(log_ratios, dtype=np.float64)
     if d.ndim != 1 or not np.isfinite(d).all():
@@ -58,7 +59,8 @@ def smallest_p(n: int) -> float:
 
 
 def flipped_totals(d: NDArray[np.float64], signs: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The total of d under each sign pattern: all with the first sign kept (the rest mirror them), or the rows of `signs`.
+    """The total of d under each sign pattern: all with the first sign kept (the rest mirror them), or the rows of
+    `signs`.
 
     The order of patterns depends on n alone, so that columns of one table are flipped together.
     """

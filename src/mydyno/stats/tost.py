@@ -31,7 +31,8 @@ class Equivalence:
 
 
 def equivalence(mean: float, sd: float | None, n: int, margin: float, alpha: float = 0.05) -> Equivalence:
-    """The verdict of the two one-sided tests on n log ratios with this mean and sd. Without spread the ratio decides alone.
+    """The verdict of the two one-sided tests on n log ratios with this mean and sd. Without spread the ratio decides
+    alone.
 
     Raises BugError unless 0 < margin < 1.
     """

@@ -1,6 +1,7 @@
 """What goes into a verdict and what comes out: observations and their scope in, one effect per arm and step out.
 
-Everything here is frozen and plain, so that an effect can be written to summary.json and read back without this package.
+Everything here is frozen and plain, so that an effect can be written to summary.json and read back without this
+package.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ class Verdict(StrEnum):
 class Observation:
     """One number of one run: what `arm` (its `copy`) gave in `block` for one metric at one step.
 
-    `copy` is 0 for every arm and for the control's first copy (A), 1 for the control's second copy (A′).
-    `value` is None for a run that a gate made invalid or that never happened; `reason` then says which gate, in the words
-    that the report prints ("not steady", "allocator not proved"). Zero, negative and not-finite values are accepted here
-    and treated as missing, with a reason, because they have no logarithm.
+    `copy` is 1 for every arm and for the control's first copy (A), 2 for the control's second copy (A′). `value` is
+    None for a run that a gate made invalid; `reason` then says which gate, in the words that the report prints ("not
+    steady", "allocator not proved"). A run that was never made is simply left out. Zero, negative and not-finite values
+    are accepted and counted as invalid, with a reason, because they have no logarithm.
     """
 
     block: int
     arm: str
     value: float | None
-    copy: int = 0
+    copy: int = 1
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as summary.json names it. `better` is "higher", "lower" or "" where neither is better."""
+    """A metric as summary.json names it. `better` is "higher", "lower" or "none"."""
 
     name: str
     unit: str = ""
-    better: str = ""
+    better: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class Family:
     """One metric with all its contrasts (every arm against the control, at every step) as declared before the study.
 
     `steps` maps a step's id to its observations, `scopes` the same ids to their scope. `margin` is a fraction: 0.02 is
-    ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported. `blocks_planned` is
-    what the plan asked for; None means the largest number of blocks seen. `primary` is False for an exploratory metric.
+    ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported; the control may be
+    among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals and no verdict.
     """
 
     metric: Metric
@@ -81,7 +82,6 @@ class Family:
     steps: Mapping[str, tuple[Observation, ...]]
     margin: float
     scopes: Mapping[str, Scope] = field(default_factory=dict)
-    blocks_planned: int | None = None
     primary: bool = True
     level: float = 0.95
     seed: int = 1
@@ -91,9 +91,9 @@ class Family:
 class Effect:
     """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
 
-    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None where too few blocks are valid
-    (a ratio needs one, an interval two). For the primary metric the interval is simultaneous over the family and `p` is
-    adjusted, the weaker of the t and the sign-flip answer; for others both are unadjusted and `verdict` is None.
+    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None where too few blocks are
+    valid (a ratio needs one, an interval two). For the primary metric the interval is simultaneous over the family and
+    `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the weaker of the t and the sign-flip.
     """
 
     metric: str
