@@ -31,7 +31,7 @@ from mydyno.stats.signflip import EXACT_LIMIT, TIE, flipped_totals, random_signs
 
 FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS = 7
 SMALLEST_COMMON_SHARE = 0.5
-"""Holm replaces max-t where fewer than this share of the blocks has every contrast: flips shared by few blocks say little."""
+"""Holm replaces max-t where a smaller share of the blocks has every contrast: flips shared by few say little."""
 
 Table = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class FamilyTest:
-    """The contrasts in the order of the columns; `adjustment` is "none", "max-t" or "Holm"; `exact`: no random patterns."""
+    """The contrasts in column order; `adjustment` is "none", "max-t" or "Holm"; `exact`: every pattern was counted."""
 
     contrasts: tuple[Contrast, ...]
     adjustment: str
@@ -110,7 +110,17 @@ def _max_t(table: Table, level: float, seed: int) -> list[Contrast]:
         enough = column.size >= FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS and members > 1
         p_residual = float((largest_residual >= own).mean()) if enough else None
         critical = _critical_t(largest_residual, column.size, common_n, level) if enough else None
-        answers.append(_contrast(column, members, level, seed, p_flip, p_residual, critical))
+        answers.append(
+            _contrast(
+                column,
+                members=members,
+                level=level,
+                seed=seed,
+                p_flip=p_flip,
+                p_residual=p_residual,
+                critical=critical,
+            )
+        )
     return answers
 
 
@@ -118,13 +128,14 @@ def _holm(table: Table, level: float, seed: int) -> list[Contrast]:
     columns = [table[~np.isnan(table[:, j]), j] for j in range(table.shape[1])]
     p_flips = holm([sign_flip(column, seed).p or 0.0 for column in columns])
     return [
-        _contrast(column, len(columns), level, seed, p, None, None) for column, p in zip(columns, p_flips, strict=True)
+        _contrast(column, members=len(columns), level=level, seed=seed, p_flip=p, p_residual=None, critical=None)
+        for column, p in zip(columns, p_flips, strict=True)
     ]
 
 
 def _residuals(table: Table) -> Table:
     """The table less its column means; a column without spread becomes exactly 0, not the rounding that is left."""
-    residuals = table - np.nanmean(table, axis=0)
+    residuals = np.asarray(table - np.nanmean(table, axis=0), dtype=np.float64)
     for j in range(table.shape[1]):
         if has_no_spread(table[~np.isnan(table[:, j]), j]):
             residuals[:, j] = np.where(np.isnan(table[:, j]), np.nan, 0.0)
@@ -132,7 +143,7 @@ def _residuals(table: Table) -> Table:
 
 
 def _largest_strength(table: Table, signs: Table | None, common_n: int | None) -> NDArray[np.float64]:
-    """For each sign pattern, the largest strength over the contrasts; a block that a contrast lacks adds 0 to its total."""
+    """The largest strength over the contrasts for each sign pattern; a missing block adds 0 to a total."""
     largest: NDArray[np.float64] | None = None
     for j in range(table.shape[1]):
         column = table[~np.isnan(table[:, j]), j]
@@ -169,6 +180,7 @@ def _critical_t(largest: NDArray[np.float64], n: int, common_n: int | None, leve
 
 def _contrast(
     column: NDArray[np.float64],
+    *,
     members: int,
     level: float,
     seed: int,

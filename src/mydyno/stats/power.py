@@ -27,7 +27,7 @@ Factors = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Blocks that a margin needs: to find an effect of that size, to show equivalence, for an exact p; and the largest."""
+    """Blocks that a margin needs: to find it, to show equivalence, for an exact p; `blocks` is the largest of them."""
 
     detection: int
     equivalence: int
@@ -36,7 +36,7 @@ class Plan:
 
 
 def blocks_for_detection(sd: float, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest blocks with which a two-sided paired t finds a true effect of this size with this power; at least 2."""
+    """The fewest blocks with which a two-sided paired t finds a true effect of this size so often; at least 2."""
     _check(sd, effect)
     return _fewest(lambda n: detection_power(n, sd, effect, alpha) >= power)
 
@@ -93,7 +93,7 @@ def minimum_blocks(contrasts: int, alpha: float = 0.05) -> int:
 
 
 def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05) -> Plan:
-    """Blocks that find an effect of the size of the margin, or else show equivalence within it, each with 80 % power."""
+    """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power."""
     detection = blocks_for_detection(sd, margin, alpha=alpha)
     equivalence = blocks_for_equivalence(sd, margin, alpha=alpha)
     exactness = minimum_blocks(contrasts, alpha)
@@ -101,7 +101,7 @@ def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05) -> P
 
 
 def internal_pilot(
-    sd_identical: float, sd_residual: float, margin: float, contrasts: int, planned: int, alpha: float = 0.05
+    *, sd_identical: float, sd_residual: float, margin: float, contrasts: int, planned: int, alpha: float = 0.05
 ) -> int:
     """The number of blocks to fix after a pilot that looked at spread only: never fewer than planned.
 

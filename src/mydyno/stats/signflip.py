@@ -52,7 +52,7 @@ def sign_flip(log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1) 
 
 
 def smallest_p(n: int) -> float:
-    """The smallest two-sided p that n blocks can reach: 2 / 2^n; 1 for none. Above 20 blocks, that of the random draws."""
+    """The smallest two-sided p that n blocks can reach: 2 / 2^n; 1 for none; above 20, that of the random patterns."""
     if n == 0:
         return 1.0
     return 2.0 ** (1 - n) if n <= EXACT_LIMIT else 1.0 / (DRAWS + 1)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.stats.maxt import Contrast, FamilyTest, family_test
+from mydyno.stats.maxt import Contrast, family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
 from mydyno.stats.paired import Paired, log_ratio, paired
 from mydyno.stats.signflip import sign_flip
@@ -38,6 +38,8 @@ NO_LOGARITHM = "the value is not a positive number"
 class Pairs:
     """The blocks of one contrast: ln(arm / control) by block, and how many were lost for which reason."""
 
+    step: str
+    arm: str
     log_ratios: Mapping[int, float]
     lost: Mapping[str, int]
 
@@ -49,15 +51,15 @@ def decide(family: Family) -> list[Effect]:
     """
     check_margin(family.margin)
     arms = [arm for arm in family.arms if arm != family.control]
-    pairs = {(step, arm): _pairs(family, step, arm, 1) for step in family.steps for arm in arms}
+    contrasts = [_pairs(family, step, arm, 1) for step in family.steps for arm in arms]
     floors = noise_floors(family)
     if not family.primary:
-        return [_explored(family, step, arm, pairs[step, arm], floors[step]) for step, arm in pairs]
-    test = family_test(_table([p.log_ratios for p in pairs.values()]), family.level, family.seed)
+        return [_explored(family, pairs, floors[pairs.step]) for pairs in contrasts]
+    test = family_test(_table([pairs.log_ratios for pairs in contrasts]), family.level, family.seed)
     alarm = _a_a_alarm(family)
     return [
-        _judged(family, step, arm, pairs[step, arm], floors[step], test, contrast, alarm)
-        for (step, arm), contrast in zip(pairs, test.contrasts, strict=True)
+        _judged(family, pairs, floors[pairs.step], contrast, test.adjustment, alarm=alarm, contrasts=len(contrasts))
+        for pairs, contrast in zip(contrasts, test.contrasts, strict=True)
     ]
 
 
@@ -79,8 +81,8 @@ def _a_a_alarm(family: Family) -> str:
     p, step = min(alarms)
     mean = float(np.mean(list(copies[step].values())))
     return (
-        f"two copies of {family.control} differ by {percent(np.expm1(abs(mean)))} at step {step} (adjusted p = {p_value(p)}) "
-        "although they are the same, so no answer of this study can be trusted"
+        f"two copies of {family.control} differ by {percent(np.expm1(abs(mean)))} at step {step} "
+        f"(adjusted p = {p_value(p)}) although they are the same, so this study claims no difference and no equivalence"
     )
 
 
@@ -96,7 +98,7 @@ def _pairs(family: Family, step: str, arm: str, copy: int) -> Pairs:
             log_ratios[block] = ratio
         else:
             lost[_why(treated[block]) or _why(control[block])] += 1
-    return Pairs(log_ratios, dict(lost))
+    return Pairs(step, arm, log_ratios, dict(lost))
 
 
 def _why(observation: Observation) -> str:
@@ -128,25 +130,25 @@ def _table(columns: list[Mapping[int, float]]) -> NDArray[np.float64]:
 
 def _judged(
     family: Family,
-    step: str,
-    arm: str,
     pairs: Pairs,
     noise: NoiseFloor,
-    test: FamilyTest,
     contrast: Contrast,
+    adjustment: str,
+    *,
     alarm: str,
+    contrasts: int,
 ) -> Effect:
     """The effect of one contrast of the primary metric, with the verdict of the first rule that holds."""
     answer = paired(list(pairs.log_ratios.values()), family.level)
     case = Case(
         metric=family.metric,
-        step=step,
-        arm=arm,
+        step=pairs.step,
+        arm=pairs.arm,
         control=family.control,
-        scope=family.scopes.get(step, Scope()),
+        scope=family.scopes.get(pairs.step, Scope()),
         margin=family.margin,
         level=family.level,
-        contrasts=len(test.contrasts),
+        contrasts=contrasts,
         paired=answer,
         contrast=contrast,
         equivalence=_equivalence(answer, family.margin),
@@ -157,7 +159,7 @@ def _judged(
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
     return replace(
-        _unadjusted(family, step, arm, pairs, noise, answer),
+        _unadjusted(family, pairs, noise, answer),
         ci_low=contrast.interval.low,
         ci_high=contrast.interval.high,
         p=contrast.p,
@@ -165,28 +167,26 @@ def _judged(
         sentence=rule.sentence(case),
         p_adjusted_sign_flip=contrast.p_adjusted_sign_flip,
         blocks_needed=None if needed is None else needed - answer.n,
-        adjustment=test.adjustment,
+        adjustment=adjustment,
     )
 
 
-def _explored(family: Family, step: str, arm: str, pairs: Pairs, noise: NoiseFloor) -> Effect:
+def _explored(family: Family, pairs: Pairs, noise: NoiseFloor) -> Effect:
     """The effect of one contrast of a secondary metric: unadjusted, with a sentence and without a verdict."""
     answer = paired(list(pairs.log_ratios.values()), family.level)
-    effect = _unadjusted(family, step, arm, pairs, noise, answer)
-    scope = family.scopes.get(step, Scope())
-    sentence = exploratory.sentence(family.metric, arm, family.control, scope, answer, tuple(sorted(pairs.lost)))
-    return replace(effect, sentence=sentence)
+    effect = _unadjusted(family, pairs, noise, answer)
+    return replace(effect, sentence=exploratory.sentence(effect, family.metric, family.scopes.get(pairs.step, Scope())))
 
 
-def _unadjusted(family: Family, step: str, arm: str, pairs: Pairs, noise: NoiseFloor, answer: Paired) -> Effect:
+def _unadjusted(family: Family, pairs: Pairs, noise: NoiseFloor, answer: Paired) -> Effect:
     """What the contrast says alone, without adjustment, verdict or sentence."""
     tost = _equivalence(answer, family.margin)
     p_sign_flip = sign_flip(list(pairs.log_ratios.values()), family.seed).p
     known = [p for p in (answer.p, p_sign_flip) if p is not None]
     return Effect(
         metric=family.metric.name,
-        step=step,
-        arm=arm,
+        step=pairs.step,
+        arm=pairs.arm,
         control=family.control,
         n=answer.n,
         ratio=answer.ratio,

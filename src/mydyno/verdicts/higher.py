@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, caveats, direction, margin, percent, phrase, where
+from mydyno.verdicts.words import at_load, caveats, margin, percent, phrase, where
 
 
 def holds(case: Case) -> bool:
@@ -27,7 +27,7 @@ def positive_sentence(case: Case, words: str) -> str:
     assert ratio is not None and interval.low is not None and interval.high is not None
     ends = sorted(abs(end - 1.0) for end in (interval.low, interval.high))
     claim = f"{case.arm} {words.format(x=percent(ratio - 1.0))} {case.control} [{percent(ends[0])}, {percent(ends[1])}]"
-    scope = at_load(case.scope) + direction(case.metric) + where(case.scope, case.paired.n)
+    scope = at_load(case.scope) + where(case.scope, case.paired.n, case.metric)
     return f"{claim}{scope}; {relevance(case, ends[0])}.{caveats(case)}"
 
 

@@ -25,9 +25,8 @@ def sentence(case: Case) -> str:
     subject = f"the difference in {phrase(case.metric).noun} between {case.arm} and {case.control}"
     scope = f"{at_load(case.scope)}{where(case.scope, case.paired.n)}"
     if interval.low is None or interval.high is None:
-        claim = (
-            f"Inconclusive: {subject}{scope} was {signed(case.paired.ratio or 1.0)} in the only block, without interval"
-        )
+        only = signed(case.paired.ratio or 1.0)
+        claim = f"Inconclusive: {subject}{scope} was {only} in the only block, without an interval"
     else:
         claim = f"Inconclusive: {subject} could be {signed(interval.low)} to {signed(interval.high)}{scope}"
     clauses = [claim, weakness(case), remedy(case)]
@@ -40,7 +39,8 @@ def weakness(case: Case) -> str:
     if case.too_few_blocks:
         fewest = minimum_blocks(1, case.alpha)
         verb = "allows" if n == 1 else "allow"
-        return f"{blocks(n)} {verb} no p below {p_value(smallest_p(n))}: at least {fewest} are needed to claim a difference"
+        smallest = p_value(smallest_p(n))
+        return f"{blocks(n)} {verb} no p below {smallest}: at least {fewest} are needed to claim a difference"
     if not case.contrast.interval.excludes_no_change():
         return ""
     if not case.sign_flip_agrees and p is not None:

@@ -64,17 +64,10 @@ def phrase(metric: Metric) -> Phrase:
     return _had(metric.name)
 
 
-def direction(metric: Metric) -> str:
-    """A reminder for metrics where less is more; empty for the others, whose words say it."""
-    return " (lower is better)" if metric.better == "lower" else ""
-
-
 def percent(fraction: float) -> str:
-    """A fraction as a percentage of one decimal, with two digits below 0.1 % so that it never reads 0.0 by rounding."""
+    """The size of a fraction as a percentage: one decimal, none from 100 % on, two below 0.1 %."""
     size = abs(fraction) * 100.0
-    if size >= 100.0:
-        return f"{size:.0f} %"
-    return f"{size:.1f} %" if size >= 0.095 or size < 0.0005 else f"{size:.2g} %"
+    return f"{size:.{0 if size >= 100.0 else 1 if size >= 0.095 or size < 0.005 else 2}f} %"
 
 
 def signed(ratio: float) -> str:
@@ -84,11 +77,6 @@ def signed(ratio: float) -> str:
 
 def margin(fraction: float) -> str:
     """A margin as the plan states it: 2 %, 0.5 %."""
-    return f"{fraction * 100.0:g} %"
-
-
-def level(fraction: float) -> str:
-    """A confidence level: 95 %."""
     return f"{fraction * 100.0:g} %"
 
 
@@ -103,7 +91,7 @@ def p_value(p: float) -> str:
 
 
 def listing(names: tuple[str, ...]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """The names as English lists them: a; a and b; a, b and c."""
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
@@ -116,13 +104,17 @@ def at_load(scope: Scope) -> str:
     return f" at {scope.connections} connection{'' if scope.connections == 1 else 's'}"
 
 
-def where(scope: Scope, n: int) -> str:
-    """The scope in parentheses, with the blocks that count; never more general than the hosts measured."""
+def where(scope: Scope, n: int, metric: Metric | None = None) -> str:
+    """The scope in parentheses, with the blocks that count; never more general than the hosts measured.
+
+    With a metric of which less is better, it begins by saying so.
+    """
     if not scope.hosts:
         hosts = "on this host"
     else:
         hosts = f"on host{'' if len(scope.hosts) == 1 else 's'} {listing(scope.hosts)}"
-    parts = [scope.workload, scope.server, hosts]
+    parts = ["lower is better" if metric is not None and metric.better == "lower" else ""]
+    parts += [scope.workload, scope.server, hosts]
     if scope.data_to_buffer_pool is not None:
         parts.append(f"data {scope.data_to_buffer_pool:.2g} × the buffer pool")
     parts.append(scope.durability)
