@@ -14,7 +14,7 @@ from mydyno.model.problems import nearest
 from mydyno.model.toml_source import TomlSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
-from mydyno.verdicts.metrics import METRICS
+from mydyno.model.metrics import METRICS
 from mydyno.workloads.catalogue import DATA_WORKLOADS, WORKLOADS
 
 
