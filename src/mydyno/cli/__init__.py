@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 
 from mydyno import __version__
@@ -42,22 +41,9 @@ def _options(
 def main() -> None:
     """Run the program and exit with one of ExitCode."""
     try:
-        code = app(standalone_mode=False)
+        app()
     except MydynoError as error:
-        _complain(str(error))
+        print(f"mydyno: error: {error}", file=sys.stderr)
         sys.exit(exit_code_of(error))
-    except click.exceptions.Abort:
-        sys.exit(ExitCode.INTERRUPTED)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(ExitCode.USER_INPUT)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(ExitCode.DONE)
-    sys.exit(code if isinstance(code, int) else ExitCode.DONE)
-
-
-def _complain(text: str) -> None:
-    print(f"mydyno: error: {text}", file=sys.stderr)

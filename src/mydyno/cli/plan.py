@@ -52,37 +52,30 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     for name, value in server.variables.items():
         print(f"          {name} = {value}")
     data = experiment.data
-    print(
-        f"data      {data.workload}: {data.tables} tables of {data.rows:,} rows, about {format_bytes(expected.data_bytes)}"
-    )
-    print(
-        f"arms      {', '.join(a.name + (' (control)' if a.name == experiment.control else '') for a in experiment.arms)}"
-    )
+    size = format_bytes(expected.data_bytes)
+    print(f"data      {data.workload}: {data.tables} tables of {data.rows:,} rows, about {size}")
+    names = [arm.name + (" (control)" if arm.name == experiment.control else "") for arm in experiment.arms]
+    print(f"arms      {', '.join(names)}")
     for step in steps_of(experiment):
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         options = "".join(f", {name} = {value}" for name, value in step.options.items())
         print(f"step      {step.id}: {step.driver}, warm-up {warmup}, measure {measure}{options}")
-    print(
-        f"\nruns      {expected.runs} in {experiment.design.blocks} blocks, each with a second copy of the control (A/A):"
-    )
+    blocks = experiment.design.blocks
+    print(f"\nruns      {expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):")
     for block in plan.blocks:
         runs = "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
         print(f"  block {block.block:>2}  {runs}")
     print(f"\ntime      about {format_duration(expected.study_s)} ({format_duration(expected.run_s)} a run)")
     print(f"          and {format_duration(expected.prepare_s)} to prepare the data, once")
     disk = format_bytes(2.1 * expected.data_bytes)
-    print(
-        f"disk      {disk} while it runs (kept: the template, half of it), {format_bytes(expected.study_bytes)} for the study;"
-    )
+    study = format_bytes(expected.study_bytes)
+    print(f"disk      {disk} while it runs (kept: the template, half of it), {study} for the study;")
     print(f"          {format_bytes(expected.free_bytes)} are free")
-    print(
-        f"changes   {'; '.join(expected.host_changes) or 'nothing on this host beyond own processes and files in the cache'}"
-    )
-    least = smallest_p(experiment.design.blocks)
+    nothing = "nothing on this host beyond own processes and files in the cache"
+    print(f"changes   {'; '.join(expected.host_changes) or nothing}")
+    least = smallest_p(blocks)
     if least > 0.05:
-        print(
-            f"note      {experiment.design.blocks} blocks allow no p below {least:.2g}: no difference can be called one"
-        )
+        print(f"note      {blocks} blocks allow no p below {least:.2g}: no difference can be called one")
     for caution in expected.cautions:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from mydyno.model.experiment import DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
 from mydyno.model.parsing import Vocabulary
 
-SECTIONS = {
+SECTIONS: dict[str, type[BaseModel]] = {
     "server": ServerSpec,
     "data": DataSpec,
     "design": DesignSpec,

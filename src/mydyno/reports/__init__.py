@@ -1,6 +1,7 @@
 """stand-in until merge."""
 
 from pathlib import Path
+
 from mydyno.store.study_folder import StudyFolder
 
 FORMATS = {"html": None}

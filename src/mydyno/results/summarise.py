@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.metrics import METRICS
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.results.values import common_windows, values_of
@@ -16,7 +17,6 @@ from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Family, Observation, Scope, decide, noise_floors
 from mydyno.verdicts import Metric as FamilyMetric
-from mydyno.model.metrics import METRICS
 from mydyno.workloads.oltp import data_bytes
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}

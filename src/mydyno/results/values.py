@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mydyno.model.experiment import Step
+from mydyno.model.metrics import METRICS
 from mydyno.model.records import RunRecord, Window
 from mydyno.stats.mser import MserCut, common_cut
 from mydyno.store.query import window_means
 from mydyno.store.study_folder import StudyFolder
-from mydyno.model.metrics import METRICS
 
 
 def common_windows(steps: Sequence[Step], runs: Iterable[RunRecord]) -> dict[str, Window]:

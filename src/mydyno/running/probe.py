@@ -14,6 +14,7 @@ from mydyno.servers.instance import CONTROL_USER, Instance
 from mydyno.store.samples import Sample
 
 INTERVAL_MS = 1000
+FORMAT_VERSION = 1
 
 
 class Probe:
@@ -85,11 +86,12 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
             record = json.loads(line)
         except ValueError:
             continue  # the last line of a probe that was killed
-        if record["type"] == "header" and record["format"] != 1:
-            raise StudyError(f"dynoprobe writes format {record['format']}, this mydyno reads format 1")
-        if record["type"] == "sample":
+        kind = record.get("record")
+        if kind == "header" and record["format_version"] != FORMAT_VERSION:
+            raise StudyError(f"dynoprobe writes format {record['format_version']}, not {FORMAT_VERSION}")
+        if kind == "sample":
             for scope, metrics in record["metrics"].items():
                 samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
-        elif record["type"] == "error":
-            warnings.append(f"dynoprobe: {record.get('family', '')}: {record.get('message', '')}")
+        elif kind == "failure":
+            warnings.append(f"dynoprobe: {record['scope']} {record['family']}: {record['message']}")
     return samples, list(dict.fromkeys(warnings))
