@@ -41,11 +41,14 @@ impl Command {
             "driver" => parse_driver(rest),
             "mark" => Ok(Self::Mark(rest.to_owned())),
             "sample" if rest.is_empty() => Ok(Self::Sample(None)),
-            "sample" => {
-                rest.parse().map(|now| Self::Sample(Some(now))).map_err(|_| format!("sample {rest}: not a number of nanoseconds"))
-            }
+            "sample" => rest
+                .parse()
+                .map(|now| Self::Sample(Some(now)))
+                .map_err(|_| format!("sample {rest}: not a number of nanoseconds")),
             "stop" => Ok(Self::Stop),
-            _ => Err(format!("unknown command '{word}'; known are driver, mark, sample, stop")),
+            _ => Err(format!(
+                "unknown command '{word}'; known are driver, mark, sample, stop"
+            )),
         }
     }
 }
@@ -57,7 +60,10 @@ fn parse_driver(rest: &str) -> Result<Command, String> {
         "-" => None,
         pid => Some(pid.parse().map_err(|_| wrong())?),
     };
-    Ok(Command::Driver { id: id.to_owned(), pid })
+    Ok(Command::Driver {
+        id: id.to_owned(),
+        pid,
+    })
 }
 
 /// Puts bytes together to lines.
@@ -73,7 +79,8 @@ impl Lines {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             // What is beyond the limit is cut off; the command then fails aloud or the mark is shortened.
             let room = LONGEST_LINE_BYTES.saturating_sub(self.partial.len());
-            self.partial.extend_from_slice(&piece[..piece.len().min(room)]);
+            self.partial
+                .extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
                 let line = String::from_utf8_lossy(&self.partial).trim().to_owned();
                 self.partial.clear();
@@ -95,7 +102,10 @@ mod tests {
         let driver = |id: &str, pid| Ok(Command::Driver { id: id.into(), pid });
         assert_eq!(Command::parse("driver 1 77"), driver("1", Some(77)));
         assert_eq!(Command::parse("driver load-2 -"), driver("load-2", None));
-        assert_eq!(Command::parse("mark step 3 begins"), Ok(Command::Mark("step 3 begins".into())));
+        assert_eq!(
+            Command::parse("mark step 3 begins"),
+            Ok(Command::Mark("step 3 begins".into()))
+        );
         assert_eq!(Command::parse("sample"), Ok(Command::Sample(None)));
         assert_eq!(Command::parse("sample 5"), Ok(Command::Sample(Some(5))));
         assert_eq!(Command::parse("stop"), Ok(Command::Stop));
@@ -103,10 +113,18 @@ mod tests {
 
     #[test]
     fn a_mistake_says_what_is_allowed() {
-        assert!(Command::parse("drive 1 2").unwrap_err().contains("driver, mark, sample, stop"));
-        assert!(Command::parse("driver 1").unwrap_err().contains("driver ID PID"));
-        assert!(Command::parse("driver 1 x").unwrap_err().contains("driver ID PID"));
-        assert!(Command::parse("sample soon").unwrap_err().contains("nanoseconds"));
+        assert!(Command::parse("drive 1 2")
+            .unwrap_err()
+            .contains("driver, mark, sample, stop"));
+        assert!(Command::parse("driver 1")
+            .unwrap_err()
+            .contains("driver ID PID"));
+        assert!(Command::parse("driver 1 x")
+            .unwrap_err()
+            .contains("driver ID PID"));
+        assert!(Command::parse("sample soon")
+            .unwrap_err()
+            .contains("nanoseconds"));
     }
 
     #[test]

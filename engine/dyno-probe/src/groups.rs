@@ -33,7 +33,8 @@ impl Groups {
     /// The groups that /proc/PID/cgroup names, where they are mounted. Root groups are left out: their files are missing, or
     /// say what the whole host does.
     pub fn of(machine: &Machine, membership: &str) -> Self {
-        let mounts = fs::read_to_string(machine.proc_root.join("self/mountinfo")).unwrap_or_default();
+        let mounts =
+            fs::read_to_string(machine.proc_root.join("self/mountinfo")).unwrap_or_default();
         Self::find(&parse_mounts(&mounts, &machine.sys_root), membership)
     }
 
@@ -41,18 +42,28 @@ impl Groups {
         let mut groups = Self::default();
         for line in membership.lines() {
             let mut parts = line.splitn(3, ':');
-            let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+            let (Some(_), Some(controllers), Some(path)) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
             if path == "/" {
                 continue;
             }
             let unified = controllers.is_empty();
             for mount in mounts.iter().filter(|mount| mount.unified == unified) {
-                let names = controllers.split(',').filter(|name| mount.controllers.iter().any(|known| known == name));
-                let Some(folder) = mount.folder_of(path) else { continue };
+                let names = controllers
+                    .split(',')
+                    .filter(|name| mount.controllers.iter().any(|known| known == name));
+                let Some(folder) = mount.folder_of(path) else {
+                    continue;
+                };
                 if unified {
                     groups.unified = Some(folder);
                 } else {
-                    groups.legacy.extend(names.map(|name| (name.to_owned(), folder.clone())));
+                    groups
+                        .legacy
+                        .extend(names.map(|name| (name.to_owned(), folder.clone())));
                 }
             }
         }
@@ -73,9 +84,13 @@ impl Mount {
 fn parse_mounts(mounts: &str, sys_root: &Path) -> Vec<Mount> {
     let mut found = Vec::new();
     for line in mounts.lines() {
-        let Some((mount, file_system)) = line.split_once(" - ") else { continue };
+        let Some((mount, file_system)) = line.split_once(" - ") else {
+            continue;
+        };
         let mut fields = mount.split(' ').skip(3);
-        let (Some(root), Some(folder)) = (fields.next(), fields.next()) else { continue };
+        let (Some(root), Some(folder)) = (fields.next(), fields.next()) else {
+            continue;
+        };
         let mut fields = file_system.split(' ');
         let kind = fields.next();
         if !matches!(kind, Some("cgroup" | "cgroup2")) {
@@ -87,7 +102,12 @@ fn parse_mounts(mounts: &str, sys_root: &Path) -> Vec<Mount> {
             Err(_) => PathBuf::from(folder),
         };
         let controllers = options.split(',').map(str::to_owned).collect();
-        found.push(Mount { unified: kind == Some("cgroup2"), controllers, folder, root: root.to_owned() });
+        found.push(Mount {
+            unified: kind == Some("cgroup2"),
+            controllers,
+            folder,
+            root: root.to_owned(),
+        });
     }
     found
 }
@@ -107,17 +127,29 @@ mod tests {
     fn both_versions_are_found_and_root_groups_are_left_out() {
         let mounts = parse_mounts(MOUNTS, Path::new("/fake"));
         let groups = Groups::find(&mounts, "3:cpu,cpuacct:/dyno/a\n2:blkio:/\n0::/dyno/b\n");
-        assert_eq!(groups.legacy("cpu"), Some(Path::new("/fake/fs/cgroup/cpu,cpuacct/dyno/a")));
+        assert_eq!(
+            groups.legacy("cpu"),
+            Some(Path::new("/fake/fs/cgroup/cpu,cpuacct/dyno/a"))
+        );
         assert_eq!(groups.legacy("cpuacct"), groups.legacy("cpu"));
         assert_eq!(groups.legacy("blkio"), None);
-        assert_eq!(groups.unified.as_deref(), Some(Path::new("/fake/fs/cgroup/unified/dyno/b")));
+        assert_eq!(
+            groups.unified.as_deref(),
+            Some(Path::new("/fake/fs/cgroup/unified/dyno/b"))
+        );
     }
 
     #[test]
     fn a_mount_of_a_part_of_the_tree_shows_only_that_part() {
-        let mounts = parse_mounts("1 2 0:3 /docker/x /sys/fs/cgroup rw - cgroup2 c rw\n", Path::new("/sys"));
+        let mounts = parse_mounts(
+            "1 2 0:3 /docker/x /sys/fs/cgroup rw - cgroup2 c rw\n",
+            Path::new("/sys"),
+        );
         let folder = |path: &str| Groups::find(&mounts, &format!("0::{path}\n")).unified;
-        assert_eq!(folder("/docker/x/mysql"), Some("/sys/fs/cgroup/mysql".into()));
+        assert_eq!(
+            folder("/docker/x/mysql"),
+            Some("/sys/fs/cgroup/mysql".into())
+        );
         assert_eq!(folder("/docker/x"), None);
         assert_eq!(folder("/docker/xy"), None);
         assert_eq!(folder("/other"), None);

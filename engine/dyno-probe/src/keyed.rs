@@ -49,14 +49,23 @@ pub struct KeyedFile {
 impl KeyedFile {
     /// Reads `file` by `table`.
     pub fn new(file: PseudoFile, table: &'static [Keyed]) -> Self {
-        Self { file, table, current: vec![None; table.len()], deltas: Deltas::new(table.len()) }
+        Self {
+            file,
+            table,
+            current: vec![None; table.len()],
+            deltas: Deltas::new(table.len()),
+        }
     }
 
     /// Reads once and hands each metric that is there to `put`.
     ///
     /// # Errors
     /// When the file cannot be read, or holds none of the keys.
-    pub fn read(&mut self, moment: &mut Moment<'_>, mut put: impl FnMut(&Metric, Option<f64>)) -> Result<(), Failure> {
+    pub fn read(
+        &mut self,
+        moment: &mut Moment<'_>,
+        mut put: impl FnMut(&Metric, Option<f64>),
+    ) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         parse(content, self.table, &mut self.current);
@@ -66,10 +75,16 @@ impl KeyedFile {
         self.deltas.advance(at_ns, &self.current);
         for (index, keyed) in self.table.iter().enumerate() {
             match keyed.take {
-                Take::Gauge(factor) => put(&keyed.metric, self.current[index].map(|value| value as f64 * factor)),
+                Take::Gauge(factor) => put(
+                    &keyed.metric,
+                    self.current[index].map(|value| value as f64 * factor),
+                ),
                 Take::Rate(factor) => {
                     moment.backwards += u32::from(self.deltas.backwards_at(index));
-                    put(&keyed.metric, self.deltas.rate(index).map(|rate| rate * factor));
+                    put(
+                        &keyed.metric,
+                        self.deltas.rate(index).map(|rate| rate * factor),
+                    );
                 }
             }
         }
@@ -85,7 +100,9 @@ fn parse(content: &[u8], table: &[Keyed], current: &mut [Option<u64>]) {
         let mut words = words(line);
         let Some(key) = words.next() else { continue };
         let key = key.strip_suffix(b":").unwrap_or(key);
-        let found = (next..table.len()).chain(0..next).find(|index| table[*index].key.as_bytes() == key);
+        let found = (next..table.len())
+            .chain(0..next)
+            .find(|index| table[*index].key.as_bytes() == key);
         if let Some(index) = found {
             current[index] = words.next().and_then(number);
             next = index + 1;
@@ -99,16 +116,35 @@ mod tests {
     use crate::metric::{Better, Scope};
 
     const fn keyed(key: &'static str) -> Keyed {
-        let metric =
-            Metric { name: "n", scopes: &[Scope::Host], better: Better::None, meaning: "", source: "", wrong: "" };
-        Keyed { key, take: Take::Gauge(1.0), metric }
+        let metric = Metric {
+            name: "n",
+            scopes: &[Scope::Host],
+            better: Better::None,
+            meaning: "",
+            source: "",
+            wrong: "",
+        };
+        Keyed {
+            key,
+            take: Take::Gauge(1.0),
+            metric,
+        }
     }
 
     #[test]
     fn keys_are_found_with_and_without_colon_in_any_order_and_the_missing_stay_absent() {
-        let table = [keyed("MemFree"), keyed("Dirty"), keyed("Nothing"), keyed("oom_kill")];
+        let table = [
+            keyed("MemFree"),
+            keyed("Dirty"),
+            keyed("Nothing"),
+            keyed("oom_kill"),
+        ];
         let mut current = [Some(9); 4];
-        parse(b"oom_kill 3\nDirty:      12 kB\nMemFree:\t 7 kB\nMemFreeX: 8\n\n", &table, &mut current);
+        parse(
+            b"oom_kill 3\nDirty:      12 kB\nMemFree:\t 7 kB\nMemFreeX: 8\n\n",
+            &table,
+            &mut current,
+        );
         assert_eq!(current, [Some(7), Some(12), None, Some(3)]);
     }
 }

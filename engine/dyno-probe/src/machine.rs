@@ -116,14 +116,25 @@ impl Disk {
         } else {
             machine.sys_root.join("class/block").join(argument)
         };
-        let mut folder = fs::canonicalize(&link)
-            .map_err(|error| format!("--disk {argument}: {}: {error}; see {}", link.display(), hint(machine)))?;
+        let mut folder = fs::canonicalize(&link).map_err(|error| {
+            format!(
+                "--disk {argument}: {}: {error}; see {}",
+                link.display(),
+                hint(machine)
+            )
+        })?;
         if folder.join("partition").exists() {
             folder.pop();
         }
         match folder.file_name() {
-            Some(name) => Ok(Self { name: name.to_string_lossy().into_owned(), folder }),
-            None => Err(format!("--disk {argument}: {} is no device", folder.display())),
+            Some(name) => Ok(Self {
+                name: name.to_string_lossy().into_owned(),
+                folder,
+            }),
+            None => Err(format!(
+                "--disk {argument}: {} is no device",
+                folder.display()
+            )),
         }
     }
 }
@@ -136,7 +147,11 @@ fn hint(machine: &Machine) -> String {
 fn device_of(path: &Path, machine: &Machine) -> Result<(u64, u64), String> {
     let say = |what: String| format!("--disk {}: {what}", path.display());
     let metadata = fs::metadata(path).map_err(|error| say(error.to_string()))?;
-    let device = if metadata.file_type().is_block_device() { metadata.st_rdev() } else { metadata.st_dev() };
+    let device = if metadata.file_type().is_block_device() {
+        metadata.st_rdev()
+    } else {
+        metadata.st_dev()
+    };
     if major(device) != 0 {
         return Ok((major(device), minor(device)));
     }
@@ -181,7 +196,11 @@ mod tests {
         fs::create_dir_all(&part).unwrap();
         fs::write(part.join("partition"), "1\n").unwrap();
         fs::create_dir_all(root.path().join("class/block")).unwrap();
-        std::os::unix::fs::symlink("../../devices/vda/vda1", root.path().join("class/block/vda1")).unwrap();
+        std::os::unix::fs::symlink(
+            "../../devices/vda/vda1",
+            root.path().join("class/block/vda1"),
+        )
+        .unwrap();
         let machine = Machine::new("/proc".into(), root.path().into());
         assert_eq!(Disk::find("vda1", &machine).unwrap().name, "vda");
     }
@@ -190,6 +209,9 @@ mod tests {
     fn an_unknown_disk_says_where_to_look() {
         let machine = Machine::new("/proc".into(), "/sys".into());
         let message = Disk::find("no-such-disk", &machine).unwrap_err();
-        assert!(message.contains("no-such-disk") && message.contains("/sys/class/block"), "{message}");
+        assert!(
+            message.contains("no-such-disk") && message.contains("/sys/class/block"),
+            "{message}"
+        );
     }
 }

@@ -14,15 +14,52 @@ const SOURCE: &str = "/sys/class/block/DEV/stat";
 const BOTH: &[Scope] = &[Scope::Disk, Scope::Host];
 const DISK: &[Scope] = &[Scope::Disk];
 
-const fn metric(name: &'static str, scopes: &'static [Scope], better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
-    Metric { name, scopes, better, meaning, source: SOURCE, wrong }
+const fn metric(
+    name: &'static str,
+    scopes: &'static [Scope],
+    better: Better,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        scopes,
+        better,
+        meaning,
+        source: SOURCE,
+        wrong,
+    }
 }
 
 const SUMMED: [Metric; 4] = [
-    metric("disk_read_bytes_per_s", BOTH, Better::None, "Bytes read; of the host: of all chosen disks.", ""),
-    metric("disk_write_bytes_per_s", BOTH, Better::None, "Bytes written; of the host: of all chosen disks.", ""),
-    metric("disk_reads_per_s", BOTH, Better::None, "Read requests completed; of the host: of all chosen disks.", "After merging: not the program's calls."),
-    metric("disk_writes_per_s", BOTH, Better::None, "Write requests completed; of the host: of all chosen disks.", "After merging: not the program's calls."),
+    metric(
+        "disk_read_bytes_per_s",
+        BOTH,
+        Better::None,
+        "Bytes read; of the host: of all chosen disks.",
+        "",
+    ),
+    metric(
+        "disk_write_bytes_per_s",
+        BOTH,
+        Better::None,
+        "Bytes written; of the host: of all chosen disks.",
+        "",
+    ),
+    metric(
+        "disk_reads_per_s",
+        BOTH,
+        Better::None,
+        "Read requests completed; of the host: of all chosen disks.",
+        "After merging: not the program's calls.",
+    ),
+    metric(
+        "disk_writes_per_s",
+        BOTH,
+        Better::None,
+        "Write requests completed; of the host: of all chosen disks.",
+        "After merging: not the program's calls.",
+    ),
 ];
 const UTIL: Metric = metric(
     "disk_util_pct",
@@ -31,22 +68,73 @@ const UTIL: Metric = metric(
     "Share of time with at least one request in flight; of the host: of the busiest chosen disk.",
     "100 is not saturation where requests are served in parallel. Whole ticks: it can pass 100 a little.",
 );
-const QUEUE: Metric =
-    metric("disk_queue_length", DISK, Better::Lower, "Requests in flight, averaged over the interval.", "");
-const IN_FLIGHT: Metric = metric("disk_in_flight", DISK, Better::None, "Requests in flight at the moment of reading.", "");
-const READ_AWAIT: Metric =
-    metric("disk_read_await_us", DISK, Better::Lower, "Mean time of a read from queueing to completion.", "Whole milliseconds a request: coarse on flash.");
-const WRITE_AWAIT: Metric =
-    metric("disk_write_await_us", DISK, Better::Lower, "Mean time of a write from queueing to completion.", "Whole milliseconds a request: coarse on flash.");
-const FLUSHES: Metric = metric("disk_flushes_per_s", DISK, Better::None, "Cache flushes completed (what fsync asks of a disk with a write cache).", "Absent before Linux 5.5.");
-const FLUSH_AWAIT: Metric = metric("disk_flush_await_us", DISK, Better::Lower, "Mean time of a cache flush.", "Absent before Linux 5.5.");
-const DISCARDS: Metric = metric("disk_discards_per_s", DISK, Better::None, "Discard requests completed.", "Absent before Linux 4.18.");
+const QUEUE: Metric = metric(
+    "disk_queue_length",
+    DISK,
+    Better::Lower,
+    "Requests in flight, averaged over the interval.",
+    "",
+);
+const IN_FLIGHT: Metric = metric(
+    "disk_in_flight",
+    DISK,
+    Better::None,
+    "Requests in flight at the moment of reading.",
+    "",
+);
+const READ_AWAIT: Metric = metric(
+    "disk_read_await_us",
+    DISK,
+    Better::Lower,
+    "Mean time of a read from queueing to completion.",
+    "Whole milliseconds a request: coarse on flash.",
+);
+const WRITE_AWAIT: Metric = metric(
+    "disk_write_await_us",
+    DISK,
+    Better::Lower,
+    "Mean time of a write from queueing to completion.",
+    "Whole milliseconds a request: coarse on flash.",
+);
+const FLUSHES: Metric = metric(
+    "disk_flushes_per_s",
+    DISK,
+    Better::None,
+    "Cache flushes completed (what fsync asks of a disk with a write cache).",
+    "Absent before Linux 5.5.",
+);
+const FLUSH_AWAIT: Metric = metric(
+    "disk_flush_await_us",
+    DISK,
+    Better::Lower,
+    "Mean time of a cache flush.",
+    "Absent before Linux 5.5.",
+);
+const DISCARDS: Metric = metric(
+    "disk_discards_per_s",
+    DISK,
+    Better::None,
+    "Discard requests completed.",
+    "Absent before Linux 4.18.",
+);
 
 /// The family.
 pub const FAMILY: Family = Family {
     name: "disk",
     subject: Subject::Host(open),
-    metrics: &[&SUMMED, &[UTIL, QUEUE, IN_FLIGHT, READ_AWAIT, WRITE_AWAIT, FLUSHES, FLUSH_AWAIT, DISCARDS]],
+    metrics: &[
+        &SUMMED,
+        &[
+            UTIL,
+            QUEUE,
+            IN_FLIGHT,
+            READ_AWAIT,
+            WRITE_AWAIT,
+            FLUSHES,
+            FLUSH_AWAIT,
+            DISCARDS,
+        ],
+    ],
 };
 
 /// A sector of /sys/block is 512 bytes, whatever the device's own.
@@ -91,13 +179,21 @@ fn open(machine: &Machine) -> Opened {
     let mut watched = Vec::new();
     for disk in &machine.disks {
         let file = PseudoFile::open(disk.folder.join("stat"))?;
-        watched.push(Watched { scope: format!("disk:{}", disk.name), file, deltas: Deltas::new(COLUMNS) });
+        watched.push(Watched {
+            scope: format!("disk:{}", disk.name),
+            file,
+            deltas: Deltas::new(COLUMNS),
+        });
     }
     Ok(Box::new(Disks(watched)))
 }
 
 impl Watched {
-    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<([Option<f64>; 4], Option<f64>), Failure> {
+    fn collect(
+        &mut self,
+        moment: &mut Moment<'_>,
+        sample: &mut Sample,
+    ) -> Result<([Option<f64>; 4], Option<f64>), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         let mut columns = parse(content);
@@ -109,7 +205,12 @@ impl Watched {
         moment.backwards += self.deltas.backwards();
         let deltas = &self.deltas;
         let bytes = |column| deltas.rate(column).map(|sectors| sectors * SECTOR_BYTES);
-        let summed = [bytes(READ_SECTORS), bytes(WRITE_SECTORS), deltas.rate(READS), deltas.rate(WRITES)];
+        let summed = [
+            bytes(READ_SECTORS),
+            bytes(WRITE_SECTORS),
+            deltas.rate(READS),
+            deltas.rate(WRITES),
+        ];
         let util = deltas.rate(BUSY_MS).map(|rate| rate / 10.0);
         let scope = sample.scope(&self.scope);
         put_summed(scope, summed, util);

@@ -10,8 +10,20 @@ use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
-const fn metric(name: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
-    Metric { name, scopes: &[Scope::Host], better, meaning, source: "/proc/stat", wrong }
+const fn metric(
+    name: &'static str,
+    better: Better,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        scopes: &[Scope::Host],
+        better,
+        meaning,
+        source: "/proc/stat",
+        wrong,
+    }
 }
 
 const USER: Metric = metric(
@@ -44,13 +56,42 @@ const STEAL: Metric = metric(
     "Share of all CPUs' time that the hypervisor gave to others.",
     "0 when the hypervisor does not report it.",
 );
-const IDLE: Metric = metric("cpu_idle_pct", Better::None, "Share of all CPUs' time with nothing to do.", "");
-const SWITCHES: Metric = metric("context_switches_per_s", Better::None, "Context switches of all CPUs.", "");
-const INTERRUPTS: Metric = metric("interrupts_per_s", Better::None, "Hard interrupts serviced.", "");
-const FORKS: Metric = metric("forks_per_s", Better::None, "Processes and threads made.", "");
-const RUNNING: Metric =
-    metric("processes_running", Better::None, "Threads running or ready to run.", "Counts the probe itself.");
-const BLOCKED: Metric = metric("processes_blocked", Better::Lower, "Threads waiting in uninterruptible sleep, mostly for a disk.", "");
+const IDLE: Metric = metric(
+    "cpu_idle_pct",
+    Better::None,
+    "Share of all CPUs' time with nothing to do.",
+    "",
+);
+const SWITCHES: Metric = metric(
+    "context_switches_per_s",
+    Better::None,
+    "Context switches of all CPUs.",
+    "",
+);
+const INTERRUPTS: Metric = metric(
+    "interrupts_per_s",
+    Better::None,
+    "Hard interrupts serviced.",
+    "",
+);
+const FORKS: Metric = metric(
+    "forks_per_s",
+    Better::None,
+    "Processes and threads made.",
+    "",
+);
+const RUNNING: Metric = metric(
+    "processes_running",
+    Better::None,
+    "Threads running or ready to run.",
+    "Counts the probe itself.",
+);
+const BLOCKED: Metric = metric(
+    "processes_blocked",
+    Better::Lower,
+    "Threads waiting in uninterruptible sleep, mostly for a disk.",
+    "",
+);
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -100,7 +141,10 @@ struct HostCpu {
 
 fn open(machine: &Machine) -> Opened {
     let file = PseudoFile::open(machine.proc_root.join("stat"))?;
-    Ok(Box::new(HostCpu { file, deltas: Deltas::new(TIMES + 3) }))
+    Ok(Box::new(HostCpu {
+        file,
+        deltas: Deltas::new(TIMES + 3),
+    }))
 }
 
 impl Collector for HostCpu {
@@ -113,10 +157,16 @@ impl Collector for HostCpu {
         let host = sample.scope("host");
         let change = |index: usize| self.deltas.change(index);
         // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be known.
-        let known = stat.counters[..TIMES].iter().filter(|time| time.is_some()).count();
+        let known = stat.counters[..TIMES]
+            .iter()
+            .filter(|time| time.is_some())
+            .count();
         let total: Option<u64> = (0..known).map(change).sum();
         let share = |indexes: &[usize]| {
-            let part: u64 = indexes.iter().map(|index| change(*index)).sum::<Option<u64>>()?;
+            let part: u64 = indexes
+                .iter()
+                .map(|index| change(*index))
+                .sum::<Option<u64>>()?;
             let total = total.filter(|total| *total > 0)?;
             Some(100.0 * part as f64 / total as f64)
         };

@@ -8,10 +8,24 @@ use crate::sample::ScopeValues;
 use crate::status;
 
 const PAGES: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_pages_dirty, _data, _free";
-const READS: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
+const READS: &str =
+    "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
 
-const fn metric(name: &'static str, source: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
-    Metric { name, scopes: &[Scope::Instance], better, meaning, source, wrong }
+const fn metric(
+    name: &'static str,
+    source: &'static str,
+    better: Better,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        scopes: &[Scope::Instance],
+        better,
+        meaning,
+        source,
+        wrong,
+    }
 }
 
 const DIRTY: Metric = metric(
@@ -58,8 +72,14 @@ static ENTRIES: [Entry; 11] = [
 ];
 const METRICS: [Metric; 11] = metrics_of(&ENTRIES);
 
-static STATUS: StatusFamily =
-    StatusFamily { entries: &ENTRIES, derived: Some(Derived { counters: &[], gauges: &[], put }) };
+static STATUS: StatusFamily = StatusFamily {
+    entries: &ENTRIES,
+    derived: Some(Derived {
+        counters: &[],
+        gauges: &[],
+        put,
+    }),
+};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -77,9 +97,13 @@ fn put(view: &StatusView, scope: &mut ScopeValues) {
     let pct = |whole: Option<f64>| dirty.zip(whole).map(|(dirty, whole)| 100.0 * dirty / whole);
     scope.real(&DIRTY, pct(usable));
     scope.real(&DIRTY_OF_DATA, pct(data));
-    let requests = view.change("Innodb_buffer_pool_read_requests").filter(|requests| *requests > 0);
+    let requests = view
+        .change("Innodb_buffer_pool_read_requests")
+        .filter(|requests| *requests > 0);
     let reads = view.change("Innodb_buffer_pool_reads");
-    let miss = reads.zip(requests).map(|(reads, requests)| 100.0 * reads as f64 / requests as f64);
+    let miss = reads
+        .zip(requests)
+        .map(|(reads, requests)| 100.0 * reads as f64 / requests as f64);
     scope.real(&HIT, miss.map(|miss| 100.0 - miss));
     scope.real(&MISS, miss);
 }

@@ -19,7 +19,14 @@ static ENTRIES: [Entry; 10] = [
     status!(Rate "innodb_doublewrite_pages_per_s" = "Innodb_dblwr_pages_written"; None; "Pages written to the double-write buffer."; ""),
 ];
 const METRICS: [Metric; 10] = metrics_of(&ENTRIES);
-static STATUS: StatusFamily = StatusFamily { entries: &ENTRIES, derived: None };
+static STATUS: StatusFamily = StatusFamily {
+    entries: &ENTRIES,
+    derived: None,
+};
 
 /// The family.
-pub const FAMILY: Family = Family { name: "innodb_io", subject: Subject::Status(&STATUS), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "innodb_io",
+    subject: Subject::Status(&STATUS),
+    metrics: &[&METRICS],
+};

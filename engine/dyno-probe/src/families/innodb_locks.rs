@@ -30,13 +30,24 @@ const METRICS: [Metric; 8] = metrics_of(&ENTRIES);
 
 static STATUS: StatusFamily = StatusFamily {
     entries: &ENTRIES,
-    derived: Some(Derived { counters: &["Innodb_row_lock_time"], gauges: &[], put }),
+    derived: Some(Derived {
+        counters: &["Innodb_row_lock_time"],
+        gauges: &[],
+        put,
+    }),
 };
 
 /// The family.
-pub const FAMILY: Family =
-    Family { name: "innodb_locks", subject: Subject::Status(&STATUS), metrics: &[&[LOCK_TIME], &METRICS] };
+pub const FAMILY: Family = Family {
+    name: "innodb_locks",
+    subject: Subject::Status(&STATUS),
+    metrics: &[&[LOCK_TIME], &METRICS],
+};
 
 fn put(view: &StatusView, scope: &mut ScopeValues) {
-    scope.real(&LOCK_TIME, view.rate("Innodb_row_lock_time").map(|milliseconds| milliseconds * 1e3));
+    scope.real(
+        &LOCK_TIME,
+        view.rate("Innodb_row_lock_time")
+            .map(|milliseconds| milliseconds * 1e3),
+    );
 }

@@ -13,8 +13,21 @@ const LSN_SOURCE: &str = "MySQL from 8.0.30: Innodb_redo_log_*; MariaDB from 10.
 const MAX_SOURCE: &str = "MariaDB from 10.5, Percona Server to 5.7: Innodb_checkpoint_max_age; MySQL to 5.7: computed as log_calc_max_ages(); \
                           MySQL from 8.0.30: INNODB_METRICS log_max_modified_age_sync when enabled";
 
-const fn metric(name: &'static str, source: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
-    Metric { name, scopes: &[Scope::Instance], better, meaning, source, wrong }
+const fn metric(
+    name: &'static str,
+    source: &'static str,
+    better: Better,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        scopes: &[Scope::Instance],
+        better,
+        meaning,
+        source,
+        wrong,
+    }
 }
 
 const AGE: Metric = metric(
@@ -31,8 +44,13 @@ const MAX_AGE: Metric = metric(
     "The age at which writes wait for a checkpoint.",
     "Absent on MySQL 8.0.0 to 8.0.29, and later unless the metric is enabled.",
 );
-const AGE_PCT: Metric =
-    metric("innodb_checkpoint_age_pct", MAX_SOURCE, Better::Lower, "innodb_checkpoint_age_bytes in percent of innodb_checkpoint_max_age_bytes.", "");
+const AGE_PCT: Metric = metric(
+    "innodb_checkpoint_age_pct",
+    MAX_SOURCE,
+    Better::Lower,
+    "innodb_checkpoint_age_bytes in percent of innodb_checkpoint_max_age_bytes.",
+    "",
+);
 const CAPACITY: Metric = metric(
     "innodb_redo_capacity_bytes",
     "Innodb_redo_log_capacity_resized; others: innodb_log_file_size × innodb_log_files_in_group",
@@ -61,7 +79,11 @@ static STATUS: StatusFamily = StatusFamily {
     entries: &ENTRIES,
     derived: Some(Derived {
         counters: &["redo:lsn_current"],
-        gauges: &["redo:checkpoint_age", "redo:checkpoint_max_age", "redo:capacity"],
+        gauges: &[
+            "redo:checkpoint_age",
+            "redo:checkpoint_max_age",
+            "redo:capacity",
+        ],
         put,
     }),
 };
@@ -75,10 +97,16 @@ pub const FAMILY: Family = Family {
 
 fn put(view: &StatusView, scope: &mut ScopeValues) {
     let gauge = |name: &str| view.value(name).map(|value| value as f64);
-    let (age, max_age) = (gauge("redo:checkpoint_age"), gauge("redo:checkpoint_max_age"));
+    let (age, max_age) = (
+        gauge("redo:checkpoint_age"),
+        gauge("redo:checkpoint_max_age"),
+    );
     scope.real(&AGE, age);
     scope.real(&MAX_AGE, max_age);
-    scope.real(&AGE_PCT, age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age));
+    scope.real(
+        &AGE_PCT,
+        age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age),
+    );
     scope.real(&CAPACITY, gauge("redo:capacity"));
     scope.real(&WRITTEN, view.rate("redo:lsn_current"));
 }

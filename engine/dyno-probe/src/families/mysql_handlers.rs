@@ -27,7 +27,14 @@ static ENTRIES: [Entry; 18] = [
     status!(Rate "table_lock_waits_per_s" = "Table_locks_waited"; Lower; "Table locks that had to wait."; "Row locks do not count."),
 ];
 const METRICS: [Metric; 18] = metrics_of(&ENTRIES);
-static STATUS: StatusFamily = StatusFamily { entries: &ENTRIES, derived: None };
+static STATUS: StatusFamily = StatusFamily {
+    entries: &ENTRIES,
+    derived: None,
+};
 
 /// The family.
-pub const FAMILY: Family = Family { name: "mysql_handlers", subject: Subject::Status(&STATUS), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "mysql_handlers",
+    subject: Subject::Status(&STATUS),
+    metrics: &[&METRICS],
+};

@@ -18,7 +18,14 @@ static ENTRIES: [Entry; 9] = [
     status!(Gauge "status_round_trip_us" = "probe:round_trip_us"; Lower; "Time from the probe's asking for the status to the whole answer."; "Measured by the probe, not a status variable; it holds the wait for a CPU on both sides."),
 ];
 const METRICS: [Metric; 9] = metrics_of(&ENTRIES);
-static STATUS: StatusFamily = StatusFamily { entries: &ENTRIES, derived: None };
+static STATUS: StatusFamily = StatusFamily {
+    entries: &ENTRIES,
+    derived: None,
+};
 
 /// The family.
-pub const FAMILY: Family = Family { name: "mysql_sessions", subject: Subject::Status(&STATUS), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "mysql_sessions",
+    subject: Subject::Status(&STATUS),
+    metrics: &[&METRICS],
+};

@@ -23,7 +23,14 @@ static ENTRIES: [Entry; 13] = [
     status!(Rate "slow_queries_per_s" = "Slow_queries"; Lower; "Statements slower than long_query_time."; ""),
 ];
 const METRICS: [Metric; 13] = metrics_of(&ENTRIES);
-static STATUS: StatusFamily = StatusFamily { entries: &ENTRIES, derived: None };
+static STATUS: StatusFamily = StatusFamily {
+    entries: &ENTRIES,
+    derived: None,
+};
 
 /// The family.
-pub const FAMILY: Family = Family { name: "mysql_statements", subject: Subject::Status(&STATUS), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "mysql_statements",
+    subject: Subject::Status(&STATUS),
+    metrics: &[&METRICS],
+};

@@ -14,19 +14,70 @@ const BOTH: &[Scope] = &[Scope::Network, Scope::Host];
 
 const fn metric(name: &'static str, better: Better, meaning: &'static str) -> Metric {
     let wrong = "Of the host: the sum over the chosen interfaces without lo.";
-    Metric { name, scopes: BOTH, better, meaning, source: "/proc/net/dev", wrong }
+    Metric {
+        name,
+        scopes: BOTH,
+        better,
+        meaning,
+        source: "/proc/net/dev",
+        wrong,
+    }
 }
 
 /// Each metric and its column after the colon.
 const COLUMNS: [(Metric, usize); 8] = [
-    (metric("network_rx_bytes_per_s", Better::None, "Bytes received."), 0),
-    (metric("network_tx_bytes_per_s", Better::None, "Bytes sent."), 8),
-    (metric("network_rx_packets_per_s", Better::None, "Packets received."), 1),
-    (metric("network_tx_packets_per_s", Better::None, "Packets sent."), 9),
-    (metric("network_rx_drops_per_s", Better::Lower, "Packets received and dropped."), 3),
-    (metric("network_tx_drops_per_s", Better::Lower, "Packets dropped before sending."), 11),
-    (metric("network_rx_errors_per_s", Better::Lower, "Bad packets received."), 2),
-    (metric("network_tx_errors_per_s", Better::Lower, "Packets that could not be sent."), 10),
+    (
+        metric("network_rx_bytes_per_s", Better::None, "Bytes received."),
+        0,
+    ),
+    (
+        metric("network_tx_bytes_per_s", Better::None, "Bytes sent."),
+        8,
+    ),
+    (
+        metric(
+            "network_rx_packets_per_s",
+            Better::None,
+            "Packets received.",
+        ),
+        1,
+    ),
+    (
+        metric("network_tx_packets_per_s", Better::None, "Packets sent."),
+        9,
+    ),
+    (
+        metric(
+            "network_rx_drops_per_s",
+            Better::Lower,
+            "Packets received and dropped.",
+        ),
+        3,
+    ),
+    (
+        metric(
+            "network_tx_drops_per_s",
+            Better::Lower,
+            "Packets dropped before sending.",
+        ),
+        11,
+    ),
+    (
+        metric(
+            "network_rx_errors_per_s",
+            Better::Lower,
+            "Bad packets received.",
+        ),
+        2,
+    ),
+    (
+        metric(
+            "network_tx_errors_per_s",
+            Better::Lower,
+            "Packets that could not be sent.",
+        ),
+        10,
+    ),
 ];
 const METRICS: [Metric; 8] = {
     let mut metrics = [COLUMNS[0].0; 8];
@@ -39,7 +90,11 @@ const METRICS: [Metric; 8] = {
 };
 
 /// The family.
-pub const FAMILY: Family = Family { name: "network", subject: Subject::Host(open), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "network",
+    subject: Subject::Host(open),
+    metrics: &[&METRICS],
+};
 
 /// Name and sixteen columns of one line; none for the two title lines.
 fn parse_line(line: &[u8]) -> Option<(&[u8], [Option<u64>; 8])> {
@@ -70,41 +125,73 @@ struct Network(Vec<Namespace>);
 
 fn open(machine: &Machine) -> Opened {
     let file_of = |pid: Option<u32>| {
-        let folder = pid.map_or(machine.proc_root.clone(), |pid| machine.proc_root.join(pid.to_string()));
+        let folder = pid.map_or(machine.proc_root.clone(), |pid| {
+            machine.proc_root.join(pid.to_string())
+        });
         PseudoFile::open(folder.join("net/dev"))
     };
     if machine.interfaces.is_empty() {
-        return Ok(Box::new(Network(vec![Namespace { file: file_of(None)?, chosen: false, interfaces: Vec::new() }])));
+        return Ok(Box::new(Network(vec![Namespace {
+            file: file_of(None)?,
+            chosen: false,
+            interfaces: Vec::new(),
+        }])));
     }
-    let mut pids: Vec<_> = machine.interfaces.iter().map(|interface| interface.pid).collect();
+    let mut pids: Vec<_> = machine
+        .interfaces
+        .iter()
+        .map(|interface| interface.pid)
+        .collect();
     pids.sort_unstable();
     pids.dedup();
     let mut namespaces = Vec::new();
     for pid in pids {
-        let of_namespace = machine.interfaces.iter().filter(|interface| interface.pid == pid);
-        let interfaces = of_namespace.map(|interface| Watched::new(&interface.name)).collect();
-        namespaces.push(Namespace { file: file_of(pid)?, chosen: true, interfaces });
+        let of_namespace = machine
+            .interfaces
+            .iter()
+            .filter(|interface| interface.pid == pid);
+        let interfaces = of_namespace
+            .map(|interface| Watched::new(&interface.name))
+            .collect();
+        namespaces.push(Namespace {
+            file: file_of(pid)?,
+            chosen: true,
+            interfaces,
+        });
     }
     Ok(Box::new(Network(namespaces)))
 }
 
 impl Watched {
     fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), scope: format!("network:{name}"), deltas: Deltas::new(COLUMNS.len()), seen: false }
+        Self {
+            name: name.to_owned(),
+            scope: format!("network:{name}"),
+            deltas: Deltas::new(COLUMNS.len()),
+            seen: false,
+        }
     }
 }
 
 type Totals = [Option<f64>; COLUMNS.len()];
 
 impl Namespace {
-    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample, totals: &mut Totals) -> Result<(), Failure> {
+    fn collect(
+        &mut self,
+        moment: &mut Moment<'_>,
+        sample: &mut Sample,
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         for interface in &mut self.interfaces {
             interface.seen = false;
         }
         for (name, counters) in lines(content).filter_map(parse_line) {
-            let found = self.interfaces.iter().position(|interface| interface.name.as_bytes() == name);
+            let found = self
+                .interfaces
+                .iter()
+                .position(|interface| interface.name.as_bytes() == name);
             let (index, known) = match (found, std::str::from_utf8(name)) {
                 (Some(index), _) => (index, true),
                 (None, Ok(name)) if !self.chosen => {
@@ -127,10 +214,16 @@ impl Namespace {
                 }
             }
         }
-        match self.interfaces.iter().find(|interface| self.chosen && !interface.seen) {
+        match self
+            .interfaces
+            .iter()
+            .find(|interface| self.chosen && !interface.seen)
+        {
             Some(missing) => {
                 *totals = [None; COLUMNS.len()];
-                Err(self.file.malformed(&format!("has no interface {}", missing.name)))
+                Err(self
+                    .file
+                    .malformed(&format!("has no interface {}", missing.name)))
             }
             None => {
                 self.interfaces.retain(|interface| interface.seen);
@@ -150,7 +243,12 @@ impl Collector for Network {
                 result = Err(failure);
             }
         }
-        let others = |namespace: &Namespace| namespace.interfaces.iter().any(|interface| interface.name != "lo");
+        let others = |namespace: &Namespace| {
+            namespace
+                .interfaces
+                .iter()
+                .any(|interface| interface.name != "lo")
+        };
         if self.0.iter().any(others) {
             let host = sample.scope("host");
             for (metric, total) in METRICS.iter().zip(totals) {
@@ -170,7 +268,10 @@ mod tests {
         let (name, columns) =
             parse_line(b"  eth0:439355017   10820    1    2    0     0          0         0   660740    7317    3    4    0 0 0 0").unwrap();
         assert_eq!(name, b"eth0");
-        assert_eq!(columns, [439_355_017, 660_740, 10_820, 7_317, 2, 4, 1, 3].map(Some));
+        assert_eq!(
+            columns,
+            [439_355_017, 660_740, 10_820, 7_317, 2, 4, 1, 3].map(Some)
+        );
         assert!(parse_line(b"Inter-|   Receive                 |  Transmit").is_none());
     }
 }

@@ -20,13 +20,20 @@ const CPU: Metric = Metric {
 };
 
 /// The family.
-pub const FAMILY: Family = Family { name: "probe", subject: Subject::Host(open), metrics: &[&[CPU]] };
+pub const FAMILY: Family = Family {
+    name: "probe",
+    subject: Subject::Host(open),
+    metrics: &[&[CPU]],
+};
 
 /// User and system CPU time of this process in microseconds.
 pub fn own_cpu_us() -> Option<[u64; 2]> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let whole = |microseconds: i64| u64::try_from(microseconds).ok();
-    Some([whole(usage.user_time().num_microseconds())?, whole(usage.system_time().num_microseconds())?])
+    Some([
+        whole(usage.user_time().num_microseconds())?,
+        whole(usage.system_time().num_microseconds())?,
+    ])
 }
 
 struct Probe(Deltas);
@@ -39,7 +46,9 @@ impl Collector for Probe {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let used = own_cpu_us().map(|[user, system]| user + system);
         self.0.advance(moment.clock.monotonic_ns(), &[used]);
-        sample.scope("host").real(&CPU, self.0.rate(0).map(|rate| rate / 1e4));
+        sample
+            .scope("host")
+            .real(&CPU, self.0.rate(0).map(|rate| rate / 1e4));
         Ok(())
     }
 }

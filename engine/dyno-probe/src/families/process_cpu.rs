@@ -9,17 +9,47 @@ use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{number, words};
 
-const fn metric(name: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
-    Metric { name, scopes: &[Scope::Instance, Scope::Driver], better, meaning, source: "/proc/PID/stat", wrong }
+const fn metric(
+    name: &'static str,
+    better: Better,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        scopes: &[Scope::Instance, Scope::Driver],
+        better,
+        meaning,
+        source: "/proc/PID/stat",
+        wrong,
+    }
 }
 
 const TICKS: &str = "In ticks, mostly of 10 ms: 1 % of a core at 1 s.";
-const USER: Metric = metric("cpu_user_pct", Better::None, "User CPU time of the process; one core busy is 100.", TICKS);
-const SYSTEM: Metric =
-    metric("cpu_system_pct", Better::None, "CPU time of the process in the kernel; one core busy is 100.", TICKS);
-const MINOR: Metric =
-    metric("minor_faults_per_s", Better::None, "Page faults served without a disk; an allocator's giving back and taking again shows here.", "");
-const MAJOR: Metric = metric("major_faults_per_s", Better::Lower, "Page faults that had to read from a disk.", "");
+const USER: Metric = metric(
+    "cpu_user_pct",
+    Better::None,
+    "User CPU time of the process; one core busy is 100.",
+    TICKS,
+);
+const SYSTEM: Metric = metric(
+    "cpu_system_pct",
+    Better::None,
+    "CPU time of the process in the kernel; one core busy is 100.",
+    TICKS,
+);
+const MINOR: Metric = metric(
+    "minor_faults_per_s",
+    Better::None,
+    "Page faults served without a disk; an allocator's giving back and taking again shows here.",
+    "",
+);
+const MAJOR: Metric = metric(
+    "major_faults_per_s",
+    Better::Lower,
+    "Page faults that had to read from a disk.",
+    "",
+);
 const THREADS: Metric = metric("threads", Better::None, "Threads of the process.", "");
 
 /// The family.
@@ -47,7 +77,11 @@ fn parse(content: &[u8]) -> Option<Stat> {
     let counters = [field(6), field(1), field(1), field(0)];
     let threads = field(4);
     counters[3]?;
-    Some(Stat { state, counters, threads })
+    Some(Stat {
+        state,
+        counters,
+        threads,
+    })
 }
 
 struct ProcessCpu {
@@ -73,15 +107,23 @@ impl Collector for ProcessCpu {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
-        let stat = parse(content).ok_or_else(|| self.file.malformed("is not as proc_pid_stat(5) says"))?;
+        let stat =
+            parse(content).ok_or_else(|| self.file.malformed("is not as proc_pid_stat(5) says"))?;
         if matches!(stat.state, b'Z' | b'X') {
-            return Err(Failure::Gone(format!("process {} has ended (state {})", self.process.pid, stat.state as char)));
+            return Err(Failure::Gone(format!(
+                "process {} has ended (state {})",
+                self.process.pid, stat.state as char
+            )));
         }
         self.deltas.advance(at_ns, &stat.counters);
         moment.backwards += self.deltas.backwards();
         let role = self.process.prefix();
         let scope = sample.scope(&self.scope);
-        let cpu = |index| self.deltas.rate(index).map(|ticks| 100.0 * ticks / self.ticks_per_s);
+        let cpu = |index| {
+            self.deltas
+                .rate(index)
+                .map(|ticks| 100.0 * ticks / self.ticks_per_s)
+        };
         scope.of_process(role, &USER, cpu(2));
         scope.of_process(role, &SYSTEM, cpu(3));
         scope.of_process(role, &MINOR, self.deltas.rate(0));
@@ -99,7 +141,14 @@ mod tests {
     fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
         let text = b"77 (a) b (c) S 1 2 3 4 5 6 1000 7 20 8 300 40 9 9 20 0 15 0 100 200 300";
         let stat = parse(text).unwrap();
-        assert_eq!(stat, Stat { state: b'S', counters: [Some(1000), Some(20), Some(300), Some(40)], threads: Some(15) });
+        assert_eq!(
+            stat,
+            Stat {
+                state: b'S',
+                counters: [Some(1000), Some(20), Some(300), Some(40)],
+                threads: Some(15)
+            }
+        );
     }
 
     #[test]

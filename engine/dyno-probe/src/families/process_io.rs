@@ -9,10 +9,26 @@ use crate::metric::{Better, Metric, Scope};
 use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 
-const fn rate(key: &'static str, name: &'static str, meaning: &'static str, wrong: &'static str) -> Keyed {
+const fn rate(
+    key: &'static str,
+    name: &'static str,
+    meaning: &'static str,
+    wrong: &'static str,
+) -> Keyed {
     let scopes = &[Scope::Instance, Scope::Driver];
-    let metric = Metric { name, scopes, better: Better::None, meaning, source: "/proc/PID/io", wrong };
-    Keyed { key, take: Take::Rate(1.0), metric }
+    let metric = Metric {
+        name,
+        scopes,
+        better: Better::None,
+        meaning,
+        source: "/proc/PID/io",
+        wrong,
+    };
+    Keyed {
+        key,
+        take: Take::Rate(1.0),
+        metric,
+    }
 }
 
 static TABLE: [Keyed; 4] = [
@@ -24,8 +40,11 @@ static TABLE: [Keyed; 4] = [
 const METRICS: [Metric; 4] = metrics_of(&TABLE);
 
 /// The family.
-pub const FAMILY: Family =
-    Family { name: "process_io", subject: Subject::Process(open), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "process_io",
+    subject: Subject::Process(open),
+    metrics: &[&METRICS],
+};
 
 struct ProcessIo {
     scope: String,
@@ -35,12 +54,18 @@ struct ProcessIo {
 
 fn open(machine: &Machine, process: &Process) -> Opened {
     let file = PseudoFile::open(process.folder(machine).join("io"))?;
-    Ok(Box::new(ProcessIo { scope: process.scope(), prefix: process.prefix(), file: KeyedFile::new(file, &TABLE) }))
+    Ok(Box::new(ProcessIo {
+        scope: process.scope(),
+        prefix: process.prefix(),
+        file: KeyedFile::new(file, &TABLE),
+    }))
 }
 
 impl Collector for ProcessIo {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let scope = sample.scope(&self.scope);
-        self.file.read(moment, |metric, value| scope.of_process(self.prefix, metric, value))
+        self.file.read(moment, |metric, value| {
+            scope.of_process(self.prefix, metric, value)
+        })
     }
 }

@@ -16,15 +16,46 @@ const SOURCE: &str = "/proc/PID/smaps_rollup";
 const WRONG: &str = "In one sample of ten seconds or more; absent in the others.";
 
 const fn kb(key: &'static str, name: &'static str, better: Better, meaning: &'static str) -> Keyed {
-    let metric = Metric { name, scopes: SCOPES, better, meaning, source: SOURCE, wrong: WRONG };
-    Keyed { key, take: Take::Gauge(1024.0), metric }
+    let metric = Metric {
+        name,
+        scopes: SCOPES,
+        better,
+        meaning,
+        source: SOURCE,
+        wrong: WRONG,
+    };
+    Keyed {
+        key,
+        take: Take::Gauge(1024.0),
+        metric,
+    }
 }
 
 static TABLE: [Keyed; 4] = [
-    kb("Pss", "pss_bytes", Better::Lower, "Resident memory, each shared page divided by the number of processes that share it."),
-    kb("Private_Dirty", "private_dirty_bytes", Better::Lower, "Resident memory that only this process has, and changed."),
-    kb("AnonHugePages", "anonymous_huge_bytes", Better::None, "Memory of the process on transparent huge pages."),
-    kb("SwapPss", "swap_pss_bytes", Better::Lower, "Swapped memory, divided like pss_bytes."),
+    kb(
+        "Pss",
+        "pss_bytes",
+        Better::Lower,
+        "Resident memory, each shared page divided by the number of processes that share it.",
+    ),
+    kb(
+        "Private_Dirty",
+        "private_dirty_bytes",
+        Better::Lower,
+        "Resident memory that only this process has, and changed.",
+    ),
+    kb(
+        "AnonHugePages",
+        "anonymous_huge_bytes",
+        Better::None,
+        "Memory of the process on transparent huge pages.",
+    ),
+    kb(
+        "SwapPss",
+        "swap_pss_bytes",
+        Better::Lower,
+        "Swapped memory, divided like pss_bytes.",
+    ),
 ];
 const METRICS: [Metric; 4] = metrics_of(&TABLE);
 const COST: Metric = Metric {
@@ -37,8 +68,11 @@ const COST: Metric = Metric {
 };
 
 /// The family.
-pub const FAMILY: Family =
-    Family { name: "process_pss", subject: Subject::Process(open), metrics: &[&METRICS, &[COST]] };
+pub const FAMILY: Family = Family {
+    name: "process_pss",
+    subject: Subject::Process(open),
+    metrics: &[&METRICS, &[COST]],
+};
 
 struct ProcessPss {
     scope: String,
@@ -62,8 +96,14 @@ impl Collector for ProcessPss {
         let scope = sample.scope(&self.scope);
         let now_ns = moment.clock.monotonic_ns();
         let (file, prefix) = (&mut self.file, self.prefix);
-        let reading = || file.read(moment, |metric, value| scope.of_process(prefix, metric, value));
-        let Some((result, cost_ns)) = self.paced.run(now_ns, reading) else { return Ok(()) };
+        let reading = || {
+            file.read(moment, |metric, value| {
+                scope.of_process(prefix, metric, value)
+            })
+        };
+        let Some((result, cost_ns)) = self.paced.run(now_ns, reading) else {
+            return Ok(());
+        };
         result?;
         scope.of_process(prefix, &COST, Some(cost_ns as f64 / 1e3));
         Ok(())

@@ -37,14 +37,20 @@ const INVOLUNTARY: Metric = metric(
 );
 
 /// The family.
-pub const FAMILY: Family =
-    Family { name: "process_switches", subject: Subject::Process(open), metrics: &[&[VOLUNTARY, INVOLUNTARY]] };
+pub const FAMILY: Family = Family {
+    name: "process_switches",
+    subject: Subject::Process(open),
+    metrics: &[&[VOLUNTARY, INVOLUNTARY]],
+};
 
 type Switches = [u64; 2];
 
 fn parse(content: &[u8]) -> Option<Switches> {
     let find = |label: &[u8]| lines(content).find_map(|line| labelled(line, label));
-    Some([find(b"voluntary_ctxt_switches")?, find(b"nonvoluntary_ctxt_switches")?])
+    Some([
+        find(b"voluntary_ctxt_switches")?,
+        find(b"nonvoluntary_ctxt_switches")?,
+    ])
 }
 
 /// Growth over all threads: one that is new began at 0 since the last reading, one that went is left out.
@@ -70,27 +76,44 @@ struct ProcessSwitches {
 
 fn open(machine: &Machine, process: &Process) -> Opened {
     let folder = process.folder(machine).join("task");
-    fs::read_dir(&folder).map_err(|error| Failure::Gone(format!("{}: {error}", folder.display())))?;
+    fs::read_dir(&folder)
+        .map_err(|error| Failure::Gone(format!("{}: {error}", folder.display())))?;
     let (scope, prefix) = (process.scope(), process.prefix());
-    Ok(Box::new(ProcessSwitches { scope, prefix, folder, paced: Paced::default(), before: None }))
+    Ok(Box::new(ProcessSwitches {
+        scope,
+        prefix,
+        folder,
+        paced: Paced::default(),
+        before: None,
+    }))
 }
 
 impl ProcessSwitches {
     fn read(folder: &PathBuf, buffer: &mut Vec<u8>) -> Result<HashMap<u64, Switches>, Failure> {
-        let entries = fs::read_dir(folder).map_err(|error| Failure::Gone(format!("{}: {error}", folder.display())))?;
+        let entries = fs::read_dir(folder)
+            .map_err(|error| Failure::Gone(format!("{}: {error}", folder.display())))?;
         let mut threads = HashMap::new();
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let Some(thread) = crate::text::number(name.as_encoded_bytes()) else { continue };
+            let Some(thread) = crate::text::number(name.as_encoded_bytes()) else {
+                continue;
+            };
             // A thread may end between the listing and the reading.
-            let Ok(file) = PseudoFile::open(entry.path().join("status")) else { continue };
-            let Ok(content) = file.read(buffer) else { continue };
+            let Ok(file) = PseudoFile::open(entry.path().join("status")) else {
+                continue;
+            };
+            let Ok(content) = file.read(buffer) else {
+                continue;
+            };
             if let Some(switches) = parse(content) {
                 threads.insert(thread, switches);
             }
         }
         if threads.is_empty() {
-            return Err(Failure::Unreadable(format!("{} has no readable thread", folder.display())));
+            return Err(Failure::Unreadable(format!(
+                "{} has no readable thread",
+                folder.display()
+            )));
         }
         Ok(threads)
     }
@@ -100,12 +123,17 @@ impl Collector for ProcessSwitches {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let at_ns = moment.clock.monotonic_ns();
         let folder = &self.folder;
-        let Some((threads, _)) = self.paced.run(at_ns, || Self::read(folder, moment.buffer)) else { return Ok(()) };
+        let Some((threads, _)) = self.paced.run(at_ns, || Self::read(folder, moment.buffer)) else {
+            return Ok(());
+        };
         let threads = threads?;
         if let Some((before_ns, before)) = &self.before {
             let elapsed_s = at_ns.saturating_sub(*before_ns) as f64 / 1e9;
             let scope = sample.scope(&self.scope);
-            for (metric, switches) in [VOLUNTARY, INVOLUNTARY].iter().zip(growth(before, &threads)) {
+            for (metric, switches) in [VOLUNTARY, INVOLUNTARY]
+                .iter()
+                .zip(growth(before, &threads))
+            {
                 scope.of_process(self.prefix, metric, Some(switches as f64 / elapsed_s));
             }
         }

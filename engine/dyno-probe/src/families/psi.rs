@@ -11,22 +11,52 @@ use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
 const fn metric(name: &'static str, source: &'static str, meaning: &'static str) -> Metric {
-    Metric { name, scopes: &[Scope::Host], better: Better::Lower, meaning, source, wrong: "Counts all tasks of the host." }
+    Metric {
+        name,
+        scopes: &[Scope::Host],
+        better: Better::Lower,
+        meaning,
+        source,
+        wrong: "Counts all tasks of the host.",
+    }
 }
 
-const CPU: Metric =
-    metric("psi_cpu_some_pct", "/proc/pressure/cpu", "Share of time in which at least one task waited for a CPU.");
+const CPU: Metric = metric(
+    "psi_cpu_some_pct",
+    "/proc/pressure/cpu",
+    "Share of time in which at least one task waited for a CPU.",
+);
 const MEMORY: [Metric; 2] = [
-    metric("psi_memory_some_pct", "/proc/pressure/memory", "Share of time in which at least one task waited for memory."),
-    metric("psi_memory_full_pct", "/proc/pressure/memory", "Share of time in which all tasks that were not idle waited for memory."),
+    metric(
+        "psi_memory_some_pct",
+        "/proc/pressure/memory",
+        "Share of time in which at least one task waited for memory.",
+    ),
+    metric(
+        "psi_memory_full_pct",
+        "/proc/pressure/memory",
+        "Share of time in which all tasks that were not idle waited for memory.",
+    ),
 ];
 const IO: [Metric; 2] = [
-    metric("psi_io_some_pct", "/proc/pressure/io", "Share of time in which at least one task waited for I/O."),
-    metric("psi_io_full_pct", "/proc/pressure/io", "Share of time in which all tasks that were not idle waited for I/O."),
+    metric(
+        "psi_io_some_pct",
+        "/proc/pressure/io",
+        "Share of time in which at least one task waited for I/O.",
+    ),
+    metric(
+        "psi_io_full_pct",
+        "/proc/pressure/io",
+        "Share of time in which all tasks that were not idle waited for I/O.",
+    ),
 ];
 
 /// The family. The host's `full` line for CPU is always 0 (psi.rst) and is not reported.
-pub const FAMILY: Family = Family { name: "psi", subject: Subject::Host(open), metrics: &[&[CPU], &MEMORY, &IO] };
+pub const FAMILY: Family = Family {
+    name: "psi",
+    subject: Subject::Host(open),
+    metrics: &[&[CPU], &MEMORY, &IO],
+};
 
 /// Microseconds in total of the lines `some` and `full`.
 pub fn parse(content: &[u8]) -> [Option<u64>; 2] {
@@ -38,7 +68,9 @@ pub fn parse(content: &[u8]) -> [Option<u64>; 2] {
             Some(b"full") => 1,
             _ => continue,
         };
-        totals[slot] = words.find_map(|word| word.strip_prefix(b"total=")).and_then(number);
+        totals[slot] = words
+            .find_map(|word| word.strip_prefix(b"total="))
+            .and_then(number);
     }
     totals
 }
@@ -50,7 +82,9 @@ struct Psi {
 fn open(machine: &Machine) -> Opened {
     let pressure = |name: &str| {
         PseudoFile::open(machine.proc_root.join("pressure").join(name)).map_err(|failure| {
-            Failure::Gone(format!("{failure}; it needs Linux 4.20 or later with CONFIG_PSI, and not psi=0"))
+            Failure::Gone(format!(
+                "{failure}; it needs Linux 4.20 or later with CONFIG_PSI, and not psi=0"
+            ))
         })
     };
     let files = [

@@ -11,19 +11,42 @@ use crate::text::{lines, number, words};
 
 const fn metric(name: &'static str, better: Better, meaning: &'static str) -> Metric {
     let wrong = "All TCP connections of the namespace count.";
-    Metric { name, scopes: &[Scope::Host], better, meaning, source: "/proc/net/snmp", wrong }
+    Metric {
+        name,
+        scopes: &[Scope::Host],
+        better,
+        meaning,
+        source: "/proc/net/snmp",
+        wrong,
+    }
 }
 
 const NAMES: [&[u8]; 4] = [b"RetransSegs", b"OutSegs", b"InSegs", b"InErrs"];
 const METRICS: [Metric; 4] = [
-    metric("tcp_retransmits_per_s", Better::Lower, "Segments sent again."),
-    metric("tcp_out_segments_per_s", Better::None, "Segments sent, those sent again not among them."),
+    metric(
+        "tcp_retransmits_per_s",
+        Better::Lower,
+        "Segments sent again.",
+    ),
+    metric(
+        "tcp_out_segments_per_s",
+        Better::None,
+        "Segments sent, those sent again not among them.",
+    ),
     metric("tcp_in_segments_per_s", Better::None, "Segments received."),
-    metric("tcp_in_errors_per_s", Better::Lower, "Segments received in error."),
+    metric(
+        "tcp_in_errors_per_s",
+        Better::Lower,
+        "Segments received in error.",
+    ),
 ];
 
 /// The family.
-pub const FAMILY: Family = Family { name: "tcp", subject: Subject::Host(open), metrics: &[&METRICS] };
+pub const FAMILY: Family = Family {
+    name: "tcp",
+    subject: Subject::Host(open),
+    metrics: &[&METRICS],
+};
 
 /// The counters of the second `Tcp:` line, by the names in the first.
 fn parse(content: &[u8]) -> Option<[Option<u64>; 4]> {
@@ -45,12 +68,16 @@ struct Tcp {
 
 fn open(machine: &Machine) -> Opened {
     let file = PseudoFile::open(machine.proc_root.join("net/snmp"))?;
-    Ok(Box::new(Tcp { file, deltas: Deltas::new(NAMES.len()) }))
+    Ok(Box::new(Tcp {
+        file,
+        deltas: Deltas::new(NAMES.len()),
+    }))
 }
 
 impl Collector for Tcp {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
-        let counters = parse(self.file.read(moment.buffer)?).ok_or_else(|| self.file.malformed("has no Tcp lines"))?;
+        let counters = parse(self.file.read(moment.buffer)?)
+            .ok_or_else(|| self.file.malformed("has no Tcp lines"))?;
         self.deltas.advance(moment.clock.monotonic_ns(), &counters);
         moment.backwards += self.deltas.backwards();
         let host = sample.scope("host");

@@ -34,36 +34,62 @@ impl Dump {
 impl Server for Dump {
     fn query(&mut self, statement: &str) -> Result<Table, String> {
         let answer = ANSWERS.iter().find(|(part, _, _)| statement.contains(part));
-        let (_, name, read) = answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
+        let (_, name, read) =
+            answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
         let path = self.folder.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(read(&text))
     }
 }
 
 fn cells(line: &str) -> Vec<Option<Vec<u8>>> {
-    line.split('\t').map(|cell| (cell != "NULL").then(|| cell.as_bytes().to_vec())).collect()
+    line.split('\t')
+        .map(|cell| (cell != "NULL").then(|| cell.as_bytes().to_vec()))
+        .collect()
 }
 
 fn pairs(text: &str) -> Table {
     let columns = vec!["Variable_name".to_owned(), "Value".to_owned()];
-    Table { columns, rows: text.lines().map(cells).collect() }
+    Table {
+        columns,
+        rows: text.lines().map(cells).collect(),
+    }
 }
 
 fn with_header(text: &str) -> Table {
     let mut lines = text.lines();
-    let columns = lines.next().unwrap_or_default().split('\t').map(str::to_owned).collect();
-    Table { columns, rows: lines.map(cells).collect() }
+    let columns = lines
+        .next()
+        .unwrap_or_default()
+        .split('\t')
+        .map(str::to_owned)
+        .collect();
+    Table {
+        columns,
+        rows: lines.map(cells).collect(),
+    }
 }
 
 /// Version and comment, one a line.
 fn version(text: &str) -> Table {
     let columns = vec!["VERSION()".to_owned(), "@@version_comment".to_owned()];
-    Table { columns, rows: vec![text.lines().map(|line| Some(line.as_bytes().to_vec())).collect()] }
+    Table {
+        columns,
+        rows: vec![text
+            .lines()
+            .map(|line| Some(line.as_bytes().to_vec()))
+            .collect()],
+    }
 }
 
 fn engine_status(text: &str) -> Table {
     let columns = ["Type", "Name", "Status"].map(str::to_owned).to_vec();
-    let row = [b"InnoDB".as_slice(), b"", text.as_bytes()].map(|cell| Some(cell.to_vec())).to_vec();
-    Table { columns, rows: vec![row] }
+    let row = [b"InnoDB".as_slice(), b"", text.as_bytes()]
+        .map(|cell| Some(cell.to_vec()))
+        .to_vec();
+    Table {
+        columns,
+        rows: vec![row],
+    }
 }

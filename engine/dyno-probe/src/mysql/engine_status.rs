@@ -28,7 +28,9 @@ pub fn parse(text: &[u8]) -> EngineStatus {
 }
 
 fn last_section<'t>(text: &'t [u8], heading: &[u8]) -> &'t [u8] {
-    let start = text.windows(heading.len()).rposition(|window| window == heading);
+    let start = text
+        .windows(heading.len())
+        .rposition(|window| window == heading);
     start.map_or(&[], |start| &text[start + heading.len()..])
 }
 
@@ -49,7 +51,10 @@ mod tests {
 
     fn check(log: &str, current: u64, checkpoint: u64) {
         let status = parse(text("", log).as_bytes());
-        assert_eq!((status.lsn_current, status.lsn_checkpoint), (Some(current), Some(checkpoint)));
+        assert_eq!(
+            (status.lsn_current, status.lsn_checkpoint),
+            (Some(current), Some(checkpoint))
+        );
         assert_eq!(status.history_list_length, Some(7));
     }
 
@@ -66,14 +71,23 @@ mod tests {
                       Log maximum file id is       8\n";
         check(modern, 30_009_887, 30_009_880);
         // Builds that begin the section with the capacity
-        check(&format!("Log capacity                 104857600\nLog capacity used            7\n{modern}"), 30_009_887, 30_009_880);
+        check(
+            &format!(
+                "Log capacity                 104857600\nLog capacity used            7\n{modern}"
+            ),
+            30_009_887,
+            30_009_880,
+        );
     }
 
     #[test]
     fn a_statement_that_looks_like_the_log_section_is_not_taken_for_it() {
         let fake = "SELECT '\n---\nLOG\n---\nLog sequence number 1\nLast checkpoint at 1\n'\n";
         let status = parse(text(fake, "Log sequence number 9\nLast checkpoint at 5\n").as_bytes());
-        assert_eq!((status.lsn_current, status.lsn_checkpoint), (Some(9), Some(5)));
+        assert_eq!(
+            (status.lsn_current, status.lsn_checkpoint),
+            (Some(9), Some(5))
+        );
     }
 
     #[test]

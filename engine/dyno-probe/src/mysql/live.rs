@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
-use dyno_mysql::options::Options;
+use dyno_mysql::Options;
 
 use crate::mysql::{Server, Table};
 
@@ -21,7 +21,10 @@ impl Live {
     pub fn connect(options: &Options) -> Result<Box<dyn Server>, String> {
         match Client::connect(options, PATIENCE) {
             Ok(client) => Ok(Box::new(Self(client))),
-            Err(error) => Err(format!("connecting as {} to {}: {error}", options.user, options.endpoint)),
+            Err(error) => Err(format!(
+                "connecting as {} to {}: {error}",
+                options.user, options.endpoint
+            )),
         }
     }
 }
@@ -32,6 +35,9 @@ impl Server for Live {
             let beginning: String = statement.chars().take(60).collect();
             format!("{beginning}: {error}")
         })?;
-        Ok(Table { columns: result.columns, rows: result.rows })
+        Ok(Table {
+            columns: result.columns,
+            rows: result.rows,
+        })
     }
 }

@@ -38,12 +38,20 @@ impl Reader {
         thread::spawn(move || {
             let mut session = None;
             while asked.recv().is_ok() {
-                if answers.send(reply(&mut session, &mut connect, &wanted)).is_err() {
+                if answers
+                    .send(reply(&mut session, &mut connect, &wanted))
+                    .is_err()
+                {
                     return;
                 }
             }
         });
-        Self { requests, replies, waiting: false, late: 0 }
+        Self {
+            requests,
+            replies,
+            waiting: false,
+            late: 0,
+        }
     }
 
     /// Asks for a reading, unless the one before is still under way. An answer that came too late is dropped and counted.
@@ -73,10 +81,18 @@ fn reply(session: &mut Option<Session>, connect: &mut Connect, wanted: &Wanted) 
                 facts = Some(started.facts.clone());
                 *session = Some(started);
             }
-            Err(message) => return Reply { reading: Err(message), facts: None },
+            Err(message) => {
+                return Reply {
+                    reading: Err(message),
+                    facts: None,
+                }
+            }
         }
     }
-    let reading = session.as_mut().map_or_else(|| Err("no connection".to_owned()), |session| session.read(wanted));
+    let reading = session.as_mut().map_or_else(
+        || Err("no connection".to_owned()),
+        |session| session.read(wanted),
+    );
     if reading.is_err() {
         *session = None;
     }
@@ -110,8 +126,11 @@ mod tests {
         let (allow, allowed) = channel();
         let (reached, at_server) = channel();
         let mut slow = Some(Slow(allowed, reached));
-        let connect: Connect =
-            Box::new(move || slow.take().map(|slow| Box::new(slow) as Box<dyn Server>).ok_or("once".to_owned()));
+        let connect: Connect = Box::new(move || {
+            slow.take()
+                .map(|slow| Box::new(slow) as Box<dyn Server>)
+                .ok_or("once".to_owned())
+        });
         let mut reader = Reader::start(connect, Wanted::of(&[]));
         reader.ask();
         assert!(reader.answer(Duration::from_millis(1)).is_none());
@@ -126,7 +145,13 @@ mod tests {
         }
         allow.send(()).unwrap();
         let reply = reader.answer(Duration::from_secs(60)).unwrap();
-        assert_eq!(reply.reading.unwrap().values, [None; 8].into_iter().chain([Some(7), None]).collect::<Vec<_>>());
+        assert_eq!(
+            reply.reading.unwrap().values,
+            [None; 8]
+                .into_iter()
+                .chain([Some(7), None])
+                .collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -139,7 +164,14 @@ mod tests {
         let mut reader = Reader::start(connect, Wanted::of(&[]));
         for expected in ["try 1", "try 2"] {
             reader.ask();
-            assert_eq!(reader.answer(Duration::from_secs(60)).unwrap().reading.unwrap_err(), expected);
+            assert_eq!(
+                reader
+                    .answer(Duration::from_secs(60))
+                    .unwrap()
+                    .reading
+                    .unwrap_err(),
+                expected
+            );
         }
     }
 }

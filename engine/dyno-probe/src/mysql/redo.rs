@@ -40,9 +40,15 @@ impl RedoSource {
     /// Words for the header.
     pub fn name(self) -> &'static str {
         match self {
-            Self::RedoLogVariables => "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn",
-            Self::CheckpointAgeVariables => "SHOW GLOBAL STATUS: Innodb_checkpoint_age, Innodb_lsn_current",
-            Self::InnodbMetrics => "INFORMATION_SCHEMA.INNODB_METRICS: log_lsn_current, log_lsn_last_checkpoint",
+            Self::RedoLogVariables => {
+                "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn"
+            }
+            Self::CheckpointAgeVariables => {
+                "SHOW GLOBAL STATUS: Innodb_checkpoint_age, Innodb_lsn_current"
+            }
+            Self::InnodbMetrics => {
+                "INFORMATION_SCHEMA.INNODB_METRICS: log_lsn_current, log_lsn_last_checkpoint"
+            }
             Self::EngineStatus => "SHOW ENGINE INNODB STATUS",
         }
     }
@@ -76,16 +82,26 @@ pub struct RedoReader {
 
 const METRICS: &str = "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN \
                        ('log_lsn_current', 'log_lsn_last_checkpoint')";
-const MAXIMUM: &str = "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME = 'log_max_modified_age_sync'";
+const MAXIMUM: &str =
+    "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME = 'log_max_modified_age_sync'";
 const ENGINE_STATUS: &str = "SHOW ENGINE INNODB STATUS";
 const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_log_file_size', \
                         'innodb_log_files_in_group', 'innodb_page_size', 'innodb_thread_concurrency')";
 
 impl RedoReader {
     /// Tries the sources. `status` gives a status variable of the first reading.
-    pub fn choose(server: &mut dyn Server, version: &Version, status: &dyn Fn(&str) -> Option<u64>) -> Self {
+    pub fn choose(
+        server: &mut dyn Server,
+        version: &Version,
+        status: &dyn Fn(&str) -> Option<u64>,
+    ) -> Self {
         let source = choose_source(server, status);
-        let mut reader = Self { source, max_age: None, capacity: None, sized_for: None };
+        let mut reader = Self {
+            source,
+            max_age: None,
+            capacity: None,
+            sized_for: None,
+        };
         reader.read_size(server, version, status);
         reader
     }
@@ -110,11 +126,14 @@ impl RedoReader {
             history_list_length,
             ..Redo::default()
         };
-        let Ok(source) = &self.source else { return Ok(sized) };
+        let Ok(source) = &self.source else {
+            return Ok(sized);
+        };
         Ok(match source {
-            RedoSource::RedoLogVariables => {
-                sized.at(status("Innodb_redo_log_current_lsn"), status("Innodb_redo_log_checkpoint_lsn"))
-            }
+            RedoSource::RedoLogVariables => sized.at(
+                status("Innodb_redo_log_current_lsn"),
+                status("Innodb_redo_log_checkpoint_lsn"),
+            ),
             RedoSource::CheckpointAgeVariables => Redo {
                 lsn_current: status("Innodb_lsn_current"),
                 checkpoint_age: status("Innodb_checkpoint_age"),
@@ -122,30 +141,46 @@ impl RedoReader {
             },
             RedoSource::InnodbMetrics => {
                 let metrics = server.query(METRICS)?;
-                sized.at(enabled(&metrics, "log_lsn_current"), enabled(&metrics, "log_lsn_last_checkpoint"))
+                sized.at(
+                    enabled(&metrics, "log_lsn_current"),
+                    enabled(&metrics, "log_lsn_last_checkpoint"),
+                )
             }
             RedoSource::EngineStatus => {
                 let text = engine_status::parse(&engine_text(&server.query(ENGINE_STATUS)?));
                 let history_list_length = history_list_length.or(text.history_list_length);
-                Redo { history_list_length, ..sized.at(text.lsn_current, text.lsn_checkpoint) }
+                Redo {
+                    history_list_length,
+                    ..sized.at(text.lsn_current, text.lsn_checkpoint)
+                }
             }
         })
     }
 
     /// The log's size and the greatest age. A server that does not tell leaves them absent.
-    fn read_size(&mut self, server: &mut dyn Server, version: &Version, status: &dyn Fn(&str) -> Option<u64>) {
+    fn read_size(
+        &mut self,
+        server: &mut dyn Server,
+        version: &Version,
+        status: &dyn Fn(&str) -> Option<u64>,
+    ) {
         self.sized_for = size_key(status);
         let capacity_now = status("Innodb_redo_log_capacity_resized");
         if capacity_now.is_some() {
             self.capacity = capacity_now;
-            self.max_age = server.query(MAXIMUM).ok().and_then(|table| enabled(&table, "log_max_modified_age_sync"));
+            self.max_age = server
+                .query(MAXIMUM)
+                .ok()
+                .and_then(|table| enabled(&table, "log_max_modified_age_sync"));
             return;
         }
         let settings = Settings::read(server);
         self.capacity = settings.as_ref().map(Settings::capacity);
         self.max_age = status("Innodb_checkpoint_max_age").or_else(|| {
             let old = version.is_mysql_before((8, 0, 0));
-            settings.filter(|_| old).and_then(|settings| settings.max_checkpoint_age())
+            settings
+                .filter(|_| old)
+                .and_then(|settings| settings.max_checkpoint_age())
         });
     }
 }
@@ -153,8 +188,14 @@ impl RedoReader {
 impl Redo {
     fn at(self, current: Option<u64>, checkpoint: Option<u64>) -> Self {
         // Two numbers read one after the other: a checkpoint just made may be ahead of the position read before it.
-        let age = current.zip(checkpoint).map(|(current, checkpoint)| current.saturating_sub(checkpoint));
-        Self { lsn_current: current, checkpoint_age: age, ..self }
+        let age = current
+            .zip(checkpoint)
+            .map(|(current, checkpoint)| current.saturating_sub(checkpoint));
+        Self {
+            lsn_current: current,
+            checkpoint_age: age,
+            ..self
+        }
     }
 }
 
@@ -162,8 +203,13 @@ fn size_key(status: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     status("Innodb_redo_log_capacity_resized").or_else(|| status("Innodb_checkpoint_max_age"))
 }
 
-fn choose_source(server: &mut dyn Server, status: &dyn Fn(&str) -> Option<u64>) -> Result<RedoSource, String> {
-    if status("Innodb_redo_log_current_lsn").is_some() && status("Innodb_redo_log_checkpoint_lsn").is_some() {
+fn choose_source(
+    server: &mut dyn Server,
+    status: &dyn Fn(&str) -> Option<u64>,
+) -> Result<RedoSource, String> {
+    if status("Innodb_redo_log_current_lsn").is_some()
+        && status("Innodb_redo_log_checkpoint_lsn").is_some()
+    {
         return Ok(RedoSource::RedoLogVariables);
     }
     if status("Innodb_checkpoint_age").is_some() {
@@ -171,7 +217,9 @@ fn choose_source(server: &mut dyn Server, status: &dyn Fn(&str) -> Option<u64>) 
     }
     // MySQL 5.5 has no such table, which is an error and not the end.
     if let Ok(metrics) = server.query(METRICS) {
-        if enabled(&metrics, "log_lsn_current").is_some() && enabled(&metrics, "log_lsn_last_checkpoint").is_some() {
+        if enabled(&metrics, "log_lsn_current").is_some()
+            && enabled(&metrics, "log_lsn_last_checkpoint").is_some()
+        {
             return Ok(RedoSource::InnodbMetrics);
         }
     }
@@ -179,14 +227,19 @@ fn choose_source(server: &mut dyn Server, status: &dyn Fn(&str) -> Option<u64>) 
     let status = engine_status::parse(&engine_text(&text));
     match (status.lsn_current, status.lsn_checkpoint) {
         (Some(_), Some(_)) => Ok(RedoSource::EngineStatus),
-        _ => Err("SHOW ENGINE INNODB STATUS has no log sequence numbers; is InnoDB disabled?".into()),
+        _ => {
+            Err("SHOW ENGINE INNODB STATUS has no log sequence numbers; is InnoDB disabled?".into())
+        }
     }
 }
 
 /// COUNT of an enabled metric. MySQL has a column STATUS, MariaDB from 10.5 on ENABLED; a disabled metric's COUNT is 0, which
 /// is not its value.
 fn enabled(metrics: &Table, name: &str) -> Option<u64> {
-    let row = metrics.rows.iter().find(|row| row.iter().flatten().any(|value| value == name.as_bytes()))?;
+    let row = metrics
+        .rows
+        .iter()
+        .find(|row| row.iter().flatten().any(|value| value == name.as_bytes()))?;
     let value = |column: &str| row.get(metrics.column(column)?)?.as_deref();
     let on = value("STATUS") == Some(b"enabled") || value("ENABLED") == Some(b"1");
     number(value("COUNT")?).filter(|_| on)
@@ -208,7 +261,10 @@ impl Settings {
     fn read(server: &mut dyn Server) -> Option<Self> {
         let table = server.query(SETTINGS).ok()?;
         let setting = |name: &str| {
-            let row = table.rows.iter().find(|row| row.first().is_some_and(|cell| is(cell.as_deref(), name)))?;
+            let row = table
+                .rows
+                .iter()
+                .find(|row| row.first().is_some_and(|cell| is(cell.as_deref(), name)))?;
             number(row.get(1)?.as_deref()?)
         };
         Some(Self {
@@ -228,10 +284,15 @@ impl Settings {
     /// `log_calc_max_ages()` of MySQL 5.5 to 5.7 (log0log.c, log0log.cc): two tenths and a reserve for running threads are kept.
     fn max_checkpoint_age(&self) -> Option<u64> {
         const FILE_HEADER_BYTES: u64 = 2048;
-        let room = self.log_file_bytes.checked_sub(FILE_HEADER_BYTES)?.checked_mul(self.log_files)?;
+        let room = self
+            .log_file_bytes
+            .checked_sub(FILE_HEADER_BYTES)?
+            .checked_mul(self.log_files)?;
         let room = room - room / 10;
         let threads = self.thread_concurrency.checked_add(10)?;
-        let reserve = self.page_bytes.checked_mul(threads.checked_mul(4)?.checked_add(8)?)?;
+        let reserve = self
+            .page_bytes
+            .checked_mul(threads.checked_mul(4)?.checked_add(8)?)?;
         let margin = room.checked_sub(reserve)?;
         Some(margin - margin / 10)
     }
@@ -248,14 +309,24 @@ mod tests {
     #[test]
     fn the_greatest_age_of_old_servers_is_about_four_fifths_of_the_log() {
         // 2 × 48 MiB, 16 KiB pages, no limit on concurrency: MySQL 5.6's defaults.
-        let settings = Settings { log_file_bytes: 50_331_648, log_files: 2, page_bytes: 16384, thread_concurrency: 0 };
+        let settings = Settings {
+            log_file_bytes: 50_331_648,
+            log_files: 2,
+            page_bytes: 16384,
+            thread_concurrency: 0,
+        };
         assert_eq!(settings.capacity(), 100_663_296);
         assert_eq!(settings.max_checkpoint_age(), Some(80_826_164));
     }
 
     #[test]
     fn a_log_smaller_than_the_reserve_has_no_greatest_age() {
-        let settings = Settings { log_file_bytes: 4096, log_files: 1, page_bytes: 16384, thread_concurrency: 900 };
+        let settings = Settings {
+            log_file_bytes: 4096,
+            log_files: 1,
+            page_bytes: 16384,
+            thread_concurrency: 900,
+        };
         assert_eq!(settings.max_checkpoint_age(), None);
     }
 }

@@ -51,8 +51,18 @@ impl Session {
         let status = |name: &str| values[wanted.index(name)?];
         let redo = RedoReader::choose(&mut *server, &version, &status);
         let redo_source = redo.source.clone().map(|source| source.name());
-        let facts = Facts { version: text(0), version_comment: text(1), redo_source };
-        Ok(Self { server, version, redo, statement, facts })
+        let facts = Facts {
+            version: text(0),
+            version_comment: text(1),
+            redo_source,
+        };
+        Ok(Self {
+            server,
+            version,
+            redo,
+            statement,
+            facts,
+        })
     }
 
     /// Reads the status once.
@@ -67,7 +77,10 @@ impl Session {
         let status = |name: &str| values[wanted.index(name)?];
         let redo = self.redo.read(&mut *self.server, &self.version, &status)?;
         let own = [
-            ("probe:round_trip_us", Some(answered_ns.saturating_sub(asked_ns) / 1000)),
+            (
+                "probe:round_trip_us",
+                Some(answered_ns.saturating_sub(asked_ns) / 1000),
+            ),
             ("redo:lsn_current", redo.lsn_current),
             ("redo:checkpoint_age", redo.checkpoint_age),
             ("redo:checkpoint_max_age", redo.checkpoint_max_age),
@@ -79,7 +92,10 @@ impl Session {
                 values[index] = value;
             }
         }
-        Ok(Reading { at_ns: asked_ns / 2 + answered_ns / 2, values })
+        Ok(Reading {
+            at_ns: asked_ns / 2 + answered_ns / 2,
+            values,
+        })
     }
 }
 
@@ -87,14 +103,22 @@ impl Session {
 /// fourth; preparing it saves nothing that could be measured (bench/probe.py prints both).
 pub fn statement(wanted: &Wanted) -> String {
     let names: Vec<_> = wanted.of_server().map(|name| format!("'{name}'")).collect();
-    format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(","))
+    format!(
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ({})",
+        names.join(",")
+    )
 }
 
 fn status_values(table: &Table, wanted: &Wanted) -> Result<Vec<Option<u64>>, String> {
     let mut values = vec![None; wanted.count()];
     for row in &table.rows {
-        let [Some(name), Some(value), ..] = row.as_slice() else { continue };
-        if let Some(index) = std::str::from_utf8(name).ok().and_then(|name| wanted.index(name)) {
+        let [Some(name), Some(value), ..] = row.as_slice() else {
+            continue;
+        };
+        if let Some(index) = std::str::from_utf8(name)
+            .ok()
+            .and_then(|name| wanted.index(name))
+        {
             values[index] = number(value);
         }
     }

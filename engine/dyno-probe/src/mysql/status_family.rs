@@ -92,7 +92,12 @@ impl Wanted {
         all.extend(crate::mysql::redo::VARIABLES.map(|name| (name, false)));
         for family in families {
             for entry in family.entries {
-                all.extend(entry.variables.iter().map(|name| (*name, entry.kind == Kind::Rate)));
+                all.extend(
+                    entry
+                        .variables
+                        .iter()
+                        .map(|name| (*name, entry.kind == Kind::Rate)),
+                );
             }
             if let Some(derived) = family.derived {
                 all.extend(derived.counters.iter().map(|name| (*name, true)));
@@ -120,7 +125,10 @@ impl Wanted {
 
     /// The server's own variables; names with a colon are filled by the probe.
     pub fn of_server(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.names.iter().copied().filter(|name| !name.contains(':'))
+        self.names
+            .iter()
+            .copied()
+            .filter(|name| !name.contains(':'))
     }
 }
 
@@ -137,7 +145,12 @@ impl StatusView {
     /// A view without a reading.
     pub fn new(wanted: Wanted) -> Self {
         let count = wanted.count();
-        Self { wanted, values: vec![None; count], deltas: Deltas::new(count), uptimes: [None; 2] }
+        Self {
+            wanted,
+            values: vec![None; count],
+            deltas: Deltas::new(count),
+            uptimes: [None; 2],
+        }
     }
 
     /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards; when the uptime did, all rates of
@@ -153,8 +166,15 @@ impl StatusView {
             self.deltas.discard();
         }
         self.uptimes = uptimes;
-        let counters = self.wanted.counters.iter().enumerate().filter(|(_, counter)| **counter);
-        counters.map(|(index, _)| u32::from(self.deltas.backwards_at(index))).sum()
+        let counters = self
+            .wanted
+            .counters
+            .iter()
+            .enumerate()
+            .filter(|(_, counter)| **counter);
+        counters
+            .map(|(index, _)| u32::from(self.deltas.backwards_at(index)))
+            .sum()
     }
 
     /// A variable as it is.
@@ -177,7 +197,11 @@ impl StatusView {
         for entry in family.entries {
             let value = match entry.kind {
                 Kind::Rate => entry.variables.iter().map(|name| self.rate(name)).sum(),
-                Kind::Gauge => entry.variables.iter().map(|name| self.value(name).map(|value| value as f64)).sum(),
+                Kind::Gauge => entry
+                    .variables
+                    .iter()
+                    .map(|name| self.value(name).map(|value| value as f64))
+                    .sum(),
             };
             scope.real(&entry.metric, value);
         }
@@ -217,11 +241,28 @@ mod tests {
     fn a_sum_with_a_missing_part_is_absent_and_a_gauge_may_fall() {
         let wanted = Wanted::of(&[&FAMILY]);
         let mut view = StatusView::new(wanted.clone());
-        view.advance(0, &reading(&wanted, &[("Com_commit", 10), ("Com_rollback", 1), ("Threads", 9)]));
-        let backwards =
-            view.advance(2_000_000_000, &reading(&wanted, &[("Com_commit", 30), ("Com_rollback", 3), ("Threads", 4)]));
-        assert_eq!((put(&view).as_str(), backwards), (r#"{"instance:1":{"tps":11,"threads":4}}"#, 0));
-        view.advance(3_000_000_000, &reading(&wanted, &[("Com_commit", 40), ("Threads", 4)]));
+        view.advance(
+            0,
+            &reading(
+                &wanted,
+                &[("Com_commit", 10), ("Com_rollback", 1), ("Threads", 9)],
+            ),
+        );
+        let backwards = view.advance(
+            2_000_000_000,
+            &reading(
+                &wanted,
+                &[("Com_commit", 30), ("Com_rollback", 3), ("Threads", 4)],
+            ),
+        );
+        assert_eq!(
+            (put(&view).as_str(), backwards),
+            (r#"{"instance:1":{"tps":11,"threads":4}}"#, 0)
+        );
+        view.advance(
+            3_000_000_000,
+            &reading(&wanted, &[("Com_commit", 40), ("Threads", 4)]),
+        );
         assert_eq!(put(&view), r#"{"instance:1":{"threads":4}}"#);
     }
 
@@ -229,13 +270,28 @@ mod tests {
     fn after_flush_status_no_rate_is_believed_even_of_counters_that_grew() {
         let wanted = Wanted::of(&[&FAMILY]);
         let mut view = StatusView::new(wanted.clone());
-        let first = [("Com_commit", 10), ("Com_rollback", 1), ("Uptime", 50), ("Uptime_since_flush_status", 50)];
+        let first = [
+            ("Com_commit", 10),
+            ("Com_rollback", 1),
+            ("Uptime", 50),
+            ("Uptime_since_flush_status", 50),
+        ];
         view.advance(0, &reading(&wanted, &first));
         // Com_rollback grew beyond its old value within the second, Com_commit did not.
-        let second = [("Com_commit", 5), ("Com_rollback", 9), ("Uptime", 51), ("Uptime_since_flush_status", 0)];
+        let second = [
+            ("Com_commit", 5),
+            ("Com_rollback", 9),
+            ("Uptime", 51),
+            ("Uptime_since_flush_status", 0),
+        ];
         assert_eq!(view.advance(1_000_000_000, &reading(&wanted, &second)), 1);
         assert_eq!(put(&view), "{}");
-        let third = [("Com_commit", 6), ("Com_rollback", 9), ("Uptime", 52), ("Uptime_since_flush_status", 1)];
+        let third = [
+            ("Com_commit", 6),
+            ("Com_rollback", 9),
+            ("Uptime", 52),
+            ("Uptime_since_flush_status", 1),
+        ];
         assert_eq!(view.advance(2_000_000_000, &reading(&wanted, &third)), 0);
         assert_eq!(put(&view), r#"{"instance:1":{"tps":1}}"#);
     }

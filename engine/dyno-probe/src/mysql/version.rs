@@ -15,11 +15,23 @@ impl Version {
     /// Reads a version; parts that are missing are 0.
     pub fn parse(text: &str) -> Self {
         let mariadb = text.to_ascii_lowercase().contains("mariadb");
-        let digits = if mariadb { text.strip_prefix("5.5.5-").unwrap_or(text) } else { text };
-        let end = digits.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(digits.len());
-        let mut parts = digits[..end].split('.').map(|part| part.parse().unwrap_or(0));
+        let digits = if mariadb {
+            text.strip_prefix("5.5.5-").unwrap_or(text)
+        } else {
+            text
+        };
+        let end = digits
+            .find(|c: char| c != '.' && !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let mut parts = digits[..end]
+            .split('.')
+            .map(|part| part.parse().unwrap_or(0));
         let mut next = || parts.next().unwrap_or(0);
-        Self { text: text.to_owned(), mariadb, number: (next(), next(), next()) }
+        Self {
+            text: text.to_owned(),
+            mariadb,
+            number: (next(), next(), next()),
+        }
     }
 
     /// Whether it is Oracle's MySQL or a descendant of it other than MariaDB, older than `number`.
