@@ -21,7 +21,7 @@ from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.results.steadiness import judge_step
 from mydyno.running.latency_log import write_latency_log
-from mydyno.running.probe import Probe, read_samples
+from mydyno.running.probe import Probe
 from mydyno.running.workbench import Workbench
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.templates import Template
@@ -92,7 +92,8 @@ async def _serve_and_load(
         recorder.evidence.append(await treatment.evidence(instance))
     if not all(evidence.holds for evidence in recorder.evidence):
         return  # a load on an unproved treatment would only cost time
-    probe = Probe(bench, instance, bench.scratch / "probe.jsonl")
+    await bench.prewarm(instance)
+    probe = bench.probe(instance)
     await probe.start()
     try:
         for step in steps:
@@ -101,10 +102,9 @@ async def _serve_and_load(
             recorder.samples += samples
     finally:
         recorder.warnings += await probe.stop()
-        sampled, complaints = read_samples(bench.scratch / "probe.jsonl")
+        sampled, complaints = probe.samples()
         recorder.samples += sampled
         recorder.warnings += complaints
-        (bench.scratch / "probe.jsonl").unlink(missing_ok=True)
 
 
 async def _ask(
