@@ -20,7 +20,7 @@ from mydyno.results.summarise import summarise
 from mydyno.running.forecast import forecast
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
-from mydyno.running.workbench import Workbench, open_workbench
+from mydyno.running.workbench import Opener, Workbench, open_workbench
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
@@ -53,8 +53,10 @@ class Request:
     command: tuple[str, ...] = ()
 
 
-async def run_study(request: Request, settings: Settings, watcher: Watcher) -> tuple[StudyFolder, Summary]:
-    """A new study, from check to summary.
+async def run_study(
+    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_workbench
+) -> tuple[StudyFolder, Summary]:
+    """A new study, from check to summary. `opener` makes the workbench; tests give a fake one.
 
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
     finished is kept, and resume_study goes on from there.
@@ -66,13 +68,15 @@ async def run_study(request: Request, settings: Settings, watcher: Watcher) -> t
     with ExitStack() as stack:
         stack.enter_context(study_lock(study.study))
         clean_up(settings, watcher)
-        bench = await open_workbench(settings, request.experiment, study.study, path, watcher.say)
+        bench = await opener(settings, request.experiment, study.study, path, watcher.say)
         stack.callback(_close, bench, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
         return folder, await _make_runs(bench, folder, plan, watcher)
 
 
-async def resume_study(path: Path, settings: Settings, watcher: Watcher) -> tuple[StudyFolder, Summary]:
+async def resume_study(
+    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_workbench
+) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does."""
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
@@ -82,7 +86,7 @@ async def resume_study(path: Path, settings: Settings, watcher: Watcher) -> tupl
         clean_up(settings, watcher)
         for name in folder.discard_unfinished():
             watcher.say(f"dropped the unfinished run {name}")
-        bench = await open_workbench(settings, study.experiment, study.study, folder.path, watcher.say)
+        bench = await opener(settings, study.experiment, study.study, folder.path, watcher.say)
         stack.callback(_close, bench, watcher)
         for name, version in bench.versions.items():
             if study.versions.get(name, version) != version:

@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,6 +115,10 @@ class Workbench:
     def close(self) -> list[str]:
         """Undo everything that is still open; gives what could not be."""
         return self.undo.undo_all()
+
+
+Opener = Callable[[Settings, Experiment, str, Path, Say], Awaitable[Workbench]]
+"""Makes a study's workbench: settings, experiment, study's name, study's folder, where to say what is being done."""
 
 
 async def open_workbench(
