@@ -26,7 +26,7 @@ def random_walk(random: Random, sessions: int, runs: int) -> NDArray[np.float64]
 
 
 def one_step(random: Random, sessions: int, runs: int) -> NDArray[np.float64]:
-    return 0.03 * (np.arange(runs) >= random.integers(1, runs, (sessions, 1)))
+    return np.asarray(0.03 * (np.arange(runs) >= random.integers(1, runs, (sessions, 1))), dtype=np.float64)
 
 
 def autocorrelated(random: Random, sessions: int, runs: int) -> NDArray[np.float64]:
