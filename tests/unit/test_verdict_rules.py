@@ -169,3 +169,12 @@ def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> 
     assert len(undecided) >= 10
     assert all(answer.blocks_needed is not None and answer.blocks_needed >= 1 for answer in undecided)
     assert all(f"about {answer.blocks_needed} more block" in answer.sentence for answer in undecided)
+
+
+def test_an_effect_that_only_the_floor_stops_can_still_become_equivalent() -> None:
+    arm: list[float | None] = [101.0, 102.6, 101.2, 102.5, 100.7, 102.8, 101.1, 100.9]
+    copies: list[float | None] = [101.8, 98.2, 101.8, 98.2, 101.8, 98.2, 101.8, 98.2]
+    effect = jemalloc(exact_study({("glibc", 1): [100.0] * 8, ("glibc", 2): copies, ("jemalloc", 1): arm}))
+    assert effect.verdict == "inconclusive"
+    assert "it is not above the noise floor of 1.8 %, so it is not called a difference; about" in effect.sentence
+    assert effect.blocks_needed is not None and effect.blocks_needed > 0
