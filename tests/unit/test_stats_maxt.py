@@ -1,10 +1,13 @@
 """Several contrasts at once: max-t by sign-flips, its intervals, missing runs, and Holm."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats
 
 from mydyno.errors import BugError
 from mydyno.stats.maxt import family_test, holm
@@ -79,6 +82,21 @@ def test_a_missing_run_costs_its_own_contrast_a_block_and_nothing_else() -> None
     assert answer.adjustment == "max-t"
     assert all(contrast.interval.excludes_no_change() for contrast in answer.contrasts)
     assert all((contrast.p or 1.0) <= 0.05 for contrast in answer.contrasts)
+
+
+def test_contrasts_of_unequal_size_are_compared_by_the_p_of_their_own_t() -> None:
+    """Adjusted by hand: in how many sign patterns is the smallest t p of the family as small as the contrast's own?"""
+    d = table(9, 2, seed=3, effect=0.006)
+    d[5:, 1] = np.nan
+    smallest = [
+        min(stats.ttest_1samp(d[:, 0] * signs, 0.0).pvalue, stats.ttest_1samp((d[:, 1] * signs)[:5], 0.0).pvalue)
+        for signs in product((1.0, -1.0), repeat=9)
+    ]
+    own = [float(stats.ttest_1samp(column[~np.isnan(column)], 0.0).pvalue) for column in d.T]
+    by_hand = [np.mean([p <= mine * (1.0 + 1e-9) for p in smallest]) for mine in own]
+    answer = family_test(d)
+    assert answer.adjustment == "max-t"
+    assert [contrast.p_adjusted_sign_flip for contrast in answer.contrasts] == pytest.approx(by_hand)
 
 
 def test_an_arm_without_any_valid_run_does_not_weaken_the_others() -> None:

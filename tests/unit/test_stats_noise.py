@@ -101,6 +101,11 @@ def test_a_canary_beyond_three_mads_marks_its_block_and_its_neighbours_are_left_
     assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5]) == []
 
 
+def test_the_mads_of_a_canary_are_scaled_to_be_standard_deviations() -> None:
+    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5, 104.4]) == []
+    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5, 104.5]) == [6]
+
+
 def test_a_canary_that_gave_no_reading_is_marked() -> None:
     assert canary_outliers([100.0, nan, 99.0, 101.0]) == [1]
     assert canary_outliers([nan]) == [0]

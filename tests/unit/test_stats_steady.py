@@ -58,6 +58,12 @@ def test_the_cut_is_a_whole_number_of_fives_and_leaves_a_quarter(values: list[fl
     assert cut.cut == 0 or len(values) - cut.cut >= len(values) / 4.0
 
 
+def test_a_quiet_end_does_not_tempt_the_cut_beyond_three_quarters() -> None:
+    series = 1000.0 * (1.0 + noise(15, 400)[0])
+    series[340:] = 1000.0
+    assert mser5(series).cut <= 300
+
+
 def test_equal_values_and_short_series_are_not_cut() -> None:
     assert mser5([5.0] * 300).cut == 0
     assert mser5([0.1] * 300).cut == 0
@@ -191,6 +197,13 @@ def test_a_state_that_ramps_is_not_steady_unless_it_comes_round_three_times() ->
     cycling = judge(steady_series(), 0.02, states=[StateSeries("checkpoint age", saw, scale=4e8)])
     assert cycling.steadiness is Steadiness.STEADY
     assert cycling.cycles["checkpoint age"] >= 3
+
+
+def test_three_cycles_excuse_a_state_that_also_creeps() -> None:
+    saw = 1e8 + 1e8 * (np.arange(600) / 120.0 % 1.0) + np.linspace(0.0, 6e7, 600)
+    verdict = judge(steady_series(), 0.02, states=[StateSeries("checkpoint age", saw, scale=4e8)])
+    assert verdict.steadiness is Steadiness.STEADY
+    assert drift(saw / 4e8).exceeds(0.05)
 
 
 def test_memory_that_creeps_within_its_margin_is_steady() -> None:
