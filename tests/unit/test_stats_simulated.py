@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from simulated_sessions import DRIFTS, normal, sessions, skewed
 
 from mydyno.stats.maxt import family_test
 from mydyno.stats.paired import paired, skewness_standard_error
 from mydyno.stats.signflip import flipped_totals
+from tests.support.simulated_sessions import DRIFTS, normal, sessions, skewed
 
 TRUTH = np.log(1.03)
 SHAPES = [(drift, "normal") for drift in DRIFTS] + [("no drift", "skewed"), ("random walk", "skewed")]

@@ -4,10 +4,10 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
-from made_up_study import exact_study, jemalloc, study
 
 from mydyno.errors import BugError
 from mydyno.verdicts import Family, Metric, Observation, Scope, Verdict, decide, noise_floors
+from tests.support.made_up_study import exact_study, jemalloc, study
 
 A: list[float | None] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.9, 100.1]
 COPY: list[float | None] = [100.2, 100.8, 99.1, 100.4, 99.7, 100.0, 100.0, 100.2]

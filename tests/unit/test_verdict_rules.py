@@ -1,10 +1,10 @@
 """Each verdict: when it is given, and the sentence it prints."""
 
 import pytest
-from made_up_study import exact_study, jemalloc, study
 
 from mydyno.verdicts import Metric, Verdict, accompanied, decide
 from mydyno.verdicts.decide import RULES
+from tests.support.made_up_study import exact_study, jemalloc, study
 
 WHERE = (
     "at 64 connections (oltp_read_only, MariaDB 10.11.19, on this host, data 0.4 × the buffer pool, "

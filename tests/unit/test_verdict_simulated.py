@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from made_up_study import jemalloc, study
-from simulated_sessions import DRIFTS, sessions
 
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide
+from tests.support.made_up_study import jemalloc, study
+from tests.support.simulated_sessions import DRIFTS, sessions
 
 
 def counts(effects: list[Effect]) -> dict[str, int]:
