@@ -1,0 +1,65 @@
+"""A table for other programs: one row per run, step and metric.
+
+Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
+(true or false) · step · workload · connections · metric · unit · value (mean over the step's common window; percentiles
+are of the whole window's histogram; one unit per metric, as stored: bytes, microseconds, percent) · reasons (why the run
+is invalid, joined by "; "). Runs that are invalid are in the table too: filter on `valid`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from mydyno.reports.format import ReportFormat
+from mydyno.reports.result import StudyResult
+from mydyno.store.study_folder import StudyFolder
+
+COLUMNS = (
+    "study",
+    "block",
+    "position",
+    "arm",
+    "copy",
+    "valid",
+    "step",
+    "workload",
+    "connections",
+    "metric",
+    "unit",
+    "value",
+    "reasons",
+)
+
+
+def write(folder: StudyFolder) -> str:
+    """The table with its header line, RFC 4180 quoting, "\\n" line ends, rows in the order of execution."""
+    result = StudyResult.load(folder)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for run in result.runs:
+        for step in result.steps:
+            for metric, value in sorted(run.values.get(step.id, {}).items()):
+                known = result.summary.metrics.get(metric)
+                table.writerow(
+                    (
+                        result.summary.study,
+                        run.block,
+                        run.position,
+                        run.arm,
+                        run.copy_number,
+                        "true" if run.valid else "false",
+                        step.id,
+                        step.workload,
+                        step.connections,
+                        metric,
+                        known.unit if known else "",
+                        repr(value),
+                        "; ".join(run.reasons),
+                    )
+                )
+    return text.getvalue()
+
+
+FORMAT = ReportFormat("csv", "one row per run, step and metric", write)

@@ -1,0 +1,449 @@
+"""A made-up but plausible study folder, written through the store's own API: seeded, the same bytes on every machine.
+
+The shape follows studies 1 and 3: allocators, read-only and read-write, connections swept, blocks with an A/A copy. The
+numbers have a run-to-run spread of 1 %, a drift over blocks, ramps, checkpoints and a planted effect per allocator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from mydyno.model.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec, steps_of
+from mydyno.model.plan import PlannedRun, make_plan
+from mydyno.model.records import (
+    DriverResult,
+    EffectRecord,
+    Evidence,
+    Metric,
+    RunRecord,
+    RunSummary,
+    ServerRecord,
+    StepRecord,
+    StudyRecord,
+    Summary,
+    Window,
+)
+from mydyno.store.query import window_means
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.study_folder import StudyFolder
+
+CREATED_NS = 1_795_000_000_000_000_000
+GIB = float(1 << 30)
+EFFECTS = {"glibc": 0.0, "jemalloc": 0.085, "tcmalloc": 0.048, "mimalloc": 0.012}
+MEMORY = {"glibc": 1.0, "jemalloc": 0.93, "tcmalloc": 1.04, "mimalloc": 0.97}
+SPACE = {"glibc": 1.0, "jemalloc": 0.86, "tcmalloc": 0.94, "mimalloc": 1.31}
+METRICS = {
+    "qps": Metric(unit="1/s", better="higher", description="Queries per second that the load program completed."),
+    "tps": Metric(unit="1/s", better="higher", description="Transactions per second that the load program completed."),
+    "latency_p99_us": Metric(unit="us", better="lower", description="99th percentile of the transactions' latency."),
+    "cpu_user_pct": Metric(unit="%", better="lower", description="User time of all CPUs of the host; 100 % is all."),
+    "cpu_system_pct": Metric(unit="%", better="lower", description="Kernel time of all CPUs of the host."),
+    "server_rss_bytes": Metric(unit="bytes", better="lower", description="VmRSS of the server's process."),
+    "server_vsize_bytes": Metric(unit="bytes", better="lower", description="VmSize of the server's process."),
+    "innodb_checkpoint_age_bytes": Metric(unit="bytes", better="none", description="Redo not yet checkpointed."),
+    "innodb_dirty_pages_pct": Metric(unit="%", better="none", description="Dirty pages in the buffer pool."),
+    "disk_write_bytes_per_s": Metric(unit="bytes/s", better="lower", description="Bytes written to the data's disk."),
+    "cpu_steal_pct": Metric(unit="%", better="none", description="Time stolen by the hypervisor."),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What to make: small by default so that tests are fast."""
+
+    arms: tuple[str, ...] = ("glibc", "jemalloc", "tcmalloc", "mimalloc")
+    workloads: tuple[str, ...] = ("oltp_read_only", "oltp_read_write")
+    connections: tuple[int, ...] = (16, 32, 64, 128)
+    blocks: int = 4
+    warmup_s: float = 5.0
+    measure_s: float = 15.0
+    seed: int = 1
+    absent_metrics: tuple[str, ...] = ()
+    invalid: dict[tuple[int, int], str] = field(default_factory=dict)
+    """{(block, position): reason}."""
+    finished_runs: int | None = None
+    """Stop after so many runs: a study that was interrupted."""
+    question: str = "Does the memory allocator change MySQL's throughput and memory use?"
+    name: str = "allocators"
+    summarise: bool = True
+
+
+def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
+    """Write the study into `folder` (which must not exist) and give it."""
+    shape = shape or Shape()
+    experiment = _experiment(shape)
+    plan = make_plan(experiment)
+    study = StudyFolder.create(
+        folder,
+        StudyRecord(
+            study=folder.name,
+            created_unix_ns=CREATED_NS,
+            mydyno_version="0.1.0",
+            command=("mydyno", "run", shape.name, "--scale", "standard"),
+            experiment=experiment,
+            experiment_source=_source(shape),
+            host={
+                "hostname": "bench-1",
+                "kernel": "6.1.0-28-amd64",
+                "cpu_model": "AMD EPYC 7302P 16-Core Processor",
+                "cpus": 16,
+                "memory_bytes": 68719476736,
+                "filesystem": "ext4",
+                "thp": "madvise",
+                "glibc": "2.36",
+            },
+            versions={"mariadb-10.11": "10.11.14", "sysbench": "1.0.20", "jemalloc": "5.3.0", "tcmalloc": "2.10"},
+        ),
+        plan,
+    )
+    clock = CREATED_NS + 60_000_000_000
+    for planned in plan.runs[: shape.finished_runs]:
+        order = plan.blocks[planned.block - 1].step_order
+        clock = _write_run(study, experiment, shape, planned, order, clock)
+    if shape.summarise:
+        study.write_summary(summarise(study, shape))
+    return study
+
+
+def _experiment(shape: Shape) -> Experiment:
+    return Experiment(
+        name="allocators",
+        question=shape.question,
+        published=("study-1", "study-3"),
+        server=ServerSpec(
+            name="mariadb-10.11", variables={"innodb_buffer_pool_size": "1G", "innodb_flush_method": "O_DIRECT"}
+        ),
+        data=DataSpec(tables=8, rows=100_000),
+        control=shape.arms[0],
+        arms=tuple(ArmSpec.model_construct(name=arm, treatments={"allocator": arm}) for arm in shape.arms),
+        steps=tuple(
+            StepSpec(
+                workload=workload,
+                connections=shape.connections,
+                warmup=shape.warmup_s,
+                measure=shape.measure_s,
+            )
+            for workload in shape.workloads
+        ),
+        design=DesignSpec(blocks=shape.blocks, seed=shape.seed),
+        scale="standard",
+    )
+
+
+def _source(shape: Shape) -> str:
+    arms = "\n".join(f'"{arm}" = {{ allocator = "{arm}" }}' for arm in shape.arms)
+    return f'name = "{shape.name}"\nquestion = "{shape.question}"\n[arms]\ncontrol = "{shape.arms[0]}"\n{arms}\n'
+
+
+def _random(shape: Shape, *parts: object) -> np.random.Generator:
+    text = "/".join(str(part) for part in (shape.seed, *parts))
+    return np.random.default_rng(list(text.encode()))
+
+
+def _write_run(
+    study: StudyFolder,
+    experiment: Experiment,
+    shape: Shape,
+    planned: PlannedRun,
+    order: tuple[str, ...],
+    clock: int,
+) -> int:
+    """One run's folder; gives the time at which the next run begins."""
+    aside = study.begin_run(planned.folder)
+    by_id = {step.id: step for step in steps_of(experiment)}
+    started, at = clock, clock + 4_000_000_000
+    steps, samples = [], []
+    for place, step_id in enumerate(order):
+        step = by_id[step_id]
+        lines = dict(_step_lines(shape, planned, step, place, len(order)))
+        for (scope, metric), values in lines.items():
+            if metric not in shape.absent_metrics:
+                samples += [
+                    Sample(at + round((second + 1) * 1e9), scope, metric, float(value))
+                    for second, value in enumerate(values)
+                ]
+        steps.append(_step_record(step, lines, at))
+        at += round((step.warmup_s + step.measure_s + 3) * 1e9)
+    samples.sort(key=lambda sample: sample.unix_ns)
+    write_samples(aside / "samples.parquet", samples, started, steps)
+    (aside / "my.cnf").write_text(
+        f"[mysqld]\ndatadir = /studies/{planned.folder}/data\ninnodb_buffer_pool_size = 1G\n"
+        "innodb_flush_method = O_DIRECT\ninnodb_flush_log_at_trx_commit = 1\n"
+    )
+    reason = shape.invalid.get((planned.block, planned.position), "")
+    study.commit_run(
+        RunRecord(
+            block=planned.block,
+            position=planned.position,
+            arm=planned.arm,
+            copy=planned.copy_number,
+            folder=planned.folder,
+            started_unix_ns=started,
+            ended_unix_ns=at,
+            valid=not reason,
+            reasons=(reason,) if reason else (),
+            warnings=("CPU frequency governor is powersave",) if planned.block == 1 else (),
+            evidence=(_evidence(planned.arm, proved="not proved" not in reason),),
+            servers=(_server(planned),),
+            steps=tuple(steps),
+        )
+    )
+    return at + 8_000_000_000
+
+
+def _evidence(arm: str, proved: bool) -> Evidence:
+    library = "libc.so.6" if arm == "glibc" else f"lib{arm}.so.2"
+    return Evidence(
+        treatment="allocator",
+        holds=proved,
+        text=f"malloc of mariadbd binds to {library if proved else 'libc.so.6'}",
+        facts={"binding": library if proved else "libc.so.6", "maps": [f"/parts/lib/{library}"], "version": "5.3.0"},
+    )
+
+
+def _server(planned: PlannedRun) -> ServerRecord:
+    return ServerRecord(
+        version="10.11.14-MariaDB",
+        version_comment="Debian 12",
+        binary="/parts/usr/sbin/mariadbd",
+        command=("/parts/usr/sbin/mariadbd", f"--defaults-file=/studies/{planned.folder}/my.cnf"),
+        environment={"LD_PRELOAD": "" if planned.arm == "glibc" else f"/parts/lib/lib{planned.arm}.so.2"},
+        variables={"innodb_buffer_pool_size": "1073741824", "innodb_flush_log_at_trx_commit": "1", "sync_binlog": "0"},
+        pid=4000 + planned.block * 10 + planned.position,
+        start_s=2.4,
+    )
+
+
+def _step_record(step: Step, lines: dict[tuple[str, str], np.ndarray], at: int) -> StepRecord:
+    warm = int(step.warmup_s)
+    tps, qps = lines["driver:1", "tps"][warm:], lines["driver:1", "qps"][warm:]
+    return StepRecord(
+        id=step.id,
+        workload=step.workload,
+        connections=step.connections,
+        started_unix_ns=at,
+        warmup_s=step.warmup_s,
+        measure_s=step.measure_s,
+        driver=DriverResult(
+            driver="sysbench",
+            version="1.0.20",
+            command=("sysbench", step.workload, f"--threads={step.connections}", "--report-interval=1", "run"),
+            transactions=int(tps.sum()),
+            queries=int(qps.sum()),
+            duration_s=step.measure_s,
+            latency_us={"p99": float(np.median(lines["driver:1", "latency_p99_us"][warm:]))},
+        ),
+        server_counters={"Questions": float(qps.sum())},
+        steady={"mser5_cut_s": 3, "holds": True},
+    )
+
+
+def _step_lines(
+    shape: Shape, planned: PlannedRun, step: Step, place: int, places: int
+) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
+    """Every metric of one step, one value a second from the start of its load."""
+    random = _random(shape, planned.block, planned.arm, planned.copy_number, step.id)
+    seconds = np.arange(1, int(step.warmup_s + step.measure_s) + 1)
+    writes = "write" in step.workload
+    arm = planned.arm if planned.arm in EFFECTS else "mimalloc"
+    growth = (math.log2(step.connections) - 3) / 4
+    level = (52_000 if not writes else 30_000) * (1 - math.exp(-step.connections / 40)) + 3_000
+    drift = 1 + 0.012 * math.sin(planned.block * 1.7) - 0.002 * planned.block
+    run = drift * math.exp(random.normal(0, 0.010)) * (1 + EFFECTS[arm] * max(0.2, growth))
+    ramp = 1 - 0.35 * np.exp(-seconds / (4 + 2 * writes))
+    checkpoint = 1 - (0.12 * (np.sin(seconds / 5.5 + planned.block) > 0.82) if writes else 0.0)
+    qps = level * run * ramp * checkpoint * np.exp(random.normal(0, 0.02, seconds.size))
+    tps = qps / (20 if writes else 16)
+    rss_step = (1.02 + 0.42 * (place + 1 - np.exp(-seconds / 9)) / places) * GIB
+    stack = step.connections * 0.6e6
+    yield ("driver:1", "qps"), qps
+    yield ("driver:1", "tps"), tps
+    tail = np.exp(random.normal(0, 0.06, seconds.size))
+    yield ("driver:1", "latency_p99_us"), step.connections / tps * 1e6 * 2.4 * tail / checkpoint
+    user = 96 * (1 - math.exp(-step.connections / 30)) * (1 - 0.04 * EFFECTS[arm] / 0.085)
+    yield ("host", "cpu_user_pct"), np.clip(user * ramp + random.normal(0, 0.8, seconds.size), 0, 100) * 0.82
+    yield ("host", "cpu_system_pct"), np.clip(user * 0.17 * ramp + random.normal(0, 0.4, seconds.size), 0, 100)
+    yield ("host", "cpu_steal_pct"), np.zeros(seconds.size)
+    yield ("instance:1", "cpu_user_pct"), np.clip(user * 0.7 * ramp + random.normal(0, 0.8, seconds.size), 0, 100)
+    yield ("instance:1", "qps"), qps * 1.0005
+    rss = (rss_step + stack) * MEMORY[arm] * math.exp(random.normal(0, 0.004))
+    yield ("instance:1", "server_rss_bytes"), rss
+    yield ("instance:1", "server_vsize_bytes"), (rss * 0 + 2.9 * GIB + stack * 6) * SPACE[arm]
+    saw = (seconds * 3.1 + planned.position * 7) % 34 / 34
+    age = (saw if writes else saw * 0.01) * 190e6
+    yield ("instance:1", "innodb_checkpoint_age_bytes"), age
+    yield ("instance:1", "innodb_dirty_pages_pct"), 4 + saw * (22 if writes else 0.5)
+    flush = (38e6 if writes else 0.2e6) * np.exp(random.normal(0, 0.25, seconds.size))
+    yield ("host", "disk_write_bytes_per_s"), flush
+
+
+def summarise(study: StudyFolder, shape: Shape) -> Summary:
+    """A summary with paired t intervals on log ratios: plausible, but not the program's own statistics."""
+    record = study.study()
+    experiment = record.experiment
+    steps = steps_of(experiment)
+    windows = {step.id: Window(from_s=step.warmup_s, to_s=step.warmup_s + step.measure_s) for step in steps}
+    runs = tuple(_run_summary(study, run, windows) for run in study.runs())
+    present = {metric for run in runs for values in run.values.values() for metric in values}
+    metrics = {name: metric for name, metric in METRICS.items() if name in present}
+    floors = {
+        metric: floor for metric in metrics if (floor := {s.id: f for s in steps if (f := _floor(runs, metric, s.id))})
+    }
+    effects = tuple(
+        _effect(runs, experiment, metric, step.id, arm.name, floors)
+        for metric in metrics
+        for step in steps
+        for arm in experiment.arms
+        if arm.name != experiment.control
+    )
+    planned = len(study.plan().runs)
+    valid = any(run.valid for run in runs)
+    return Summary(
+        experiment=experiment.name,
+        question=experiment.question,
+        study=record.study,
+        state="failed" if not valid else "complete" if len(runs) == planned else "partial",
+        control=experiment.control,
+        arms=tuple(arm.name for arm in experiment.arms),
+        primary="qps",
+        margin=0.02,
+        steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
+        metrics=metrics,
+        windows=windows,
+        runs=runs,
+        effects=effects,
+        noise_floor=floors,
+        published=_published(effects),
+        sentences=_sentences(effects, experiment.control) if valid else ("Not measurable here: no run is valid.",),
+    )
+
+
+def _run_summary(study: StudyFolder, run: RunRecord, windows: dict[str, Window]) -> RunSummary:
+    means = window_means(study.samples_path(run.folder), {s: (w.from_s, w.to_s) for s, w in windows.items()})
+    wanted = {"qps": "driver:1", "tps": "driver:1", "latency_p99_us": "driver:1", "cpu_user_pct": "host"}
+    return RunSummary(
+        block=run.block,
+        position=run.position,
+        arm=run.arm,
+        copy=run.copy_number,
+        valid=run.valid,
+        reasons=run.reasons,
+        warnings=run.warnings,
+        evidence=run.evidence,
+        folder=run.folder,
+        values={
+            step: {
+                metric: round(value, 4)
+                for (scope, metric), value in sorted(of_step.items())
+                if scope == wanted.get(metric, scope)
+            }
+            for step, of_step in means.items()
+        },
+    )
+
+
+def _pairs(runs: tuple[RunSummary, ...], metric: str, step: str, arm: str, control: str, copy: int) -> dict[int, float]:
+    found = {
+        (run.block, run.arm, run.copy_number): run.values[step][metric]
+        for run in runs
+        if run.valid and run.values.get(step, {}).get(metric, 0) > 0
+    }
+    blocks = sorted({block for block, _, _ in found})
+    return {
+        block: math.log(found[block, arm, copy] / found[block, control, 1])
+        for block in blocks
+        if (block, arm, copy) in found and (block, control, 1) in found
+    }
+
+
+def _floor(runs: tuple[RunSummary, ...], metric: str, step: str) -> float | None:
+    control = next((run.arm for run in runs if run.copy_number == 2), "")
+    ratios = [abs(value) for value in _pairs(runs, metric, step, control, control, 2).values()]
+    return round(math.exp(max(ratios)), 6) if ratios else None
+
+
+def _effect(
+    runs: tuple[RunSummary, ...],
+    experiment: Experiment,
+    metric: str,
+    step: str,
+    arm: str,
+    floors: dict[str, dict[str, float]],
+) -> EffectRecord:
+    logs = _pairs(runs, metric, step, arm, experiment.control, 1)
+    values = np.array(list(logs.values()))
+    primary = metric == "qps"
+    ratio = low = high = p = None
+    verdict = "not_measurable" if primary else None
+    sentence = f"Not measurable here: {arm} and {experiment.control} share {len(values)} valid blocks."
+    if len(values) >= 2:
+        half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+        mean = float(values.mean())
+        ratio, low, high = (round(math.exp(x), 6) for x in (mean, mean - half, mean + half))
+        p = round(float(stats.ttest_1samp(values, 0).pvalue), 6)
+        word = "higher" if ratio > 1 else "lower"
+        span = f"{(ratio - 1) * 100:+.1f} % [{(low - 1) * 100:+.1f}, {(high - 1) * 100:+.1f}]"
+        sentence = f"{metric} of {arm} at {step}: {span} relative to {experiment.control}, on this host."
+        if primary:
+            floor = floors.get(metric, {}).get(step, 1.0)
+            clear = (low > 1 or high < 1) and abs(ratio - 1) > floor - 1
+            verdict = word if clear else "equivalent" if 0.98 < low and high < 1.02 else "inconclusive"
+            if verdict == "inconclusive":
+                sentence = f"Inconclusive: {sentence} About 6 more blocks are needed for ±2 %."
+    return EffectRecord(
+        metric=metric,
+        step=step,
+        arm=arm,
+        control=experiment.control,
+        n=len(values),
+        ratio=ratio,
+        ci_low=low,
+        ci_high=high,
+        p=p,
+        verdict=verdict,  # type: ignore[arg-type]
+        sentence=sentence,
+        primary=primary,
+        details={"log_ratios": {str(block): round(value, 6) for block, value in logs.items()}},
+    )
+
+
+def _published(effects: tuple[EffectRecord, ...]) -> tuple[dict[str, object], ...]:
+    published = {16: 1.1353, 32: 1.0058, 64: 1.0822, 128: 1.0951}
+    entries: list[dict[str, object]] = []
+    for effect in effects:
+        level = int(effect.step.rsplit("-", 1)[1])
+        if effect.metric == "qps" and effect.arm == "jemalloc" and "only" in effect.step and level in published:
+            inside = effect.ci_low is not None and effect.ci_high is not None and (
+                effect.ci_low <= published[level] <= effect.ci_high
+            )
+            entries.append(
+                {
+                    "study": "study-3",
+                    "metric": "qps",
+                    "step": effect.step,
+                    "arm": "jemalloc",
+                    "control": "ptmalloc",
+                    "published_ratio": published[level],
+                    "ratio": effect.ratio,
+                    "ci_low": effect.ci_low,
+                    "ci_high": effect.ci_high,
+                    "agreement": "cannot tell" if effect.ratio is None else "agrees" if inside else "disagrees",
+                    "note": "MySQL 5.7.18, 16 tables of 25,000,000 rows",
+                }
+            )
+    return tuple(entries)
+
+
+def _sentences(effects: tuple[EffectRecord, ...], control: str) -> tuple[str, ...]:
+    sentences = []
+    for arm in dict.fromkeys(effect.arm for effect in effects):
+        verdicts = [effect.verdict for effect in effects if effect.arm == arm and effect.primary]
+        counted = ", ".join(f"{word} at {verdicts.count(word)}" for word in dict.fromkeys(verdicts))
+        sentences.append(f"QPS with {arm} against {control}, of {len(verdicts)} load levels: {counted}.")
+    return tuple(sentences)
