@@ -63,6 +63,8 @@ class DriverResult(Record):
     cpu_user_s: float | None = None
     cpu_system_s: float | None = None
     """CPU time of the driver's process, of the whole step."""
+    whole: dict[str, int] = Field(default_factory=dict)
+    """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 

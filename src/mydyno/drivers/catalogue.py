@@ -1,0 +1,10 @@
+"""All drivers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mydyno.drivers.base import Driver
+from mydyno.drivers.sysbench import Sysbench
+
+DRIVERS: dict[str, Callable[[], Driver]] = {"sysbench": Sysbench}
