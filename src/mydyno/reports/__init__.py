@@ -1,6 +1,6 @@
 """Reports: each is made from a saved study folder alone, and can be made again at any time.
 
-A format is one file with a `FORMAT`, and one line here. What is heavy (templates, telemetry) loads when a report is made.
+A format is one file with a `FORMAT`, and one line here. What is heavy (templates, telemetry) loads when one is made.
 """
 
 from __future__ import annotations

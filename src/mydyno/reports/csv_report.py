@@ -1,9 +1,9 @@
 """A table for other programs: one row per run, step and metric.
 
 Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
-(true or false) · step · workload · connections · metric · unit · value (mean over the step's common window; percentiles
-are of the whole window's histogram; one unit per metric, as stored: bytes, microseconds, percent) · reasons (why the run
-is invalid, joined by "; "). Runs that are invalid are in the table too: filter on `valid`.
+(true or false) · step · workload · connections · metric · unit · value · reasons (why the run is invalid, joined by
+"; "). A value is the mean over the step's common window, a percentile that of the whole window; units are as stored:
+bytes, microseconds, percent. Runs that are invalid are in the table too: filter on `valid`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Telemetry reduced for a page: per arm, step and metric the median over the arm's runs, and the range of all of them.
 
-Time is cut into buckets of whole seconds, at most 600 a step. A run gives one mean, least and greatest value per bucket;
-an arm gives the median of its runs' means and the outermost least and greatest. Only valid runs count, unless no run is
+Time is cut into buckets of whole seconds, at most 600 a step. A run gives one mean, least and greatest value a bucket;
+an arm gives the median of its runs' means, the least and the greatest. Only valid runs count, unless no run is
 valid: then all are read, so that a reader can see why. A metric that no run has is absent.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ MAX_BUCKETS = 600
 SESSION = "session"
 """The step id under which a whole run is reduced."""
 
+Series = tuple[str, str]
+"""(scope, metric)."""
 Group = tuple[str, int]
 """(arm, copy)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Envelope:
     """One line with its band: bucket i ends `(i + 1) * width_s` after the start; NaN where no run has a sample."""
 
@@ -31,7 +33,8 @@ class Envelope:
     middle: list[float]
     low: list[float]
     high: list[float]
-    runs: int
+    runs: int = 0
+    """The most runs that any bucket rests on."""
 
     def seconds(self) -> list[float]:
         """The end of every bucket."""
@@ -48,18 +51,32 @@ def bucket_width_s(duration_s: float, buckets: int = MAX_BUCKETS) -> float:
     return float(max(1, math.ceil(duration_s / max(1, min(buckets, MAX_BUCKETS)))))
 
 
+def list_series(files: Mapping[Path, RunSummary]) -> dict[Series, float]:
+    """Every (scope, metric) with samples inside a step, and its greatest absolute value."""
+    import duckdb
+
+    query = """
+        select scope, metric, max(abs(value)) from read_parquet(?)
+        where step is not null and isfinite(value) group by all order by all"""
+    with duckdb.connect() as connection:
+        rows = connection.execute(query, [[str(path) for path in files]]).fetchall() if files else []
+    return {(scope, metric): float(largest) for scope, metric, largest in rows}
+
+
 def read_panels(
-    files: Mapping[Path, RunSummary], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
+    files: Mapping[Path, RunSummary],
+    series: Collection[Series],
+    widths_s: Mapping[str, float],
+    durations_s: Mapping[str, float],
 ) -> dict[PanelKey, Panel]:
-    """Every (step, scope, metric) of the runs' samples.parquet files; `widths_s` is the bucket's width per step."""
-    if not files or not widths_s:
+    """These series of every step, from the runs' samples.parquet files; `widths_s` is the bucket's width per step."""
+    if not files or not series or not widths_s:
         return {}
-    return _collect(_query(files, _STEP_SAMPLES, widths_s, {}), widths_s, durations_s)
+    names = {"series": [f"{scope} {metric}" for scope, metric in series]}
+    return _collect(_query(files, _STEP_SAMPLES, widths_s, names), widths_s, durations_s)
 
 
-def read_session(
-    files: Mapping[Path, RunSummary], scope: str, metric: str, width_s: float, duration_s: float
-) -> Panel:
+def read_session(files: Mapping[Path, RunSummary], scope: str, metric: str, width_s: float, duration_s: float) -> Panel:
     """One metric over whole runs, from each run's beginning. Empty where no run has it."""
     widths = {SESSION: width_s}
     rows = _query(files, _SESSION_SAMPLES, widths, {"scope": scope, "metric": metric})
@@ -90,7 +107,7 @@ def session_duration_s(files: Mapping[Path, RunSummary]) -> float:
 
 _STEP_SAMPLES = """
     select filename, step, step_t_s as time_s, scope, metric, value from read_parquet($names, filename = true)
-    where step is not null"""
+    where step is not null and list_contains($series, concat(scope, ' ', metric))"""
 _SESSION_SAMPLES = """
     select filename, 'session' as step, t_s as time_s, scope, metric, value from read_parquet($names, filename = true)
     where scope = $scope and metric = $metric"""
@@ -111,7 +128,7 @@ _ENVELOPES = """
 
 
 def _query(
-    files: Mapping[Path, RunSummary], samples: str, widths_s: Mapping[str, float], only: Mapping[str, str]
+    files: Mapping[Path, RunSummary], samples: str, widths_s: Mapping[str, float], only: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
     """Rows (step, scope, metric, arm, copy, bucket, middle, low, high, runs), ordered."""
     import duckdb
@@ -133,12 +150,16 @@ def _collect(
 ) -> dict[PanelKey, Panel]:
     """Put rows into lines of equal length per step."""
     panels: dict[PanelKey, Panel] = {}
-    for step, scope, metric, arm, copy, bucket, middle, low, high, runs in rows:
+    for step, scope, metric, arm, copy, bucket, middle, least, greatest, runs in rows:
         panel = panels.setdefault((step, scope, metric), {})
         if (arm, copy) not in panel:
             size = max(1, math.ceil(durations_s[step] / widths_s[step]))
-            panel[arm, copy] = Envelope(widths_s[step], *([math.nan] * size for _ in range(3)), runs=runs)
+            low, high = [math.nan] * size, [math.nan] * size
+            panel[arm, copy] = Envelope(widths_s[step], [math.nan] * size, low, high)
         envelope = panel[arm, copy]
+        envelope.runs = max(envelope.runs, runs)
         if bucket < len(envelope.middle):
-            envelope.middle[bucket], envelope.low[bucket], envelope.high[bucket] = float(middle), float(low), float(high)
+            envelope.middle[bucket] = float(middle)
+            envelope.low[bucket] = float(least)
+            envelope.high[bucket] = float(greatest)
     return panels

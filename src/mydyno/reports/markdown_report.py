@@ -19,13 +19,14 @@ def write(folder: StudyFolder) -> str:
     parts = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         "\n".join(f"- {escape(sentence)}" for sentence in summary.sentences) or "No sentence can be printed.",
-        f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of {len(result.plan.runs)} planned runs are valid, "
-        f"{len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
+        f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of {len(result.plan.runs)} planned "
+        f"runs are valid, {len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
         f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
         _effects(result),
         _invalid(result),
         _published(result),
-        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, seed {result.plan.seed}.",
+        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, "
+        f"seed {result.plan.seed}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -60,7 +61,11 @@ def _row(effect: EffectRecord, floor: float | None) -> str:
 
 def _rule(head: str, text_columns: int) -> str:
     columns = head.count("|") - 1
-    return "|" + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns)) + "|"
+    return (
+        "|"
+        + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
+        + "|"
+    )
 
 
 def _invalid(result: StudyResult) -> str:

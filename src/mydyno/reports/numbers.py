@@ -102,6 +102,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{MINUS}{text}" if value < 0 and float(f"{abs(value):.6f}") else text
 
 
+def whole(value: float) -> str:
+    """A whole number with a thin space between thousands."""
+    return f"{value:,.0f}".replace(",", NARROW_SPACE)
+
+
 def signed_percent(share: float, decimals: int | None = None) -> str:
     """A share of 1 as a signed percentage, e.g. "+8.6 %"; one decimal below 100 %, two below 0.1 %."""
     if not math.isfinite(share):

@@ -1,4 +1,4 @@
-"""The HTML page: sections in the order in which a reader asks, styles and script inside, nothing loaded from anywhere."""
+"""The HTML page: sections in the order in which a reader asks, styles and script inside, nothing loaded."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def render_page(folder: StudyFolder) -> str:
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
         sections=sections,
-        css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),  # noqa: S704 - our own files
-        licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),  # noqa: S704
-        library=Markup(asset("uPlot.iife.min.js")),  # noqa: S704
-        script=Markup(asset("telemetry.js")),  # noqa: S704
+        css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
+        licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
+        library=Markup(asset("uPlot.iife.min.js")),
+        script=Markup(asset("telemetry.js")),
         data=script_json(page_data(result, telemetry)) if telemetry.panels else None,
     )
     return _FORBIDDEN.sub("\ufffd", str(page))
@@ -69,4 +69,4 @@ def asset(name: str) -> str:
 def script_json(value: object) -> Markup:
     """JSON that cannot end the script element it stands in, whatever its strings hold."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,4 +1,4 @@
-"""A study as reports see it: everything read once from the folder, frozen, with the few look-ups that all formats share."""
+"""A study as reports see it: everything read once from the folder, frozen, with the look-ups that formats share."""
 
 from __future__ import annotations
 
@@ -104,10 +104,11 @@ class StudyResult:
             effect for effect in self.summary.effects if effect.metric == metric and step in (None, effect.step)
         )
 
-    def margin_of(self, metric: str) -> float:
-        """The margin declared for a metric: the latency margin for latencies, the throughput margin for the rest."""
-        verdict = self.study.experiment.verdict
-        return verdict.latency_margin if metric.startswith("latency") else self.summary.margin
+    def margin_of(self, metric: str) -> float | None:
+        """The margin declared for a metric: of the primary one, and of latencies; None where none is declared."""
+        if metric == self.summary.primary:
+            return self.summary.margin
+        return self.study.experiment.verdict.latency_margin if metric.startswith("latency") else None
 
     def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
         """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""

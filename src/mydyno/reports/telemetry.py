@@ -1,7 +1,7 @@
 """Which telemetry a page carries, at which resolution, and its packing: base64 of little-endian Float32.
 
-The published studies' charts (CPU user, QPS, TPS, RSS, VSIZE, and latency beside them) are always carried, whole where they
-fit. What explains them follows in the order below, coarser, until the page's budget is used up; the rest stays in
+The published studies' charts (CPU user, QPS, TPS, RSS, VSIZE, and latency beside them) are always carried, whole where
+they fit. What explains them follows in the order below, coarser, until the page's budget is used up; the rest stays in
 samples.parquet, and the page says which.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from mydyno.model.records import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
-from mydyno.reports.envelopes import SESSION, Panel, PanelKey
+from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.result import StudyResult
 
@@ -35,11 +35,26 @@ EXPLAINING = (
     "disk_util_pct",
     "network_rx_bytes_per_s",
     "network_tx_bytes_per_s",
+    "server_cpu_user_pct",
+    "server_cpu_system_pct",
     "cpu_steal_pct",
+    "innodb_buffer_pool_hit_pct",
+    "innodb_redo_written_bytes_per_s",
+    "innodb_os_log_fsyncs_per_s",
+    "innodb_row_lock_waits_per_s",
+    "innodb_checkpoint_max_age_bytes",
+    "voluntary_switches_per_s",
+    "minor_faults_per_s",
+    "psi_cpu_some_pct",
+    "psi_io_some_pct",
+    "cgroup_throttled_pct",
+    "tcp_retransmits_per_s",
 )
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "server": "instance", "latency": "driver"}
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 60
+LEAST_BUCKETS = 20
+CORE_SHARE = 0.6
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,7 @@ class Telemetry:
     """The panels that a page carries, and what it leaves out."""
 
     panels: dict[PanelKey, Panel]
-    series: tuple[tuple[str, str], ...]
+    series: tuple[Series, ...]
     """(scope, metric) in the order in which they are offered."""
     durations_s: dict[str, float]
     widths_s: dict[str, float]
@@ -57,15 +72,14 @@ class Telemetry:
     missing_files: int = 0
     session: dict[int, Panel] = field(default_factory=dict)
     """Resident memory over whole runs, by block."""
-    session_scope: str = ""
     session_all: Panel = field(default_factory=dict)
 
-    def core(self, metric: str) -> tuple[str, str] | None:
+    def core(self, metric: str) -> Series | None:
         """The (scope, metric) that stands for a metric of the published studies, or None where no run has it."""
         return preferred([pair for pair in self.series if pair[1] == metric])
 
 
-def preferred(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+def preferred(pairs: Sequence[Series]) -> Series | None:
     """Of one metric seen in several scopes the one a reader expects: the load program's QPS, the host's CPU."""
     if not pairs:
         return None
@@ -79,43 +93,60 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     chosen = [run for run in result.runs if run.valid] or list(result.runs)
     every = {result.folder.samples_path(run.folder): run for run in chosen}
     files = {path: run for path, run in every.items() if path.is_file()}
-    if not files:
-        return Telemetry({}, (), {}, {}, missing_files=len(every))
     durations = _durations(result)
-    lines = 3 * len(result.summary.arms) + 1
-    core_values = len(CORE) * lines * sum(durations.values())
-    allowed = budget_bytes * 0.6 / BYTES_PER_VALUE
-    shrink = max(1.0, core_values / allowed)
-    widths = {step: envelopes.bucket_width_s(s, max(20, int(s / shrink))) for step, s in durations.items()}
-    panels = envelopes.read_panels(files, widths, durations)
-    panels, constant = _without_constants(panels)
-    series = _ordered({key[1:] for key in panels})
-    kept, left_out, reduced = _fit(panels, series, durations, budget_bytes)
-    session_s = envelopes.session_duration_s(files)
-    rss = preferred([pair for pair in series if pair[1] == "server_rss_bytes"])
+    found = envelopes.list_series(files)
+    constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
+    series = _ordered(set(found) - set(constant))
+    core = [
+        pair for pair in series if pair[1] in CORE and pair == preferred([one for one in series if one[1] == pair[1]])
+    ]
+    fine = _fine_widths(durations, len(core) * _lines(result), budget_bytes)
+    coarse = {step: max(fine[step], envelopes.bucket_width_s(s, COARSE_BUCKETS)) for step, s in durations.items()}
+    room = budget_bytes - len(core) * _cost(result, durations, fine)
+    more = [pair for pair in series if pair not in core]
+    carried = more[: max(0, int(room // _cost(result, durations, coarse)))] if durations else []
+    panels = envelopes.read_panels(files, core, fine, durations)
+    panels |= envelopes.read_panels(files, carried, coarse, durations)
+    rss = next((pair for pair in core if pair[1] == "server_rss_bytes"), None)
     return Telemetry(
-        reduced,
-        tuple(kept),
+        panels,
+        (*core, *carried),
         durations,
-        widths,
-        tuple(_label(pair) for pair in left_out),
-        tuple(_label(pair) for pair in constant),
+        coarse if carried else fine,
+        tuple(label(pair) for pair in more[len(carried) :]),
+        tuple(label(pair) for pair in constant),
         of_invalid_runs=not result.any_valid,
         missing_files=len(every) - len(files),
-        **_session(files, rss, session_s),
+        **_session(files, rss),
     )
 
 
-def _session(files: Mapping[Path, RunSummary], rss: tuple[str, str] | None, duration_s: float) -> dict[str, Any]:
+def _lines(result: StudyResult) -> int:
+    """Lines of one panel: median, least and greatest per arm, and the median of the control's copy."""
+    return 3 * len(result.summary.arms) + 1
+
+
+def _fine_widths(durations_s: Mapping[str, float], lines: int, budget_bytes: float) -> dict[str, float]:
+    """The bucket's width per step at which the core takes at most CORE_SHARE of the budget."""
+    values = lines * sum(durations_s.values())
+    shrink = max(1.0, values * BYTES_PER_VALUE / (budget_bytes * CORE_SHARE))
+    return {step: envelopes.bucket_width_s(s, max(LEAST_BUCKETS, int(s / shrink))) for step, s in durations_s.items()}
+
+
+def _cost(result: StudyResult, durations_s: Mapping[str, float], widths_s: Mapping[str, float]) -> float:
+    """What one series takes over all steps, in bytes."""
+    buckets = sum(math.ceil(durations_s[step] / width) for step, width in widths_s.items())
+    return buckets * _lines(result) * BYTES_PER_VALUE + 150 * len(widths_s)
+
+
+def _session(files: Mapping[Path, RunSummary], rss: Series | None) -> dict[str, Any]:
     """Resident memory over whole runs: of all blocks together, and block by block."""
+    duration_s = envelopes.session_duration_s(files)
     if rss is None or duration_s <= 0:
         return {}
-    width = envelopes.bucket_width_s(duration_s, 150)
-    together = envelopes.read_session(files, *rss, width, duration_s)
     return {
+        "session_all": envelopes.read_session(files, *rss, envelopes.bucket_width_s(duration_s, 150), duration_s),
         "session": envelopes.read_blocks(files, *rss, envelopes.bucket_width_s(duration_s, 100)),
-        "session_scope": rss[0],
-        "session_all": together,
     }
 
 
@@ -130,88 +161,19 @@ def _durations(result: StudyResult) -> dict[str, float]:
     return {step: durations[step] for step in known if durations.get(step)}
 
 
-def _without_constants(panels: dict[PanelKey, Panel]) -> tuple[dict[PanelKey, Panel], list[tuple[str, str]]]:
-    """Leave out what is zero in every sample of every run (swap, steal …); these are named instead."""
-    extremes: dict[tuple[str, str], float] = {}
-    for (_, scope, metric), panel in panels.items():
-        for envelope in panel.values():
-            largest = max((abs(v) for line in (envelope.low, envelope.high) for v in line if v == v), default=0.0)
-            extremes[scope, metric] = max(extremes.get((scope, metric), 0.0), largest)
-    constant = [pair for pair, largest in extremes.items() if largest == 0 and pair[1] not in CORE]
-    return {key: panel for key, panel in panels.items() if key[1:] not in constant}, sorted(constant)
-
-
-def _ordered(pairs: set[tuple[str, str]]) -> list[tuple[str, str]]:
+def _ordered(pairs: set[Series]) -> list[Series]:
     """The published studies' metrics first, then what explains them, then the rest by name."""
     rank = {metric: index for index, metric in enumerate((*CORE, *EXPLAINING))}
     first = {preferred([pair for pair in pairs if pair[1] == metric]) for _, metric in pairs}
 
-    def order(pair: tuple[str, str]) -> tuple[bool, int, str, str]:
+    def order(pair: Series) -> tuple[bool, int, str, str]:
         return (pair not in first, rank.get(pair[1], len(rank)), pair[1], pair[0])
 
     return sorted(pairs, key=order)
 
 
-def _fit(
-    panels: dict[PanelKey, Panel],
-    series: Sequence[tuple[str, str]],
-    durations_s: Mapping[str, float],
-    budget_bytes: float,
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]], dict[PanelKey, Panel]]:
-    """Keep series in order while they fit; those beyond the core are made coarser."""
-    kept: list[tuple[str, str]] = []
-    left_out: list[tuple[str, str]] = []
-    result: dict[PanelKey, Panel] = {}
-    used = 0.0
-    core = [preferred([pair for pair in series if pair[1] == metric]) for metric in CORE]
-    for pair in series:
-        of_pair = {key: panel for key, panel in panels.items() if key[1:] == pair}
-        if pair not in core:
-            of_pair = {
-                key: {group: _coarser(line, durations_s[key[0]]) for group, line in panel.items()}
-                for key, panel in of_pair.items()
-            }
-        cost = sum(_size(panel) for panel in of_pair.values())
-        if pair not in core and used + cost > budget_bytes:
-            left_out.append(pair)
-            continue
-        used += cost
-        kept.append(pair)
-        result |= of_pair
-    return kept, left_out, result
-
-
-def _coarser(envelope: envelopes.Envelope, duration_s: float) -> envelopes.Envelope:
-    """Join neighbouring buckets until there are at most COARSE_BUCKETS: means of medians, outermost range."""
-    width = envelopes.bucket_width_s(duration_s, COARSE_BUCKETS)
-    factor = round(width / envelope.width_s)
-    if factor <= 1:
-        return envelope
-
-    def join(line: Sequence[float], how: str) -> list[float]:
-        joined = []
-        for start in range(0, len(line), factor):
-            values = [value for value in line[start : start + factor] if value == value]
-            if not values:
-                joined.append(math.nan)
-            else:
-                joined.append({"mean": sum(values) / len(values), "min": min(values), "max": max(values)}[how])
-        return joined
-
-    return envelopes.Envelope(
-        envelope.width_s * factor,
-        join(envelope.middle, "mean"),
-        join(envelope.low, "min"),
-        join(envelope.high, "max"),
-        envelope.runs,
-    )
-
-
-def _size(panel: Panel) -> float:
-    return sum((3 if copy == 1 else 1) * len(line.middle) for (_, copy), line in panel.items()) * BYTES_PER_VALUE + 120
-
-
-def _label(pair: tuple[str, str]) -> str:
+def label(pair: Series) -> str:
+    """A series for people: what it is, and where it was taken."""
     return f"{metric_name(pair[1])} ({scope_name(pair[0])})"
 
 
@@ -265,7 +227,7 @@ def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
             for step in steps
         ],
         "series": [
-            {"metric": metric, "scope": scope, "label": _label((scope, metric)), **_unit(telemetry, scope, metric)}
+            {"metric": metric, "scope": scope, "label": label((scope, metric)), **_unit(telemetry, scope, metric)}
             for scope, metric in telemetry.series
         ],
         "panels": panels,
@@ -286,7 +248,7 @@ def largest(telemetry: Telemetry, scope: str, metric: str) -> float:
             if key[1:] == (scope, metric)
             for line in panel.values()
             for value in line.middle
-            if value == value
+            if not math.isnan(value)
         ),
         default=0.0,
     )

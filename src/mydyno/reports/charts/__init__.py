@@ -1,1 +1,1 @@
-"""Charts as compact SVG text: one file per kind. They carry classes, not colours: report.css gives light, dark and print."""
+"""Charts as compact SVG text: one file per kind. They carry classes; report.css has the colours."""

@@ -1,4 +1,4 @@
-"""Bars per arm at each number of connections (study 3's chart), from zero, with every valid run as a dot over its bar."""
+"""Bars per arm at each number of connections (study 3's chart), from zero, every valid run a dot over its bar."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Effects with intervals, one row each, grouped by step: the forest plot.
 
-The band is the declared margin, the bracket in each group the A/A noise floor (how far the control differs from itself),
-the line 0 % the control. Faint dots are the blocks' own ratios. Intervals that leave the chart end in an arrow.
+The band is the declared margin, the bracket in each group the A/A noise floor (how far the control differs from
+itself), the line 0 % the control. Faint dots are the blocks' own ratios. An interval
+that leaves the chart ends in an arrow.
 """
 
 from __future__ import annotations

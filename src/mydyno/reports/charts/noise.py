@@ -21,7 +21,13 @@ class NoiseRow:
 
 
 def noise_chart(
-    key: str, heading: str, description: str, style: ArmStyle, rows: Sequence[NoiseRow], margin: float, width: float
+    key: str,
+    heading: str,
+    description: str,
+    style: ArmStyle,
+    rows: Sequence[NoiseRow],
+    margin: float | None,
+    width: float,
 ) -> str:
     """The chart, a row per step; dots that lie outside stand at the edge."""
     height = 34 + 20.0 * len(rows) + 34
@@ -29,10 +35,11 @@ def noise_chart(
     svg = Svg(key, width, height, heading, description)
     svg.text(0, 11, heading, "t strong")
     extremes = [abs(value) for row in rows for value in (*row.ratios, row.floor or 0.0)]
-    ticks = nice_ticks(-max([margin, *extremes]), max([margin, *extremes]), 5)
+    ticks = nice_ticks(-max([margin or 0.005, *extremes]), max([margin or 0.005, *extremes]), 5)
     scale = Linear(ticks[0], ticks[-1], left, width - 22)
     bottom = height - 32
-    svg.rect(scale(-margin), 24, scale(margin) - scale(-margin), bottom - 24, "margin")
+    if margin:
+        svg.rect(scale(-margin), 24, scale(margin) - scale(-margin), bottom - 24, "margin")
     for tick in ticks:
         svg.line(scale(tick), 24, scale(tick), bottom, "zero" if tick == 0 else "grid")
         decimals = max(0, tick_decimals(ticks) - 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 def value_ticks(values: Sequence[float], count: int = 5, from_zero: bool = False) -> list[float]:
     """Ticks for measured values >= 0: from zero where that costs less than half of the height, or if asked."""
     low, high = min(values), max(values)
-    if from_zero or (0 <= low < 0.55 * high) or low == high == 0:
+    if low == high == 0:
+        return [0.0, 1.0]
+    if from_zero or 0 <= low < 0.55 * high:
         low = min(0.0, low)
     elif high - low < abs(high) * 0.02:  # a flat line must not look like an adventure
         middle = (high + low) / 2
@@ -59,7 +62,7 @@ def level_positions(levels: Sequence[int], start: float, end: float) -> dict[int
 
 def tick_decimals(ticks: Sequence[float]) -> int:
     """How many decimals tell the ticks apart."""
-    steps = [abs(b - a) for a, b in zip(ticks, ticks[1:], strict=False)] or [abs(ticks[0]) or 1.0]
+    steps = [abs(b - a) for a, b in pairwise(ticks)] or [abs(ticks[0]) or 1.0]
     step = min(steps)
     for decimals in range(7):
         if abs(round(step, decimals) - step) < step * 1e-6:

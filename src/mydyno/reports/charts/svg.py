@@ -1,4 +1,4 @@
-"""A small writer of SVG: escaped, with coordinates of one decimal, a title and a description, and no style of its own."""
+"""A small writer of SVG: escaped, coordinates of one decimal, a title and a description, no style of its own."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from mydyno.reports.charts.frame import level_labels, value_frame
@@ -63,4 +64,4 @@ def _least_gap(levels: Sequence[int], width: float) -> float:
     if len(set(levels)) < 2:
         return width / 2
     positions = sorted(level_positions(levels, 0, width * 0.85).values())
-    return min(b - a for a, b in zip(positions, positions[1:], strict=False))
+    return min(b - a for a, b in pairwise(positions))

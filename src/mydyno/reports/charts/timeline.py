@@ -55,7 +55,9 @@ def timeline_chart(
     for one in series:
         svg.open_group(one.style.css)
         if one.low is not None and one.high is not None:
-            svg.path(area(_points(x, frame.y, one.seconds, one.high), _points(x, frame.y, one.seconds, one.low)), "band")
+            svg.path(
+                area(_points(x, frame.y, one.seconds, one.high), _points(x, frame.y, one.seconds, one.low)), "band"
+            )
         svg.path(polyline(_points(x, frame.y, one.seconds, one.middle)), "line thin", one.style.dash)
         svg.close_group()
     return svg.render(css)

@@ -17,8 +17,8 @@ from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, 
 
 def build(result: StudyResult) -> Section:
     """Forest plots per metric and workload, each with its table; the primary metric's open, the others folded."""
-    groups = []
-    without = []
+    groups: list[FigureGroup] = []
+    without: list[str] = []
     for metric in dict.fromkeys((result.summary.primary, *result.summary.metrics)):
         primary = metric == result.summary.primary
         if not primary and all(effect.ratio is None for effect in result.effects(metric)):
@@ -30,9 +30,9 @@ def build(result: StudyResult) -> Section:
             above = "Other metrics: exploratory, with unadjusted intervals and without verdicts" if first else ""
             groups.append(FigureGroup(metric_name(metric), figures, folded=not primary, above=above))
     note = (
-        f"Ratio of each arm to {result.summary.control}, from runs of the same block. The shaded band is the declared margin "
-        f"of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: how far the "
-        "control differed from its own copy. Faint dots are the blocks' own ratios."
+        f"Ratio of each arm to {result.summary.control}, from runs of the same block. The shaded band is the declared "
+        f"margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: "
+        "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
     )
     if without:
         note += f" No ratio can be formed for: {', '.join(without)}."
@@ -75,7 +75,9 @@ def _figures(result: StudyResult, metric: str, primary: bool) -> list[Figure]:
             )
             for suffix, width in (("", 560.0), (":narrow", 350.0))
         ]
-        figures.append(Figure(charts, _table(result, metric, workload, primary), workload, "double", numbers_open=primary))
+        figures.append(
+            Figure(charts, _table(result, metric, workload, primary), workload, "double", numbers_open=primary)
+        )
     return figures
 
 
@@ -96,7 +98,7 @@ def _noise(result: StudyResult, metric: str, step: str) -> float | None:
 
 def _table(result: StudyResult, metric: str, workload: str, primary: bool) -> Table:
     """All numbers of a forest plot; the verdicts only where there are any."""
-    head = ("arm", "effect", "95 % interval", "verdict", "p", "blocks", "noise floor")
+    head: tuple[str, ...] = ("arm", "effect", "95 % interval", "verdict", "p", "blocks", "noise floor")
     if not primary:
         head = (*head[:3], *head[4:])
     rows: list[Sequence[str | Cell]] = []

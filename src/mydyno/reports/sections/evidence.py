@@ -25,7 +25,7 @@ def build(result: StudyResult) -> Section:
         "Evidence",
         render(
             "evidence.html",
-            invalid=_invalid_table(result, invalid) if invalid else None,
+            invalid=_invalid_table(invalid) if invalid else None,
             reasons=reasons.most_common(),
             warnings=warnings.most_common(),
             run_count=len(result.runs),
@@ -35,7 +35,7 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _invalid_table(result: StudyResult, invalid: list[RunSummary]) -> Table:
+def _invalid_table(invalid: list[RunSummary]) -> Table:
     return Table(
         "Runs that are not valid: kept and shown, not used",
         ("run", "arm", "reasons"),
@@ -62,7 +62,9 @@ def _arm(result: StudyResult, arm: str) -> dict[str, object]:
             {"treatment": treatment, "holds": holds, "text": text, "count": count}
             for (treatment, holds, text), count in texts.most_common()
         ],
-        "each": [{"folder": run.folder, "holds": one.holds, "text": one.text, "facts": _facts(one)} for run, one in evidence],
+        "each": [
+            {"folder": run.folder, "holds": one.holds, "text": one.text, "facts": _facts(one)} for run, one in evidence
+        ],
     }
 
 

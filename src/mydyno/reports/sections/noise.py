@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from math import exp, log
+from math import exp
 from statistics import mean
 
 from markupsafe import Markup
@@ -12,9 +12,10 @@ from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.position import position_chart
-from mydyno.reports.numbers import display_unit, metric_name, percent, signed_percent
+from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, signed_percent, significant
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.stats.residuals import block_residuals, order_effect_p
 
 
 def build(result: StudyResult) -> Section:
@@ -23,7 +24,7 @@ def build(result: StudyResult) -> Section:
     first = [figure for figure in (_noise(result, metric), _position(result, metric)) if figure]
     runs = [figure for step in result.steps if (figure := _order(result, metric, step))]
     groups = [
-        FigureGroup("The control against itself, and the order effect", first),
+        FigureGroup("The control against itself, and the order effect", first, text=_order_words(result, metric)),
         FigureGroup(f"{metric_name(metric)} of every run, in order of execution", runs),
     ]
     groups = [group for group in groups if group.figures]
@@ -33,8 +34,8 @@ def build(result: StudyResult) -> Section:
         "Noise",
         render(
             "figures.html",
-            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise; a smaller effect "
-            "is not told apart from it. Crossed-out marks are runs that are not valid.",
+            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise; a smaller "
+            "effect is not told apart from it. Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
             empty="" if groups else "No block holds two valid runs of the control, so there is no noise floor.",
@@ -44,7 +45,8 @@ def build(result: StudyResult) -> Section:
 
 def _noise(result: StudyResult, metric: str) -> Figure | None:
     control = result.summary.control
-    rows, table = [], []
+    rows: list[NoiseRow] = []
+    table: list[list[str | Cell]] = []
     several = len(result.workloads) > 1
     for step in result.steps:
         ratios = result.block_ratios(metric, step.id, control, copy_number=2)
@@ -57,7 +59,12 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         rows.append(NoiseRow(name, shares, share))
         spread = f"{signed_percent(min(shares))} … {signed_percent(max(shares))}" if shares else "–"
         table.append(
-            [name, Cell(str(len(ratios)), "num"), Cell(spread, "num"), Cell(f"±{percent(share)}" if share else "–", "num")]
+            [
+                name,
+                Cell(str(len(ratios)), "num"),
+                Cell(spread, "num"),
+                Cell(f"±{percent(share)}" if share else "–", "num"),
+            ]
         )
     if not rows:
         return None
@@ -88,7 +95,7 @@ def _position(result: StudyResult, metric: str) -> Figure | None:
     chart = position_chart(
         f"position:{metric}",
         f"{metric_name(metric)}: what the place in a block adds",
-        "What is left of every valid run after its arm's and its block's level is taken out, by its position in the block.",
+        "What is left of every valid run after its arm's and its block's level is taken out, by position in the block.",
         points,
     )
     rows: list[list[str | Cell]] = [
@@ -103,25 +110,38 @@ def residuals(result: StudyResult, metric: str) -> list[tuple[int, float, ArmSty
     """(position, share, arm's style) of every valid run and step, free of the arm's and the block's level."""
     points = []
     for step in result.steps:
-        logs = [(run, log(value)) for run, value in result.values(metric, step.id) if run.valid and value > 0]
-        if not logs:
-            continue
-        everything = mean(value for _, value in logs)
-        arms: dict[str, list[float]] = defaultdict(list)
-        blocks: dict[int, list[float]] = defaultdict(list)
-        for run, value in logs:
-            arms[run.arm].append(value)
-            blocks[run.block].append(value)
-        points += [
-            (
-                run.position,
-                exp(value - mean(arms[run.arm]) - mean(blocks[run.block]) + everything) - 1,
-                result.styles[run.arm],
-            )
-            for run, value in logs
-            if run.arm in result.styles
-        ]
+        runs = {
+            (run.block, f"{run.arm} {run.copy_number}"): (run, value)
+            for run, value in result.values(metric, step.id)
+            if run.valid and value > 0 and run.arm in result.styles
+        }
+        for one in block_residuals({cell: value for cell, (_, value) in runs.items()}):
+            run, _ = runs[one.block, one.arm]
+            points.append((run.position, exp(one.residual) - 1, result.styles[run.arm]))
     return points
+
+
+def _order_words(result: StudyResult, metric: str) -> str:
+    """The order effect's test at every step, in one sentence."""
+    tests = {}
+    for step in result.steps:
+        runs = [
+            (run.block, run.arm, run.position, value)
+            for run, value in result.values(metric, step.id)
+            if run.valid and value > 0
+        ]
+        p = order_effect_p(runs)
+        if p is not None:
+            tests[step.id] = p
+    if not tests:
+        return "There are too few runs to test the order effect."
+    where, least = min(tests.items(), key=lambda item: item[1])
+    bound = 0.05 / len(tests)
+    verdict = "below" if least < bound else "not below"
+    return (
+        f"Order effect, F test of the position beside arm and block: the least p of {len(tests)} levels is "
+        f"{p_value(least)} ({where}), {verdict} {significant(bound, 2)} (0.05 shared among the levels)."
+    )
 
 
 def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:

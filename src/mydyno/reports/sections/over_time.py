@@ -40,12 +40,17 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
 def _notes(telemetry: Telemetry) -> list[str]:
     notes = []
     if telemetry.of_invalid_runs:
-        notes.append("No run is valid. What follows is of the invalid runs: good for finding out why, not for comparing.")
+        notes.append(
+            "No run is valid. What follows is of the invalid runs: good for finding out why, not for comparing."
+        )
     if telemetry.missing_files:
-        notes.append(f"{telemetry.missing_files} runs have no samples.parquet in the study folder.")
+        words = "1 run has" if telemetry.missing_files == 1 else f"{telemetry.missing_files} runs have"
+        notes.append(f"{words} no samples.parquet in the study folder.")
     widths = sorted(set(telemetry.widths_s.values()))
     if widths and widths[-1] > 1:
-        notes.append(f"To keep this page small each point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
+        notes.append(
+            f"To keep this page small each point stands for up to {widths[-1]:g} s; the band keeps the extremes."
+        )
     if telemetry.left_out:
         notes.append("Only in samples.parquet, for want of room: " + ", ".join(telemetry.left_out) + ".")
     if telemetry.constant:
@@ -111,7 +116,7 @@ def _time_series(result: StudyResult, panel: Panel, points: int, bands: bool = T
 def _thinned(line: Sequence[float], factor: int, how: str) -> list[float | None]:
     thinned: list[float | None] = []
     for start in range(0, len(line), factor):
-        values = [value for value in line[start : start + factor] if value == value]
+        values = [value for value in line[start : start + factor] if not math.isnan(value)]
         if not values:
             thinned.append(None)
         else:
@@ -124,10 +129,12 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
     if not telemetry.session_all:
         return []
     panel = telemetry.session_all
-    values = [value for line in panel.values() for value in line.high if value == value]
+    values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
     unit = display_unit("server_rss_bytes", max(values))
     duration = max(len(line.middle) * line.width_s for line in panel.values())
-    description = "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
+    description = (
+        "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
+    )
     charts = [
         Markup(
             timeline_chart(
@@ -145,19 +152,20 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
     ]
     together = FigureGroup(
         f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
-        [Figure(charts, _session_table(result, panel), "", "full")],
+        [Figure(charts, _session_table(panel), "", "full")],
         text="Steps come in another order in every block, so this shows growth over a run, not the effect of a step.",
     )
     blocks = [
-        Figure([Markup(_session_block(result, telemetry, block, of_block))])
-        for block, of_block in telemetry.session.items()
+        Figure([Markup(_session_block(result, block, of_block))]) for block, of_block in telemetry.session.items()
     ]
-    apart = FigureGroup("Resident memory over the whole run, block by block (lines mark the steps)", blocks, folded=True)
+    apart = FigureGroup(
+        "Resident memory over the whole run, block by block (lines mark the steps)", blocks, folded=True
+    )
     return [together, apart]
 
 
-def _session_block(result: StudyResult, telemetry: Telemetry, block: int, panel: Panel) -> str:
-    values = [value for line in panel.values() for value in line.high if value == value]
+def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
+    values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
     record = next((one for one in result.records.values() if one.block == block), None)
     marks = []
     levels = {step.id: step for step in result.steps}
@@ -176,13 +184,13 @@ def _session_block(result: StudyResult, telemetry: Telemetry, block: int, panel:
     )
 
 
-def _session_table(result: StudyResult, panel: Panel) -> Table:
+def _session_table(panel: Panel) -> Table:
     rows: list[list[str | Cell]] = []
     for (arm, copy), line in panel.items():
-        present = [value for value in line.middle if value == value]
+        present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
         label = arm if copy == 1 else f"{arm} again (A/A)"
-        cells = [present[0], median(present), present[-1], max(value for value in line.high if value == value)]
+        cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
         rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
     return Table(
         "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",

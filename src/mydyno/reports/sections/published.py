@@ -1,11 +1,12 @@
 """The published studies' figures beside ours, as ratios. summary.json's `published` holds one entry per figure:
 
 study, metric, step, arm, control (the arm's name there), published_ratio, ratio, ci_low, ci_high,
-agreement ("agrees" | "disagrees" | "cannot tell"), note. What an entry does not have is left empty.
+agreement ("agrees" | "disagrees" | "cannot tell"), because, note. What an entry does not have is left empty.
 """
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
@@ -33,8 +34,8 @@ def build(result: StudyResult) -> Section | None:
         "Published",
         render(
             "figures.html",
-            intro="Absolute figures of another host cannot be compared; ratios of arm to control can. The hollow diamond is the "
-            "published ratio, the mark with its interval is ours. “Agrees” means that our interval holds the published ratio.",
+            intro="Absolute figures of another host cannot be compared; ratios of arm to control can. The hollow "
+            "diamond is the published ratio, the mark with its interval is ours.",
             legend="",
             groups=groups,
             empty="",
@@ -54,8 +55,9 @@ def _figure(result: StudyResult, study: str, entries: list[dict[str, Any]]) -> F
             row = ForestRow(result.styles[arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)
         interval = "–" if low is None or high is None else f"{signed_percent(low)} … {signed_percent(high)}"
+        why = " · ".join(filter(None, (_text(entry, "because"), _text(entry, "note"))))
         cells = [_percent(published), _percent(ours), interval]
-        rows.append([label, arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), _text(entry, "note")])
+        rows.append([label, arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), why])
     charts = []
     if by_group:
         forest = [ForestGroup(label, tuple(of_group)) for label, of_group in by_group.items()]
@@ -64,7 +66,7 @@ def _figure(result: StudyResult, study: str, entries: list[dict[str, Any]]) -> F
                 forest_chart(
                     f"published:{study}{suffix}",
                     f"{study}: published and measured effects",
-                    "Hollow diamonds are published ratios; marks with intervals are this study's. The table holds the numbers.",
+                    "Hollow diamonds are published ratios; marks with intervals are this study's.",
                     forest,
                     result.summary.margin,
                     width,
@@ -72,8 +74,8 @@ def _figure(result: StudyResult, study: str, entries: list[dict[str, Any]]) -> F
             )
             for suffix, width in (("", 560.0), (":narrow", 350.0))
         ]
-    head = ("figure", "arm", "published", "ours", "95 % interval", "agreement", "published with")
-    return Figure(charts, Table(f"{study}: effect relative to the control", head, rows), "", "double")
+    head = ("figure", "arm", "published", "ours", "95 % interval", "agreement", "why, and with what")
+    return Figure(charts, Table(f"{study}: effect relative to the control", head, rows), "", "full", numbers_open=True)
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
@@ -83,7 +85,7 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 def _share(entry: dict[str, Any], key: str) -> float | None:
     value = entry.get(key)
-    return float(value) - 1 if isinstance(value, int | float) and value == value else None
+    return float(value) - 1 if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _percent(share: float | None) -> str:

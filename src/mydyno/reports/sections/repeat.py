@@ -9,7 +9,7 @@ from shlex import join
 
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.model.records import RunRecord
-from mydyno.reports.numbers import metric_name, percent, significant
+from mydyno.reports.numbers import metric_name, percent, whole
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 
@@ -37,6 +37,7 @@ def build(result: StudyResult) -> Section:
     """The section."""
     records = list(result.records.values())
     experiment = result.study.experiment
+    configuration, same = _configuration(result, records)
     return Section(
         "repeat",
         "To repeat it, or to doubt it",
@@ -54,7 +55,8 @@ def build(result: StudyResult) -> Section:
             differing=_differing_variables(result, records),
             metrics=_metrics(result),
             windows=_windows(result),
-            configuration=_configuration(result, records),
+            configuration=configuration,
+            same_configuration=same,
             commands=_commands(result, records),
             variables=_variables(records),
         ),
@@ -68,9 +70,13 @@ def limits(result: StudyResult) -> list[str]:
     found = [f"It was measured on one host ({host}), with one server build per arm: it says nothing about other hosts."]
     blocks = len(result.plan.blocks)
     if blocks < 6:
-        found.append(f"{blocks} block{'' if blocks == 1 else 's'}: fewer than six cannot reject chance by an exact test.")
+        found.append(
+            f"{blocks} block{'' if blocks == 1 else 's'}: fewer than six cannot reject chance by an exact test."
+        )
     if experiment.scale == "quick":
-        found.append("It was run at scale quick: short windows and few blocks, to try an experiment out, not to decide.")
+        found.append(
+            "It was run at scale quick: short windows and few blocks, to try an experiment out, not to decide."
+        )
     if summary.state != "complete":
         found.append("It is not complete: more blocks may change every interval.")
     invalid = sum(not run.valid for run in result.runs)
@@ -84,7 +90,7 @@ def limits(result: StudyResult) -> list[str]:
     if pool := variables.get("innodb_buffer_pool_size", ""):
         data = experiment.data
         size = format_bytes(float(pool)) if pool.isdigit() else pool
-        rows = significant(float(data.rows), 12)
+        rows = whole(data.rows)
         found.append(f"It holds for this data: {data.tables} tables of {rows} rows, and a buffer pool of {size}.")
     found.append("The load is closed-loop where a number of connections is given: a slow server is asked less often.")
     return found
@@ -160,15 +166,19 @@ def _differing_variables(result: StudyResult, records: list[RunRecord]) -> Table
     return Table("Server variables that differ between arms", ("variable", *firsts), rows) if rows else None
 
 
-def _configuration(result: StudyResult, records: list[RunRecord]) -> list[tuple[str, str]]:
-    """(arm, my.cnf): the control's whole, of the others what differs from it; the run's own folder reads as RUN."""
+def _configuration(result: StudyResult, records: list[RunRecord]) -> tuple[list[tuple[str, str]], list[str]]:
+    """(arm, my.cnf): the control's whole, of the others what differs, and the arms where nothing does.
+
+    The run's own folder reads as RUN.
+    """
     texts = {}
     for arm in result.styles:
         record = _first(records, arm)
         path = result.folder.path / record.folder / "my.cnf" if record else None
         if record and path and path.is_file():
             texts[arm] = path.read_text(encoding="utf-8", errors="replace").replace(record.folder, "RUN")
-    found = []
+    found: list[tuple[str, str]] = []
+    same: list[str] = []
     base: list[str] | None = None
     for arm, text in texts.items():
         if base is None:
@@ -176,9 +186,14 @@ def _configuration(result: StudyResult, records: list[RunRecord]) -> list[tuple[
             found.append((arm, text))
             continue
         lines = text.splitlines()
-        changes = [f"- {line}" for line in base if line not in lines] + [f"+ {line}" for line in lines if line not in base]
-        found.append((arm, "\n".join(changes) or "the same"))
-    return found
+        if lines == base:
+            same.append(arm)
+            continue
+        changes = [f"- {line}" for line in base if line not in lines] + [
+            f"+ {line}" for line in lines if line not in base
+        ]
+        found.append((f"{arm}: what differs from the control's", "\n".join(changes)))
+    return found, same
 
 
 def _commands(result: StudyResult, records: list[RunRecord]) -> list[tuple[str, str]]:

@@ -29,16 +29,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table's cell. `css` aligns or marks it; `mark` is ready markup before the text."""
+    """A table's cell. `css` aligns or marks it; `mark` is Markup before the text (a plain string is escaped)."""
 
     text: str
     css: str = ""
-    mark: Markup = Markup("")
+    mark: str = ""
+    below: str = ""
+    """A second, smaller line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a caption; the first column holds row headings, a row of a single cell is the heading of those below."""
+    """A table with a caption. The first column holds row headings; a row of one cell is the heading of those below."""
 
     caption: str
     head: Sequence[str]
@@ -74,7 +76,11 @@ def templates() -> Environment:
     """The templates' environment: everything is escaped, and an unknown name is an error."""
     folder = Path(__file__).parent.parent / "templates"
     environment = Environment(
-        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["percent"] = numbers.percent
     return environment
@@ -82,7 +88,7 @@ def templates() -> Environment:
 
 def render(template: str, **values: Any) -> Markup:
     """One template with these values, as markup."""
-    return Markup(templates().get_template(template).render(**values))  # noqa: S704 - the environment escapes
+    return Markup(templates().get_template(template).render(**values))
 
 
 def legend(result: StudyResult, with_copy: bool) -> Markup:

@@ -29,7 +29,9 @@ def build(result: StudyResult) -> Section:
         if bars:
             groups.append(FigureGroup(f"{workload}: bars per arm", bars))
         if others:
-            groups.append(FigureGroup(f"{workload}: other metrics", _figures(result, others, workload, steps), folded=True))
+            groups.append(
+                FigureGroup(f"{workload}: other metrics", _figures(result, others, workload, steps), folded=True)
+            )
     groups = [group for group in groups if group.figures]
     return Section(
         "connections",
@@ -37,8 +39,8 @@ def build(result: StudyResult) -> Section:
         "Connections",
         render(
             "figures.html",
-            intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large marks are the medians of "
-            "the valid runs. Small grey crosses are runs that are not valid.",
+            intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
+            "marks are the medians of the valid runs. Small grey crosses are runs that are not valid.",
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="" if groups else "No run has a value yet.",
@@ -46,9 +48,7 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _figures(
-    result: StudyResult, metrics: list[str], workload: str, steps: tuple[ReportStep, ...]
-) -> list[Figure]:
+def _figures(result: StudyResult, metrics: list[str], workload: str, steps: tuple[ReportStep, ...]) -> list[Figure]:
     figures = []
     for metric in metrics:
         series = _series(result, metric, steps)
@@ -59,7 +59,7 @@ def _figures(
         chart = sweep_chart(
             f"sweep:{metric}:{workload}",
             metric_name(metric),
-            f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the numbers are in the table.",
+            f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
             unit,
             series,
             [step.connections for step in steps],
@@ -115,21 +115,19 @@ def _unit(result: StudyResult, metric: str) -> str:
     return known.unit if known else ""
 
 
-def _table(
-    result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...], unit: DisplayUnit
-) -> Table:
+def _table(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...], unit: DisplayUnit) -> Table:
     arms = list(result.styles)
 
     def cell(step: ReportStep, arm: str) -> Cell:
         values = [value for run, value in result.values(metric, step.id) if run.valid and run.arm == arm]
         if not values:
             return Cell("–", "num")
-        spread = f" ({unit.number(min(values))}–{unit.number(max(values))})" if len(values) > 1 else ""
-        return Cell(f"{unit.number(median(values), 4)}{spread}", "num")
+        spread = f"{unit.number(min(values))}–{unit.number(max(values))}" if len(values) > 1 else ""
+        return Cell(unit.number(median(values), 4), "num", below=spread)
 
     label = f", {unit.label}" if unit.label else ""
     return Table(
-        f"{metric_name(metric)}{label}, {workload}: median (least–greatest) of the valid runs",
+        f"{metric_name(metric)}{label}, {workload}: median of the valid runs, least–greatest below",
         ["connections", *arms],
         [[str(step.connections), *(cell(step, arm) for arm in arms)] for step in steps],
         f"{result.summary.control} counts both of its runs in each block." if len(arms) > 1 else "",
