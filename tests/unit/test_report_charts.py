@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mydyno.reports.charts.bars import bars_chart
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
@@ -101,12 +101,32 @@ def test_labels_of_a_chart_do_not_overlap(kind: str) -> None:
             assert end <= start + 1, (before, after)
 
 
+@pytest.mark.parametrize("heading", ["QPS", "Resident memory (RSS), 128 connections", "x" * 90])
+@pytest.mark.parametrize("values", [(1.05, 1.1), (0.0, 2.0)])
+def test_a_long_heading_gives_way_to_the_unit(heading: str, values: tuple[float, float]) -> None:
+    line = TimeSeries(GLIBC, (1.0, 2.0), values)
+    svg = timeline_chart("k", heading, "d", DisplayUnit(1.0, "GiB"), [line], 2.0)
+    words = [text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")][:2]
+    assert len(words[0]) * 7.4 + len(words[1]) * 6.3 < 350
+    assert words[1].startswith("GiB") and ("axis" in words[1]) == (values[0] > 0)
+
+
 def test_text_from_outside_is_escaped_in_a_chart() -> None:
     style = arm_styles("<script>alert(1)</script>", ())["<script>alert(1)</script>"]
     row = ForestRow(style, 0.1, 0.0, 0.2, (), 'a"b&c')
     svg = forest_chart("k", "<b>", "]]>", [ForestGroup("<i>\x00", (row,))], 0.02)
     ElementTree.fromstring(svg)
     assert "<script" not in svg and "<b>" not in svg and "<i>" not in svg
+
+
+def test_long_names_lose_their_middle_and_stay_apart() -> None:
+    names = [
+        f"bandwidth-{a}_compression-{b}_tls-{c}" for a in ("1g", "10g") for b in ("on", "off") for c in ("on", "off")
+    ]
+    short = [shortened(name, 29) for name in names]
+    assert all(len(name) <= 29 and "…" in name for name in short)
+    assert len({shortened(name.replace("compression", "comp"), 29) for name in names}) == len(names)
+    assert shortened("glibc", 5) == "glibc"
 
 
 def test_each_arm_differs_from_every_other_by_colour_or_by_shape_and_dash() -> None:

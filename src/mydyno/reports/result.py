@@ -62,7 +62,8 @@ class StudyResult:
     def steps(self) -> tuple[ReportStep, ...]:
         """Every step, as the experiment lists them."""
         return tuple(
-            ReportStep(str(step["id"]), str(step["workload"]), int(step["connections"])) for step in self.summary.steps
+            ReportStep(str(step["id"]), str(step["workload"]), int(step.get("connections") or 0))
+            for step in self.summary.steps
         )
 
     @cached_property

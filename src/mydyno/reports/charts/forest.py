@@ -16,6 +16,8 @@ from mydyno.reports.charts.svg import Svg
 from mydyno.reports.numbers import signed_percent
 
 ROW, GROUP_GAP, TOP, BOTTOM = 19.0, 12.0, 8.0, 38.0
+LETTER = 6.4
+"""The average width of a letter of an arm's name, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ def forest_chart(
     `beside` are groups of neighbouring plots: they get room on the axis too, so that all have the same one.
     """
     wide = width >= 480
-    left, right = (118.0, 152.0) if wide else (104.0, 18.0)
+    longest = max((len(row.style.name) for group in groups for row in group.rows), default=0)
+    least, most, right = (118.0, 210.0, 152.0) if wide else (104.0, 150.0, 18.0)
+    left = min(max(least, 24 + longest * LETTER), most)
     rows = sum(len(group.rows) for group in groups)
     height = TOP + rows * ROW + len(groups) * (GROUP_GAP + 15) + BOTTOM
     svg = Svg(key, width, height, title, description)
@@ -78,7 +82,7 @@ def forest_chart(
             _noise_bracket(svg, scale, group.noise, y + 7)
         y += 15
         for row in group.rows:
-            _draw_row(svg, scale, row, y + ROW / 2, width if wide else None)
+            _draw_row(svg, scale, row, y + ROW / 2, width if wide else None, int((left - 24) / LETTER))
             y += ROW
     return svg.render("wide" if wide else "narrow")
 
@@ -105,9 +109,17 @@ def _noise_bracket(svg: Svg, scale: Linear, noise: float, y: float) -> None:
     svg.path(f"M{left:.1f} {y - 4:.1f}v8M{left:.1f} {y:.1f}H{right:.1f}M{right:.1f} {y - 4:.1f}v8", "noise")
 
 
-def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None) -> None:
+def shortened(name: str, letters: int) -> str:
+    """A name in at most so many letters: its middle goes, because names of factors differ at both ends."""
+    if len(name) <= letters:
+        return name
+    tail = (letters - 1) // 2
+    return f"{name[: letters - 1 - tail]}…{name[-tail:]}"
+
+
+def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
     svg.open_group(row.style.css)
-    svg.text(14, y + 4, row.style.name if len(row.style.name) <= 14 else row.style.name[:13] + "…", "t arm")
+    svg.text(14, y + 4, shortened(row.style.name, letters), "t arm")
     inside = [(scale(value), y) for value in row.blocks if scale.low <= value <= scale.high]
     svg.marks("dot", inside, 1.6, "faint")
     if row.low is not None and row.high is not None:

@@ -10,6 +10,8 @@ from mydyno.reports.charts.svg import Svg
 from mydyno.reports.numbers import MINUS, NARROW_SPACE, DisplayUnit
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 24.0, 36.0
+HEADING_EM, TEXT_EM = 7.4, 6.3
+"""The average width of a letter, in pixels: as wide as in the widest of the fonts that report.css names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +32,23 @@ def value_frame(
     ticks = value_ticks([value / unit.divisor for value in values] or [0.0, 1.0], count, from_zero)
     scale = Linear(ticks[0] * unit.divisor, ticks[-1] * unit.divisor, svg.height - BOTTOM, TOP)
     frame = Frame(LEFT, svg.width - RIGHT, TOP, svg.height - BOTTOM, scale)
-    svg.text(0, 11, heading, "t strong")
-    cut = "" if ticks[0] == 0 else " · axis not from 0"
-    svg.text(svg.width - RIGHT, 11, f"{unit.label}{cut}", "t soft", "end")
+    _headline(svg, heading, unit.label, ticks[0] != 0)
     decimals = tick_decimals(ticks)
     for tick in ticks:
         y = scale(tick * unit.divisor)
         svg.line(frame.left, y, frame.right, y, "zero" if tick == 0 else "grid")
         svg.text(frame.left - 6, y + 4, tick_text(tick, decimals), "t num", "end")
     return frame
+
+
+def _headline(svg: Svg, heading: str, unit: str, cut: bool) -> None:
+    """The chart's heading on the left, on the right its unit and whether the axis is cut; the heading gives way."""
+    room = svg.width - RIGHT - 8
+    notes = [f"{unit} · axis not from 0", f"{unit} · cut axis"] if cut else [unit]
+    note = next((one for one in notes if len(heading) * HEADING_EM + len(one) * TEXT_EM < room), notes[-1])
+    longest = max(4, int((room - len(note) * TEXT_EM) / HEADING_EM))
+    svg.text(0, 11, heading if len(heading) <= longest else heading[: longest - 1] + "…", "t strong")
+    svg.text(svg.width - RIGHT, 11, note, "t soft", "end")
 
 
 def tick_text(tick: float, decimals: int) -> str:

@@ -55,9 +55,9 @@ def value_ticks(values: Sequence[float], count: int = 5, from_zero: bool = False
 
 def level_positions(levels: Sequence[int], start: float, end: float) -> dict[int, float]:
     """Pixels of connection counts on a logarithmic scale; a single one stands in the middle."""
-    ordered = sorted(set(levels))
-    scale = Linear(math.log2(ordered[0]), math.log2(ordered[-1]), start, end)
-    return {level: scale(math.log2(level)) for level in ordered}
+    logs = {level: math.log2(max(level, 1)) for level in sorted(set(levels))}
+    scale = Linear(min(logs.values()), max(logs.values()), start, end)
+    return {level: scale(log) for level, log in logs.items()}
 
 
 def tick_decimals(ticks: Sequence[float]) -> int:

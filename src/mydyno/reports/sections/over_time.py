@@ -83,7 +83,7 @@ def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: s
     window = result.summary.windows.get(step.id)
     return timeline_chart(
         f"time:{metric}:{step.id}",
-        f"{metric_name(metric)}, {step.level}",
+        step.level,
         f"{metric_name(metric)} ({scope_name(scope)}) of {step.workload} at {step.level}: "
         "median of each arm's runs, with the range of all its runs as a band.",
         display_unit(metric, largest(telemetry, scope, metric)),
@@ -148,7 +148,7 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
                 css=css,
             )
         )
-        for suffix, css, size in (("", "wide", (1120.0, 300.0)), (":narrow", "narrow", (350.0, 240.0)))
+        for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]
     together = FigureGroup(
         f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
