@@ -1,1 +1,3 @@
 //! What every program of the engine shares: clock, schedule, histogram, wire format.
+
+pub mod wire;

@@ -9,12 +9,12 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.errors import UserError
 from mydyno.model.experiment import Experiment, Step
+from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import Vocabulary, parse_experiment
 from mydyno.model.problems import nearest
 from mydyno.model.toml_source import TomlSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
-from mydyno.verdicts.metrics import METRICS
 from mydyno.workloads.catalogue import DATA_WORKLOADS, WORKLOADS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -205,9 +205,17 @@ def _check_treatments(key: Key, treatments: dict[str, Any], vocabulary: Vocabula
             try:
                 vocabulary.treatments[name].validate_python(value)
             except ValidationError as error:
-                found = from_validation(error, (*key, name), {})
-                # Of a value that fits none of several forms, the plainest complaint says most.
-                problems.append(min(found, key=lambda problem: len(problem.key)))
+                problems += _setting_problems(from_validation(error, (*key, name), {}), (*key, name), value)
+
+
+def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Problem]:
+    """Of a value that fits none of several forms, the complaints about the form that was meant.
+
+    pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
+    """
+    table = isinstance(value, dict)
+    meant = [problem for problem in found if (len(problem.key) > len(key) + 1) == table] or found[:1]
+    return [replace(problem, key=key + (problem.key[len(key) + 1 :] if table else ())) for problem in meant]
 
 
 def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:

@@ -51,13 +51,17 @@ def nearest(word: object, choices: Iterable[str]) -> str:
 
 
 def unknown(key: Key, kind: str, word: object, choices: Sequence[str]) -> Problem:
-    """A name that is not among the known ones."""
-    return Problem(key, f"unknown {kind}", word, ", ".join(choices) or "none", nearest(word, choices))
+    """A name, as value or as the key's last part, that is not among the known ones."""
+    value = None if key[-1] == word else word
+    return Problem(key, f"unknown {kind}", value, ", ".join(choices) or "none", nearest(word, choices))
 
 
 def from_validation(error: ValidationError, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> list[Problem]:
     """pydantic's findings in our words. `fields_at` gives the type of each section, for the nearest right key."""
-    return [_from_detail(detail, prefix, fields_at) for detail in error.errors()]
+    problems = [_from_detail(detail, prefix, fields_at) for detail in error.errors()]
+    # A list whose members are wrong is not also "too short".
+    deeper = {problem.key[:length] for problem in problems for length in range(len(problem.key))}
+    return [problem for problem in problems if problem.key not in deeper]
 
 
 def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> Problem:

@@ -83,7 +83,10 @@ class StepRecord(Record):
     server_counters: dict[str, float] = Field(default_factory=dict)
     """Growth of the server's own counters over the whole step (Questions, Com_select, …)."""
     steady: dict[str, Any] = Field(default_factory=dict)
-    """Of the window: mser5_cut_s, slope, state …, holds, reasons."""
+    """Of the window: steadiness, mser5_cut_s, mser5_trustworthy, drift, change_points, cycles, reasons."""
+    valid: bool = True
+    reasons: tuple[str, ...] = ()
+    """Gates that closed for this step alone; its values are kept and shown, but not used."""
 
 
 class ServerRecord(Record):
@@ -157,6 +160,8 @@ class RunSummary(Record):
     warnings: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     folder: str
+    invalid_steps: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Steps of a valid run that are not used, with the reasons."""
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
 
 

@@ -121,9 +121,11 @@ class AllocatorTreatment:
 
     async def _ask_version(self, host: LocalHost) -> str:
         call = PACKAGES[self.setting.name].version_call if self.setting.name in PACKAGES else GLIBC_VERSION_CALL
-        # In a process of its own: an allocator loaded late into this one would be at best unused.
+        # In a process that has it from the start: jemalloc's static TLS does not fit into one that runs already.
         code = f"import ctypes, json, sys; library = ctypes.CDLL(sys.argv[1]); {call}; print(json.dumps(version))"
-        told = await host.run([sys.executable, "-c", code, str(self.library)], timeout_s=60)
+        told = await host.run(
+            [sys.executable, "-c", code, str(self.library)], environment={"LD_PRELOAD": str(self.library)}, timeout_s=60
+        )
         try:
             return str(json.loads(told.output.strip().splitlines()[-1]))
         except (ValueError, IndexError):

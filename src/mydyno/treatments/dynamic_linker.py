@@ -36,7 +36,7 @@ class Bindings:
 async def bindings(
     command: Sequence[str], environment: Mapping[str, str], host: LocalHost, folders: Sequence[Path]
 ) -> Bindings:
-    """Run `command --no-defaults --version` under LD_DEBUG=bindings, as the server runs: same binary, user, environment.
+    """Run `command --no-defaults --version` under LD_DEBUG=bindings: the same binary, user and environment.
 
     LD_BIND_NOW makes the linker bind what it would otherwise bind at first use.
     """
