@@ -48,6 +48,8 @@ class Shape:
     absent_metrics: tuple[str, ...] = ()
     invalid: dict[tuple[int, int], str] = field(default_factory=dict)
     """{(block, position): reason}."""
+    invalid_steps: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    """{(block, position, step): reason} of steps whose run is valid."""
     finished_runs: int | None = None
     """Stop after so many runs: a study that was interrupted."""
     question: str = "Does the memory allocator change MySQL's throughput and memory use?"
@@ -149,7 +151,7 @@ def _write_run(
                     Sample(at + round((second + 1) * 1e9), scope, metric, float(value))
                     for second, value in enumerate(values)
                 ]
-        steps.append(_step_record(step, lines, at))
+        steps.append(_step_record(step, lines, at, shape.invalid_steps.get((planned.block, planned.position, step_id))))
         at += round((step.warmup_s + step.measure_s + 3) * 1e9)
     samples.sort(key=lambda sample: sample.unix_ns)
     write_samples(aside / "samples.parquet", samples, started, steps)
@@ -201,7 +203,7 @@ def _server(planned: PlannedRun) -> ServerRecord:
     )
 
 
-def _step_record(step: Step, lines: dict[tuple[str, str], np.ndarray], at: int) -> StepRecord:
+def _step_record(step: Step, lines: dict[tuple[str, str], np.ndarray], at: int, invalid: str | None) -> StepRecord:
     warm = int(step.warmup_s)
     tps, qps = lines["driver:1", "tps"][warm:], lines["driver:1", "qps"][warm:]
     return StepRecord(
@@ -221,7 +223,9 @@ def _step_record(step: Step, lines: dict[tuple[str, str], np.ndarray], at: int) 
             latency_us={"p99": float(np.median(lines["driver:1", "latency_p99_us"][warm:]))},
         ),
         server_counters={"Questions": float(qps.sum())},
-        steady={"mser5_cut_s": 3, "holds": True},
+        steady={"mser5_cut_s": 3, "reasons": [invalid] if invalid else []},
+        valid=not invalid,
+        reasons=(invalid,) if invalid else (),
     )
 
 

@@ -81,6 +81,7 @@ def _run_summary(study: StudyFolder, run: RunRecord, windows: dict[str, Window])
         warnings=run.warnings,
         evidence=run.evidence,
         folder=run.folder,
+        invalid_steps={step.id: step.reasons for step in run.steps if not step.valid},
         values={
             step: {
                 metric: round(value, 4)
@@ -96,7 +97,7 @@ def _pairs(runs: tuple[RunSummary, ...], metric: str, step: str, arm: str, contr
     found = {
         (run.block, run.arm, run.copy_number): run.values[step][metric]
         for run in runs
-        if run.valid and run.values.get(step, {}).get(metric, 0) > 0
+        if run.valid and step not in run.invalid_steps and run.values.get(step, {}).get(metric, 0) > 0
     }
     blocks = sorted({block for block, _, _ in found})
     return {

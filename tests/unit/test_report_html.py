@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import json
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -296,3 +300,30 @@ def test_runs_without_samples_are_counted_in_the_page(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
     next(folder.path.glob("blocks/*/*/samples.parquet")).unlink()
     assert "1 run has no samples.parquet" in make(folder)[1].visible
+
+
+def test_a_step_that_is_not_valid_is_shown_with_its_reason_and_not_used(tmp_path: Path) -> None:
+    step = "oltp_read_only-16"
+    shape = Shape(blocks=2, workloads=("oltp_read_only",), connections=(16, 32), **SHORT)
+    positions = {
+        (run.block, run.position) for run in build(tmp_path / "plan", shape).plan().runs if run.arm == "jemalloc"
+    }
+    shape = replace(shape, invalid_steps={(*place, step): "not steady: drift" for place in positions})
+    folder = build(tmp_path / "study", shape)
+    _, page = make(folder)
+    assert_clean(page)
+    assert "10 of 10 planned runs valid" in page.visible and "2 of their 20 steps not valid" in page.visible
+    assert "not steady (2)" in page.visible and f"{step}: jemalloc" in page.visible
+    rows = list(csv.DictReader(io.StringIO(str(reports.write(folder, "csv")))))
+    unused = {(row["arm"], row["step"], row["reasons"]) for row in rows if row["valid"] == "false"}
+    assert unused == {("jemalloc", step, "not steady: drift")}
+
+
+def test_many_sentences_are_folded_with_the_decided_ones_open(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = full
+    summary = folder.summary()
+    assert summary is not None
+    shown = text.split('<ul class="sentences">')[1].split("</ul>")[0]
+    assert 1 <= shown.count("<li>") <= 8
+    undecided = [effect.sentence for effect in summary.effects if effect.verdict in ("inconclusive", "not_measurable")]
+    assert undecided and not any(escape(sentence) in shown for sentence in undecided)

@@ -1,9 +1,9 @@
 """A table for other programs: one row per run, step and metric.
 
 Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
-(true or false) · step · workload · connections · metric · unit · value · reasons (why the run is invalid, joined by
-"; "). A value is the mean over the step's common window, a percentile that of the whole window; units are as stored:
-bytes, microseconds, percent. Runs that are invalid are in the table too: filter on `valid`.
+(of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
+not valid, joined by "; "). A value is the mean over the step's common window, a percentile that of the whole window;
+units are as stored: bytes, microseconds, percent. What is not valid is in the table too: filter on `valid`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import csv
 import io
 
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.result import StudyResult
+from mydyno.reports.result import StudyResult, reasons_against, usable
 from mydyno.store.study_folder import StudyFolder
 
 COLUMNS = (
@@ -49,14 +49,14 @@ def write(folder: StudyFolder) -> str:
                         run.position,
                         run.arm,
                         run.copy_number,
-                        "true" if run.valid else "false",
+                        "true" if usable(run, step.id) else "false",
                         step.id,
                         step.workload,
                         step.connections,
                         metric,
                         known.unit if known else "",
                         repr(value),
-                        "; ".join(run.reasons),
+                        "; ".join(reasons_against(run, step.id)),
                     )
                 )
     return text.getvalue()

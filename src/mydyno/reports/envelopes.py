@@ -1,8 +1,8 @@
 """Telemetry reduced for a page: per arm, step and metric the median over the arm's runs, and the range of all of them.
 
 Time is cut into buckets of whole seconds, at most 600 a step. A run gives one mean, least and greatest value a bucket;
-an arm gives the median of its runs' means, the least and the greatest. Only valid runs count, unless no run is
-valid: then all are read, so that a reader can see why. A metric that no run has is absent.
+an arm gives the median of its runs' means, the least and the greatest. Which runs count at
+which step is the caller's choice. A metric that no run has is absent.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ SESSION = "session"
 
 Series = tuple[str, str]
 """(scope, metric)."""
+Files = Mapping[str, Mapping[Path, RunSummary]]
+"""Per step the samples.parquet files to read, and whose they are."""
 Group = tuple[str, int]
 """(arm, copy)."""
 
@@ -51,7 +53,7 @@ def bucket_width_s(duration_s: float, buckets: int = MAX_BUCKETS) -> float:
     return float(max(1, math.ceil(duration_s / max(1, min(buckets, MAX_BUCKETS)))))
 
 
-def list_series(files: Mapping[Path, RunSummary]) -> dict[Series, float]:
+def list_series(files: Sequence[Path]) -> dict[Series, float]:
     """Every (scope, metric) with samples inside a step, and its greatest absolute value."""
     import duckdb
 
@@ -64,31 +66,28 @@ def list_series(files: Mapping[Path, RunSummary]) -> dict[Series, float]:
 
 
 def read_panels(
-    files: Mapping[Path, RunSummary],
-    series: Collection[Series],
-    widths_s: Mapping[str, float],
-    durations_s: Mapping[str, float],
+    files: Files, series: Collection[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
 ) -> dict[PanelKey, Panel]:
-    """These series of every step, from the runs' samples.parquet files; `widths_s` is the bucket's width per step."""
-    if not files or not series or not widths_s:
+    """These series of every step, from the samples of the runs chosen for it; `widths_s` is the buckets' per step."""
+    if not any(files.values()) or not series or not widths_s:
         return {}
     names = {"series": [f"{scope} {metric}" for scope, metric in series]}
     return _collect(_query(files, _STEP_SAMPLES, widths_s, names), widths_s, durations_s)
 
 
-def read_session(files: Mapping[Path, RunSummary], scope: str, metric: str, width_s: float, duration_s: float) -> Panel:
-    """One metric over whole runs, from each run's beginning. Empty where no run has it."""
+def read_session(runs: Mapping[Path, RunSummary], series: Series, width_s: float, duration_s: float) -> Panel:
+    """One series over whole runs, from each run's beginning. Empty where no run has it."""
     widths = {SESSION: width_s}
-    rows = _query(files, _SESSION_SAMPLES, widths, {"scope": scope, "metric": metric})
-    return _collect(rows, widths, {SESSION: duration_s}).get((SESSION, scope, metric), {})
+    rows = _query({SESSION: runs}, _SESSION_SAMPLES, widths, {"scope": series[0], "metric": series[1]})
+    return _collect(rows, widths, {SESSION: duration_s}).get((SESSION, *series), {})
 
 
-def read_blocks(files: Mapping[Path, RunSummary], scope: str, metric: str, width_s: float) -> dict[int, Panel]:
+def read_blocks(runs: Mapping[Path, RunSummary], series: Series, width_s: float) -> dict[int, Panel]:
     """As read_session, block by block: within a block the order of steps is the same for all arms."""
     blocks: dict[int, Panel] = {}
-    for block in sorted({run.block for run in files.values()}):
-        of_block = {path: run for path, run in files.items() if run.block == block}
-        panel = read_session(of_block, scope, metric, width_s, session_duration_s(of_block))
+    for block in sorted({run.block for run in runs.values()}):
+        of_block = {path: run for path, run in runs.items() if run.block == block}
+        panel = read_session(of_block, series, width_s, session_duration_s(of_block))
         if panel:
             blocks[block] = panel
     return blocks
@@ -106,20 +105,23 @@ def session_duration_s(files: Mapping[Path, RunSummary]) -> float:
 
 
 _STEP_SAMPLES = """
-    select filename, step, step_t_s as time_s, scope, metric, value from read_parquet($names, filename = true)
+    select filename, step, step_t_s as time_s, scope, metric, value
+    from read_parquet($distinct_names, filename = true)
     where step is not null and list_contains($series, concat(scope, ' ', metric))"""
 _SESSION_SAMPLES = """
-    select filename, 'session' as step, t_s as time_s, scope, metric, value from read_parquet($names, filename = true)
+    select filename, 'session' as step, t_s as time_s, scope, metric, value
+    from read_parquet($distinct_names, filename = true)
     where scope = $scope and metric = $metric"""
 _ENVELOPES = """
     with samples as ({samples}),
-    files as (select unnest($names) as filename, unnest($arms) as arm, unnest($copies) as copy),
+    files as (
+        select unnest($names) as filename, unnest($of_steps) as step, unnest($arms) as arm, unnest($copies) as copy),
     widths as (select unnest($steps) as step, unnest($widths) as width),
     buckets as (
         select step, scope, metric, filename, arm, copy,
                greatest(0, cast(round(time_s / width) as integer) - 1) as bucket,
                avg(value) as value, min(value) as low, max(value) as high
-        from samples join files using (filename) join widths using (step)
+        from samples join files using (filename, step) join widths using (step)
         where time_s > 0 and isfinite(value)
         group by all)
     select step, scope, metric, arm, copy, bucket, median(value), min(low), max(high), count(distinct filename)
@@ -127,16 +129,17 @@ _ENVELOPES = """
     order by step, scope, metric, arm, copy, bucket"""
 
 
-def _query(
-    files: Mapping[Path, RunSummary], samples: str, widths_s: Mapping[str, float], only: Mapping[str, Any]
-) -> list[tuple[Any, ...]]:
+def _query(files: Files, samples: str, widths_s: Mapping[str, float], only: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Rows (step, scope, metric, arm, copy, bucket, middle, low, high, runs), ordered."""
     import duckdb
 
+    chosen = [(str(path), step, run) for step, of_step in files.items() for path, run in of_step.items()]
     parameters: dict[str, Any] = {
-        "names": [str(path) for path in files],
-        "arms": [run.arm for run in files.values()],
-        "copies": [run.copy_number for run in files.values()],
+        "names": [name for name, _, _ in chosen],
+        "of_steps": [step for _, step, _ in chosen],
+        "arms": [run.arm for _, _, run in chosen],
+        "copies": [run.copy_number for _, _, run in chosen],
+        "distinct_names": list(dict.fromkeys(name for name, _, _ in chosen)),
         "steps": list(widths_s),
         "widths": list(widths_s.values()),
         **only,

@@ -15,6 +15,8 @@ METRIC_NAMES = {
     "tpmc": "TpmC",
     "latency_mean_us": "Latency, mean",
     "latency_p50_us": "Latency, median",
+    "latency_max_us": "Latency, longest",
+    "latency_p999_us": "Latency, 99.9th percentile",
     "latency_p95_us": "Latency, 95th percentile",
     "latency_p99_us": "Latency, 99th percentile",
     "cpu_user_pct": "CPU user",
@@ -29,7 +31,21 @@ METRIC_NAMES = {
     "innodb_dirty_pages_pct": "InnoDB dirty pages",
 }
 _SUFFIXES = ("_bytes_per_s", "_per_s", "_bytes", "_pct", "_us", "_ms", "_s")
-_WORDS = {"innodb": "InnoDB", "cpu": "CPU", "psi": "PSI", "io": "I/O", "rss": "RSS", "rx": "received", "tx": "sent"}
+_WORDS = {
+    "cpu": "CPU",
+    "innodb": "InnoDB",
+    "io": "I/O",
+    "numa": "NUMA",
+    "oom": "OOM",
+    "psi": "PSI",
+    "pss": "PSS",
+    "rss": "RSS",
+    "rx": "received",
+    "tcp": "TCP",
+    "thp": "THP",
+    "tx": "sent",
+    "vsize": "VSIZE",
+}
 
 
 def metric_name(metric: str) -> str:

@@ -85,19 +85,31 @@ class StudyResult:
 
     @cached_property
     def any_valid(self) -> bool:
-        """Whether a single run may be used."""
-        return any(run.valid for run in self.runs)
+        """Whether a single step of a single run may be used."""
+        return any(usable(run, step.id) for run in self.runs for step in self.steps)
 
     def steps_of_workload(self, workload: str) -> tuple[ReportStep, ...]:
         """The steps of one workload."""
         return tuple(step for step in self.steps if step.workload == workload)
 
-    def values(self, metric: str, step: str) -> Iterator[tuple[RunSummary, float]]:
-        """Every run's number of a metric at a step, invalid runs too, in the order of execution."""
+    def values(self, metric: str, step: str) -> Iterator[tuple[RunSummary, float, bool]]:
+        """Every run's number of a metric at a step in the order of execution, and whether it may be used."""
         for run in self.runs:
             value = run.values.get(step, {}).get(metric)
             if value is not None:
-                yield run, value
+                yield run, value, usable(run, step)
+
+    @cached_property
+    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[str, ...]], ...]:
+        """(run, step, reasons) of every step of a valid run that is not used."""
+        known = {step.id: step for step in self.steps}
+        return tuple(
+            (run, known[step], reasons)
+            for run in self.runs
+            if run.valid
+            for step, reasons in run.invalid_steps.items()
+            if step in known
+        )
 
     def effects(self, metric: str, step: str | None = None) -> tuple[EffectRecord, ...]:
         """The effects on a metric, of one step or of all, in the order of the arms."""
@@ -114,8 +126,8 @@ class StudyResult:
     def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
         """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""
         by_block: dict[int, dict[tuple[str, int], float]] = {}
-        for run, value in self.values(metric, step):
-            if run.valid and value > 0:
+        for run, value, used in self.values(metric, step):
+            if used and value > 0:
                 by_block.setdefault(run.block, {})[run.arm, run.copy_number] = value
         base = (self.summary.control, 1)
         return {
@@ -123,6 +135,16 @@ class StudyResult:
             for block, values in sorted(by_block.items())
             if base in values and (arm, copy_number) in values
         }
+
+
+def usable(run: RunSummary, step: str) -> bool:
+    """Whether no gate closed: neither for the run nor for this step of it."""
+    return run.valid and step not in run.invalid_steps
+
+
+def reasons_against(run: RunSummary, step: str) -> tuple[str, ...]:
+    """Why a run's step is not used: the run's reasons and the step's own."""
+    return (*run.reasons, *run.invalid_steps.get(step, ()))
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:
@@ -153,6 +175,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
                 copy=record.copy_number,
                 valid=record.valid,
                 reasons=record.reasons,
+                invalid_steps={step.id: step.reasons for step in record.steps if not step.valid},
                 warnings=record.warnings,
                 evidence=record.evidence,
                 folder=record.folder,

@@ -21,7 +21,7 @@ from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
-from mydyno.reports.result import StudyResult
+from mydyno.reports.result import StudyResult, usable
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
@@ -38,19 +38,24 @@ EXPLAINING = (
     "server_cpu_user_pct",
     "server_cpu_system_pct",
     "cpu_steal_pct",
+    "driver_cpu_user_pct",
     "innodb_buffer_pool_hit_pct",
     "innodb_redo_written_bytes_per_s",
-    "innodb_os_log_fsyncs_per_s",
+    "innodb_data_fsyncs_per_s",
     "innodb_row_lock_waits_per_s",
-    "innodb_checkpoint_max_age_bytes",
-    "voluntary_switches_per_s",
-    "minor_faults_per_s",
+    "threads_running",
+    "context_switches_per_s",
+    "server_minor_faults_per_s",
+    "server_pss_bytes",
     "psi_cpu_some_pct",
     "psi_io_some_pct",
-    "cgroup_throttled_pct",
+    "psi_memory_some_pct",
+    "innodb_checkpoint_max_age_bytes",
+    "server_voluntary_switches_per_s",
     "tcp_retransmits_per_s",
+    "cgroup_throttled_pct",
 )
-PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "server": "instance", "latency": "driver"}
+PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 60
 LEAST_BUCKETS = 20
@@ -68,7 +73,8 @@ class Telemetry:
     widths_s: dict[str, float]
     left_out: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
-    of_invalid_runs: bool = False
+    invalid: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """{step: arms} that are drawn from runs that are not valid there, because there are no others."""
     missing_files: int = 0
     session: dict[int, Panel] = field(default_factory=dict)
     """Resident memory over whole runs, by block."""
@@ -84,17 +90,17 @@ def preferred(pairs: Sequence[Series]) -> Series | None:
     if not pairs:
         return None
     metric = pairs[0][1]
-    wanted = PREFERRED_SCOPES.get(metric) or PREFERRED_SCOPES.get(metric.split("_", maxsplit=1)[0], "instance")
-    return min(pairs, key=lambda pair: (not pair[0].startswith(wanted), pair[0] != "host", pair[0]))
+    wanted = PREFERRED_SCOPES.get(metric) or PREFERRED_SCOPES.get(metric.split("_", maxsplit=1)[0], "host")
+    return min(pairs, key=lambda pair: (not pair[0].startswith(wanted), not pair[0].startswith("instance"), pair[0]))
 
 
 def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     """Read and reduce the samples of a study's runs so that their packing stays within the budget."""
-    chosen = [run for run in result.runs if run.valid] or list(result.runs)
-    every = {result.folder.samples_path(run.folder): run for run in chosen}
-    files = {path: run for path, run in every.items() if path.is_file()}
+    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    present = {path: run for path, run in every.items() if path.is_file()}
     durations = _durations(result)
-    found = envelopes.list_series(files)
+    files, invalid = _choose(present, list(durations))
+    found = envelopes.list_series(list(present))
     constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
     series = _ordered(set(found) - set(constant))
     core = [
@@ -115,9 +121,9 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
         coarse if carried else fine,
         tuple(label(pair) for pair in more[len(carried) :]),
         tuple(label(pair) for pair in constant),
-        of_invalid_runs=not result.any_valid,
-        missing_files=len(every) - len(files),
-        **_session(files, rss),
+        invalid=invalid,
+        missing_files=len(every) - len(present),
+        **_session({path: run for path, run in present.items() if run.valid} or present, rss),
     )
 
 
@@ -139,14 +145,31 @@ def _cost(result: StudyResult, durations_s: Mapping[str, float], widths_s: Mappi
     return buckets * _lines(result) * BYTES_PER_VALUE + 150 * len(widths_s)
 
 
+def _choose(
+    present: Mapping[Path, RunSummary], steps: Sequence[str]
+) -> tuple[dict[str, dict[Path, RunSummary]], dict[str, tuple[str, ...]]]:
+    """Per step the runs to draw: of each arm the usable ones, or, where it has none, all of them, and those arms."""
+    files: dict[str, dict[Path, RunSummary]] = {}
+    invalid: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        sound = {path: run for path, run in present.items() if usable(run, step)}
+        groups = {(run.arm, run.copy_number) for run in sound.values()}
+        others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
+        files[step] = sound | others
+        if others:
+            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
+            invalid[step] = tuple(dict.fromkeys(names))
+    return files, invalid
+
+
 def _session(files: Mapping[Path, RunSummary], rss: Series | None) -> dict[str, Any]:
     """Resident memory over whole runs: of all blocks together, and block by block."""
     duration_s = envelopes.session_duration_s(files)
     if rss is None or duration_s <= 0:
         return {}
     return {
-        "session_all": envelopes.read_session(files, *rss, envelopes.bucket_width_s(duration_s, 150), duration_s),
-        "session": envelopes.read_blocks(files, *rss, envelopes.bucket_width_s(duration_s, 100)),
+        "session_all": envelopes.read_session(files, rss, envelopes.bucket_width_s(duration_s, 150), duration_s),
+        "session": envelopes.read_blocks(files, rss, envelopes.bucket_width_s(duration_s, 100)),
     }
 
 

@@ -215,7 +215,7 @@
   /* Folded parts are opened for print, and closed again. */
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details.open-in-print:not([open]), details.numbers:not([open])")];
+    opened = [...document.querySelectorAll("details.open-in-print:not([open]), figure details.numbers:not([open])")];
     for (const one of opened) one.open = true;
   });
   addEventListener("afterprint", () => {

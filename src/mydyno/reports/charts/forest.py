@@ -60,7 +60,7 @@ def forest_chart(
     """
     wide = width >= 480
     longest = max((len(row.style.name) for group in groups for row in group.rows), default=0)
-    least, most, right = (118.0, 210.0, 152.0) if wide else (104.0, 150.0, 18.0)
+    least, most, right = (118.0, 210.0, 164.0) if wide else (104.0, 150.0, 18.0)
     left = min(max(least, 24 + longest * LETTER), most)
     rows = sum(len(group.rows) for group in groups)
     height = TOP + rows * ROW + len(groups) * (GROUP_GAP + 15) + BOTTOM
@@ -134,7 +134,7 @@ def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float
         svg.marks(row.style.shape, [(scale.clamp(row.effect), y)], 4.2, "mark")
     if text_end is not None:
         effect = signed_percent(row.effect) if row.effect is not None else "no estimate"
-        svg.text(text_end - 92, y + 4, effect, "t num", "end")
+        svg.text(text_end - 104, y + 4, effect, "t num", "end")
         if row.word:
-            svg.text(text_end - 86, y + 4, row.word, "t soft")
+            svg.text(text_end - 98, y + 4, row.word, "t soft")
     svg.close_group()

@@ -16,6 +16,9 @@ WORDS = {
     "inconclusive": "inconclusive",
     "not_measurable": "not measurable",
 }
+DECIDED = ("higher", "lower", "equivalent")
+SHOWN = 8
+"""Sentences that stand open; a sweep has dozens, and the table beside them holds them all."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅"}
 
 
@@ -23,6 +26,7 @@ def build(result: StudyResult) -> Section:
     """The first section. Without effects it says why there is no answer."""
     summary = result.summary
     primary = result.effects(summary.primary)
+    shown, others = _sentences(result, primary)
     return Section(
         "answer",
         "Answer",
@@ -30,21 +34,30 @@ def build(result: StudyResult) -> Section:
         render(
             "answer.html",
             state=_state_words(result),
-            sentences=summary.sentences or ("No sentence can be printed: the study has no evaluated effect.",),
+            sentences=shown or ("No sentence can be printed: the study has no evaluated effect.",),
             verdicts=_verdict_table(result) if primary else None,
             legend=[(SYMBOLS[word], WORDS[word], css) for word, css in _words_used(result, primary)],
-            effect_sentences=[effect.sentence for effect in primary],
+            others=others,
             metric=metric_name(summary.primary),
             margin=percent(summary.margin),
         ),
     )
 
 
+def _sentences(result: StudyResult, effects: tuple[EffectRecord, ...]) -> tuple[list[str], list[str]]:
+    """What is said at once, and what is folded: decided verdicts come first, each sentence once, in its own order."""
+    decided = [effect.sentence for effect in effects if effect.verdict in DECIDED]
+    undecided = {effect.sentence for effect in effects if effect.verdict not in DECIDED}
+    general = [sentence for sentence in result.summary.sentences if sentence not in {*decided, *undecided}]
+    every = list(dict.fromkeys((*general, *decided, *result.summary.sentences, *(one.sentence for one in effects))))
+    at_once = [sentence for sentence in every if sentence not in undecided] or every
+    return at_once[:SHOWN], [sentence for sentence in every if sentence not in at_once[:SHOWN]]
+
+
 def _state_words(result: StudyResult) -> str:
     """What a study that is not complete means for its answer; empty for a complete one."""
     planned, finished = len(result.plan.runs), len(result.runs)
-    valid = sum(run.valid for run in result.runs)
-    if result.runs and not valid:
+    if result.runs and not result.any_valid:
         return "No run of this study is valid, so it answers nothing. The gates below say why."
     if result.summary.state == "complete":
         return ""
@@ -61,6 +74,10 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     found.append(("state-partial" if valid < planned else "plain", f"{valid} of {planned} planned runs valid"))
     if len(result.runs) < planned:
         found.append(("state-partial", f"{planned - len(result.runs)} not run"))
+    unused = len(result.unused_steps)
+    if unused:
+        steps = valid * len(result.steps)
+        found.append(("state-partial", f"{unused} of their {steps} steps not valid"))
     blocks = len(result.plan.blocks)
     found.append(("plain", f"{blocks} block" + ("" if blocks == 1 else "s")))
     found.append(("plain", f"scale {result.study.experiment.scale}"))

@@ -129,7 +129,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
 def block_shares(result: StudyResult, effect: EffectRecord) -> tuple[float, ...]:
     """Each block's own effect, from the summary's details, or else from the runs."""
     logs = effect.details.get("log_ratios")
-    if isinstance(logs, Mapping) and logs:
+    if isinstance(logs, Mapping):
         return tuple(exp(float(value)) - 1 for value in logs.values())
     return tuple(ratio - 1 for ratio in result.block_ratios(effect.metric, effect.step, effect.arm).values())
 

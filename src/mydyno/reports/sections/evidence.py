@@ -18,6 +18,7 @@ def build(result: StudyResult) -> Section:
     """The plan as a grid with each run's validity, gates that closed, and the evidence per arm."""
     invalid = [run for run in result.runs if not run.valid]
     reasons = Counter(reason.split(":")[0] for run in invalid for reason in run.reasons)
+    step_reasons = Counter(reason.split(":")[0] for _, _, reasons in result.unused_steps for reason in reasons)
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
     return Section(
         "evidence",
@@ -27,6 +28,8 @@ def build(result: StudyResult) -> Section:
             "evidence.html",
             invalid=_invalid_table(invalid) if invalid else None,
             reasons=reasons.most_common(),
+            steps=_steps_table(result) if result.unused_steps else None,
+            step_reasons=step_reasons.most_common(),
             warnings=warnings.most_common(),
             run_count=len(result.runs),
             arms=[_arm(result, arm) for arm in result.styles],
@@ -43,6 +46,14 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
             [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), "; ".join(run.reasons) or "not said"]
             for run in invalid
         ],
+    )
+
+
+def _steps_table(result: StudyResult) -> Table:
+    return Table(
+        "Steps of valid runs that are not valid: kept and shown, not used",
+        ("run", "step", "reasons"),
+        [[run.folder, step.id, "; ".join(reasons) or "not said"] for run, step, reasons in result.unused_steps],
     )
 
 

@@ -13,7 +13,7 @@ from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.position import position_chart
 from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, signed_percent, significant
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import ReportStep, StudyResult, reasons_against
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.stats.residuals import block_residuals, order_effect_p
 
@@ -112,8 +112,8 @@ def residuals(result: StudyResult, metric: str) -> list[tuple[int, float, ArmSty
     for step in result.steps:
         runs = {
             (run.block, f"{run.arm} {run.copy_number}"): (run, value)
-            for run, value in result.values(metric, step.id)
-            if run.valid and value > 0 and run.arm in result.styles
+            for run, value, used in result.values(metric, step.id)
+            if used and value > 0 and run.arm in result.styles
         }
         for one in block_residuals({cell: value for cell, (_, value) in runs.items()}):
             run, _ = runs[one.block, one.arm]
@@ -127,8 +127,8 @@ def _order_words(result: StudyResult, metric: str) -> str:
     for step in result.steps:
         runs = [
             (run.block, run.arm, run.position, value)
-            for run, value in result.values(metric, step.id)
-            if run.valid and value > 0
+            for run, value, used in result.values(metric, step.id)
+            if used and value > 0
         ]
         p = order_effect_p(runs)
         if p is not None:
@@ -149,20 +149,20 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
     values = list(result.values(metric, step.id))
     if not values:
         return None
-    unit = display_unit(metric, max(abs(value) for _, value in values))
+    unit = display_unit(metric, max(abs(value) for _, value, _ in values))
     points = [
         OrderPoint(
             place.get((run.block, run.position), index),
             run.block,
             value,
             result.styles[run.arm],
-            run.valid,
+            used,
             f"block {run.block}, position {run.position}, {run.arm}"
             + (" (A/A copy)" if run.copy_number == 2 else "")
             + f": {unit.text(value, 4)}"
-            + ("" if run.valid else f"; not valid: {'; '.join(run.reasons)}"),
+            + ("" if used else f"; not valid: {'; '.join(reasons_against(run, step.id))}"),
         )
-        for index, (run, value) in enumerate(values, 1)
+        for index, (run, value, used) in enumerate(values, 1)
         if run.arm in result.styles
     ]
     heading = f"{_short(step)}" if len(result.workloads) > 1 else step.level

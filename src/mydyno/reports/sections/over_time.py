@@ -29,6 +29,7 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
         render(
             "over_time.html",
             notes=_notes(telemetry),
+            lists=_lists(telemetry),
             available=bool(telemetry.panels),
             legend=legend(result, with_copy=True),
             still=_still_groups(result, telemetry),
@@ -39,23 +40,25 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
 
 def _notes(telemetry: Telemetry) -> list[str]:
     notes = []
-    if telemetry.of_invalid_runs:
-        notes.append(
-            "No run is valid. What follows is of the invalid runs: good for finding out why, not for comparing."
-        )
+    if telemetry.invalid:
+        steps = "; ".join(f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items())
+        notes.append(f"Drawn from runs that are not valid there, for want of others (to find out why): {steps}.")
     if telemetry.missing_files:
         words = "1 run has" if telemetry.missing_files == 1 else f"{telemetry.missing_files} runs have"
         notes.append(f"{words} no samples.parquet in the study folder.")
     widths = sorted(set(telemetry.widths_s.values()))
     if widths and widths[-1] > 1:
-        notes.append(
-            f"To keep this page small each point stands for up to {widths[-1]:g} s; the band keeps the extremes."
-        )
-    if telemetry.left_out:
-        notes.append("Only in samples.parquet, for want of room: " + ", ".join(telemetry.left_out) + ".")
-    if telemetry.constant:
-        notes.append("Zero in every sample: " + ", ".join(telemetry.constant) + ".")
+        notes.append(f"To keep this page small a point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
     return notes
+
+
+def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
+    """(heading, names) of the series that are not drawn."""
+    lists = [
+        ("series are only in samples.parquet, for want of room", telemetry.left_out),
+        ("series are zero in every sample", telemetry.constant),
+    ]
+    return [(f"{len(names)} {words}", ", ".join(names)) for words, names in lists if names]
 
 
 def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:

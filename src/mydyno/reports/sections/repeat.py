@@ -82,6 +82,8 @@ def limits(result: StudyResult) -> list[str]:
     invalid = sum(not run.valid for run in result.runs)
     if invalid:
         found.append(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see the gates.")
+    if result.unused_steps:
+        found.append(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see the gates.")
     record = next(iter(result.records.values()), None)
     variables = record.servers[0].variables if record and record.servers else {}
     durable = [f"{name}={variables[name]}" for name in DURABILITY if name in variables]

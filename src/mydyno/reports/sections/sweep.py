@@ -99,9 +99,9 @@ def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> 
         SweepSeries(
             style,
             tuple(
-                (step.connections, value, run.valid)
+                (step.connections, value, used)
                 for step in steps
-                for run, value in result.values(metric, step.id)
+                for run, value, used in result.values(metric, step.id)
                 if (run.arm, run.copy_number) == (arm, copy)
             ),
         )
@@ -119,7 +119,7 @@ def _table(result: StudyResult, metric: str, workload: str, steps: tuple[ReportS
     arms = list(result.styles)
 
     def cell(step: ReportStep, arm: str) -> Cell:
-        values = [value for run, value in result.values(metric, step.id) if run.valid and run.arm == arm]
+        values = [value for run, value, used in result.values(metric, step.id) if used and run.arm == arm]
         if not values:
             return Cell("–", "num")
         spread = f"{unit.number(min(values))}–{unit.number(max(values))}" if len(values) > 1 else ""
