@@ -11,7 +11,7 @@ from mydyno.store.study_folder import StudyFolder
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="resume", help="Go on with an interrupted study; finished runs are kept as they are.")(resume)
+    app.command(name="resume", help="Go on with an interrupted study.")(resume)
 
 
 def resume(

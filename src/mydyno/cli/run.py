@@ -14,7 +14,7 @@ from mydyno.hosts.settings import Settings
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="run", help="Run an experiment: private servers, proved treatments, a report at the end.")(run)
+    app.command(name="run", help="Run an experiment and write its report.")(run)
 
 
 def run(
