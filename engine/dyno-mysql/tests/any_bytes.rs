@@ -282,6 +282,16 @@ fn a_server_that_is_full_says_so_in_its_own_words() {
 }
 
 #[test]
+fn authentication_that_is_not_ours_is_named() {
+    for (request, part) in [(&b"\xfedialog\0more"[..], "plugin 'dialog'"), (&[0xfe], "before MySQL 4.1")] {
+        let mut connection = Connection::new(Arc::new(Options::new(Endpoint::tcp("127.0.0.1", 1), "user")));
+        assert!(events(&mut connection, &greeting(BASE), || 9).is_empty());
+        let told = events(&mut connection, &packet(2, request), || 9);
+        assert!(told[0].contains(part), "{told:?}");
+    }
+}
+
+#[test]
 fn binary_rows_are_decoded_by_their_columns() {
     let mut connection = logged_in(BASE | DEPRECATE_EOF);
     connection.prepare(b"SELECT 1, 2", Detail::Rows).unwrap();
