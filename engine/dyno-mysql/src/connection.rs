@@ -50,7 +50,6 @@ pub enum Event<'a> {
 }
 
 /// The state machine of one connection; see the crate's page for how to drive it.
-#[derive(Debug)]
 pub struct Connection {
     options: Arc<Options>,
     phase: Phase,
@@ -63,6 +62,19 @@ pub struct Connection {
     sent: usize,
     layers: Option<Box<Layers>>,
     counters: Counters,
+}
+
+/// Shows no buffer: one of them may hold a password.
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("endpoint", &self.options.endpoint)
+            .field("phase", &self.phase())
+            .field("server", &self.server)
+            .field("outstanding", &self.outstanding())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Connection {

@@ -4,11 +4,14 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use common::{by_socket, by_tcp, connect, setting, TIMEOUT};
 use dyno_mysql::blocking::Client;
-use dyno_mysql::{Compression, Endpoint, Error, Options, TlsContext, TlsMode, TlsOptions};
+use dyno_mysql::{Compression, Connection, Endpoint, Error, Options, Phase, TlsContext, TlsMode, TlsOptions};
 
 /// Root's client, TCP options for an account of this name that needs no password, and the certificates.
 fn setup(test: &str, user: &str, clause: &str) -> Option<(Client, Options, PathBuf)> {
@@ -161,6 +164,51 @@ fn sessions_are_resumed_only_when_asked() {
         }
     }
     drop_account(root, "dyno_resume");
+}
+
+/// Drives a connection by hand, reading a few bytes at a time.
+#[test]
+fn the_phases_come_in_order_and_can_be_timed() {
+    let test = "the_phases_come_in_order_and_can_be_timed";
+    let Some((root, options, _)) = setup(test, "dyno_phases", "") else {
+        return;
+    };
+    let wish = TlsOptions {
+        mode: TlsMode::Required,
+        ..TlsOptions::default()
+    };
+    let mut options = with_tls(&options, "127.0.0.1", &wish);
+    options.init_statements = vec!["SET @a = 1".into()];
+    let Endpoint::Tcp { host, port } = options.endpoint.clone() else {
+        panic!()
+    };
+    let mut socket = TcpStream::connect((host, port)).unwrap();
+    let mut connection = Connection::new(Arc::new(options));
+    let mut phases = vec![connection.phase()];
+    let mut buffer = [0; 13];
+    while connection.phase() != Phase::Ready {
+        let count = socket.read(&mut buffer).unwrap();
+        let mut input = &buffer[..count];
+        while connection.advance(&mut input).unwrap().is_some() {}
+        if *phases.last().unwrap() != connection.phase() {
+            phases.push(connection.phase());
+        }
+        while !connection.outgoing().is_empty() {
+            let count = socket.write(connection.outgoing()).unwrap();
+            connection.sent(count);
+        }
+    }
+    assert_eq!(
+        phases,
+        [
+            Phase::Greeting,
+            Phase::Tls,
+            Phase::Authentication,
+            Phase::Initialisation,
+            Phase::Ready
+        ]
+    );
+    drop_account(root, "dyno_phases");
 }
 
 #[test]
