@@ -209,3 +209,9 @@ pub fn not_run(test: &str, client: &Client, why: &str) {
         client.connection().server().unwrap().version
     ));
 }
+
+/// The server's counter for this session.
+pub fn status(client: &mut Client, name: &str) -> u64 {
+    let result = client.query(&format!("SHOW SESSION STATUS LIKE '{name}'")).unwrap();
+    result.texts()[0][1].as_ref().unwrap().parse().unwrap()
+}
