@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.drivers.base import Progress
+from mydyno.drivers.base import DriverOutcome, Progress
 from mydyno.errors import DriverError, ServerError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
@@ -45,6 +45,7 @@ class _Recorder:
     servers: list[ServerRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -97,9 +98,10 @@ async def _serve_and_load(
     await probe.start()
     try:
         for step in steps:
-            record, samples = await _ask(bench, instance, probe, step, folder, tell)
+            record, outcome = await _ask(bench, instance, probe, step, folder, tell)
             recorder.steps.append(record)
-            recorder.samples += samples
+            recorder.samples += outcome.samples
+            recorder.latency_logs[step.id] = outcome.latency_log
     finally:
         recorder.warnings += await probe.stop()
         sampled, complaints = probe.samples()
@@ -109,7 +111,7 @@ async def _serve_and_load(
 
 async def _ask(
     bench: Bench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
-) -> tuple[StepRecord, tuple[Sample, ...]]:
+) -> tuple[StepRecord, DriverOutcome]:
     """One step: the driver's load between two readings of the server's counters."""
     async with instance.control() as control:
         before = await control.status()
@@ -145,7 +147,7 @@ async def _ask(
         driver=outcome.result,
         server_counters=growth(before, after),
     )
-    return record, outcome.samples
+    return record, outcome
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
@@ -159,7 +161,7 @@ def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: 
     if not reasons and judged and not any(record.valid for record in judged):
         reasons.append("no step is valid: " + "; ".join(dict.fromkeys(r for record in judged for r in record.reasons)))
     write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, judged)
-    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, judged)
+    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, judged, recorder.latency_logs)
     drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in judged]
     write_text(folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
     return RunRecord(

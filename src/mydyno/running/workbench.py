@@ -161,7 +161,7 @@ async def get_drivers(
     for name in dict.fromkeys(step.driver for step in experiment.steps):
         say(f"getting the driver {name}")
         drivers[name] = DRIVERS[name]()
-        await drivers[name].get(settings.cache, host)
+        await drivers[name].get(settings, host)
     return drivers, {name: driver.version for name, driver in drivers.items()}
 
 
