@@ -15,8 +15,10 @@ pub struct Dump {
     folder: PathBuf,
 }
 
+type Read = fn(&str) -> Table;
+
 /// What a statement begins with or holds, the file that answers it, and how the file is read.
-const ANSWERS: [(&str, &str, fn(&str) -> Table); 5] = [
+const ANSWERS: [(&str, &str, Read); 5] = [
     ("VERSION()", "version.txt", version),
     ("GLOBAL STATUS", "global_status.tsv", pairs),
     ("GLOBAL VARIABLES", "global_variables.tsv", pairs),
