@@ -82,6 +82,9 @@ impl Arguments {
         if self.once && self.interval_ms == 0 {
             return Err("--once needs an interval: --interval-ms 0 waits for commands".into());
         }
+        if self.until_instances_end && self.instances.is_empty() {
+            return Err("--until-instances-end needs an --instance to wait for".into());
+        }
         let mut machine = Machine::new(self.proc_root.clone(), self.sys_root.clone());
         for argument in &self.disks {
             let disk = Disk::find(argument, &machine)?;

@@ -1,4 +1,4 @@
-//! The records of the stream, beside samples; see `docs/metrics.md` and [`dyno_core::wire`].
+//! The records of the stream, beside samples; see `docs/reference/probe-stream.md` and [`dyno_core::wire`].
 
 use serde::Serialize;
 
