@@ -8,7 +8,8 @@ use dyno_mysql::{Endpoint, Options, Secret};
 
 use crate::machine::{Disk, Interface, Machine, Process, Role};
 
-/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON lines.
+/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON
+/// lines.
 ///
 /// It ends at SIGTERM or SIGINT, or when its standard input closes. Commands on standard input:
 /// 'driver ID PID', 'driver ID -', 'mark TEXT', 'sample [NS]', 'stop'.

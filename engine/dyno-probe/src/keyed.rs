@@ -1,4 +1,5 @@
-//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become which metrics.
+//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become
+//! which metrics.
 
 use crate::collector::{Collector, Failure, Moment, Opened};
 use crate::deltas::Deltas;

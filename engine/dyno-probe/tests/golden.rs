@@ -1,4 +1,5 @@
-//! The whole program on a fake host, exact to the number. `DYNO_GOLDEN_UPDATE=1 cargo test -p dyno-probe --test golden` rewrites the golden files.
+//! The whole program on a fake host, exact to the number. `DYNO_GOLDEN_UPDATE=1 cargo test -p dyno-probe --test golden`
+//! rewrites the golden files.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Against a real server: every number that matters is held against a second source.
 //!
-//! `DYNO_TEST_SERVER_SOCKET=/path/s.sock` names a server that nobody else uses meanwhile; `DYNO_TEST_SERVER_USER` (root) its account,
-//! `DYNO_TEST_SERVER_PASSWORD` its password. Without it the test says that it did not run.
+//! `DYNO_TEST_SERVER_SOCKET=/path/s.sock` names a server that nobody else uses meanwhile; `DYNO_TEST_SERVER_USER`
+//! (root) its account, `DYNO_TEST_SERVER_PASSWORD` its password. Without it the test says that it did not run.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Host memory. Measured: free, cached, dirty and huge pages, from /proc/meminfo (kernel: filesystems/proc.rst, "meminfo"). Costs one read of about 50
-//! lines. Wrong: MemAvailable is the kernel's estimate; huge pages of hugetlbfs are in no process' resident set.
+//! Host memory. Measured: free, cached, dirty and huge pages, from /proc/meminfo (kernel: filesystems/proc.rst,
+//! "meminfo"). Costs one read of about 50 lines. Wrong: MemAvailable is the kernel's estimate; huge pages of hugetlbfs
+//! are in no process' resident set.
 
 use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_host, Keyed, Take};

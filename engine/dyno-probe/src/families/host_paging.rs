@@ -1,5 +1,6 @@
-//! Host paging. Measured: faults, swapping, reclaim, OOM kills and transparent huge pages, from /proc/vmstat (kernel: admin-guide/mm/transhuge.rst for
-//! the thp_ counters). Costs one read of about 190 lines; the kernel sums each counter over all CPUs. Wrong: it counts the whole host, whoever caused it.
+//! Host paging. Measured: faults, swapping, reclaim, OOM kills and transparent huge pages, from /proc/vmstat (kernel:
+//! admin-guide/mm/transhuge.rst for the thp_ counters). Costs one read of about 190 lines; the kernel sums each counter
+//! over all CPUs. Wrong: it counts the whole host, whoever caused it.
 
 use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_host, Keyed, Take};

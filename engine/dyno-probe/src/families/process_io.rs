@@ -1,6 +1,7 @@
-//! A process' reads and writes. Measured: bytes and calls of one process, from /proc/PID/io (proc_pid_io(5)). Costs one read, in which the kernel adds up all
-//! threads. Wrong: needs the right to trace the process (the same user, or root); a buffered write counts for the process that dirtied the page, when it
-//! does, not when the disk is written; sockets count in the calls and characters, not in the storage bytes.
+//! A process' reads and writes. Measured: bytes and calls of one process, from /proc/PID/io (proc_pid_io(5)). Costs one
+//! read, in which the kernel adds up all threads. Wrong: needs the right to trace the process (the same user, or root);
+//! a buffered write counts for the process that dirtied the page, when it does, not when the disk is written; sockets
+//! count in the calls and characters, not in the storage bytes.
 
 use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_process, Keyed, Take};

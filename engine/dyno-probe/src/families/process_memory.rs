@@ -1,5 +1,6 @@
-//! A process' memory. Measured: resident, virtual, swapped and huge memory of one process, from /proc/PID/status (proc_pid_status(5)). Costs one read of
-//! about 60 lines. Wrong: resident memory counts shared pages in full and, since Linux 6.2, may be off by some pages a CPU; pages of hugetlbfs are not in it.
+//! A process' memory. Measured: resident, virtual, swapped and huge memory of one process, from /proc/PID/status
+//! (proc_pid_status(5)). Costs one read of about 60 lines. Wrong: resident memory counts shared pages in full and,
+//! since Linux 6.2, may be off by some pages a CPU; pages of hugetlbfs are not in it.
 
 use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_process, Keyed, Take};

@@ -54,7 +54,8 @@ impl Reader {
         }
     }
 
-    /// Asks for a reading, unless the one before is still under way. An answer that came too late is dropped and counted.
+    /// Asks for a reading, unless the one before is still under way. An answer that came too late is dropped and
+    /// counted.
     pub fn ask(&mut self) {
         if self.waiting && self.replies.try_recv().is_ok() {
             self.waiting = false;

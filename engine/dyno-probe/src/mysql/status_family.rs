@@ -153,8 +153,8 @@ impl StatusView {
         }
     }
 
-    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards; when the uptime did, all rates of
-    /// this reading are absent, whatever each counter shows.
+    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards; when the uptime did, all
+    /// rates of this reading are absent, whatever each counter shows.
     pub fn advance(&mut self, at_ns: u64, values: &[Option<u64>]) -> u32 {
         self.values.clear();
         self.values.extend_from_slice(values);
