@@ -100,7 +100,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pseudo = PseudoFile::open(folder.path()).unwrap();
         let failure = pseudo.read(&mut Vec::new()).unwrap_err();
-        assert!(matches!(&failure, Failure::Unreadable(text) if text.contains("directory")), "{failure}");
+        assert!(
+            matches!(&failure, Failure::Unreadable(text) if text.contains("directory")),
+            "{failure}"
+        );
     }
 
     #[test]

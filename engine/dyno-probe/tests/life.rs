@@ -147,6 +147,39 @@ fn a_server_that_cannot_be_reached_is_a_recorded_failure_and_the_rest_is_measure
 }
 
 #[test]
+fn a_server_that_accepts_and_never_answers_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("silent.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let instance = format!("1:{},socket={}", std::process::id(), socket.display());
+    let mut probe = Probe::start(&["--interval-ms", "100", "--instance", &instance]);
+    let header = probe.until("header").pop().unwrap();
+    assert!(header["instances"][0].get("version").is_none());
+    let mut records = Vec::new();
+    for _ in 0..3 {
+        records.extend(probe.until("sample"));
+    }
+    probe.say("stop");
+    records.extend(probe.until("footer"));
+    let errors: Vec<_> = records
+        .iter()
+        .filter(|record| record["record"] == "error")
+        .collect();
+    assert_eq!(errors.len(), 1, "told once");
+    assert!(errors[0]["message"]
+        .as_str()
+        .unwrap()
+        .starts_with("no answer in time"));
+    assert!(records
+        .iter()
+        .filter(|record| record["record"] == "sample")
+        .all(|sample| {
+            let metrics = &sample["metrics"]["instance:1"];
+            metrics.get("qps").is_none() && metrics["server_threads"].as_u64().unwrap() > 0
+        }));
+}
+
+#[test]
 fn an_output_that_is_full_ends_the_run_aloud() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_dynoprobe"))
