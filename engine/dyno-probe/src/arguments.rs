@@ -1,5 +1,7 @@
 //! The command line, and its translation into what is watched.
 
+#![allow(rustdoc::broken_intra_doc_links)] // Doc comments here are help texts, with brackets for what is optional.
+
 use std::fs;
 use std::path::PathBuf;
 
