@@ -1,5 +1,7 @@
 //! The command line, and its translation into what is watched.
 
+#![allow(rustdoc::broken_intra_doc_links)] // Doc comments here are help texts, with brackets for what is optional.
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,7 +10,8 @@ use dyno_mysql::{Endpoint, Options, Secret};
 
 use crate::machine::{Disk, Interface, Machine, Process, Role};
 
-/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON lines.
+/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON
+/// lines.
 ///
 /// It ends at SIGTERM or SIGINT, or when its standard input closes. Commands on standard input:
 /// 'driver ID PID', 'driver ID -', 'mark TEXT', 'sample [NS]', 'stop'.
@@ -81,6 +84,9 @@ impl Arguments {
     pub fn machine(&self) -> Result<Machine, String> {
         if self.once && self.interval_ms == 0 {
             return Err("--once needs an interval: --interval-ms 0 waits for commands".into());
+        }
+        if self.until_instances_end && self.instances.is_empty() {
+            return Err("--until-instances-end needs an --instance to wait for".into());
         }
         let mut machine = Machine::new(self.proc_root.clone(), self.sys_root.clone());
         for argument in &self.disks {

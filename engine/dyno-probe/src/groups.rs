@@ -30,8 +30,8 @@ impl Groups {
         found.map(|(_, folder)| folder.as_path())
     }
 
-    /// The groups that /proc/PID/cgroup names, where they are mounted. Root groups are left out: their files are missing, or
-    /// say what the whole host does.
+    /// The groups that /proc/PID/cgroup names, where they are mounted. Root groups are left out: their files are
+    /// missing, or say what the whole host does.
     pub fn of(machine: &Machine, membership: &str) -> Self {
         let mounts =
             fs::read_to_string(machine.proc_root.join("self/mountinfo")).unwrap_or_default();

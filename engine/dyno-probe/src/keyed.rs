@@ -1,9 +1,12 @@
-//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become which metrics.
+//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become
+//! which metrics.
 
-use crate::collector::{Failure, Moment};
+use crate::collector::{Collector, Failure, Moment, Opened};
 use crate::deltas::Deltas;
+use crate::machine::{Machine, Process};
 use crate::metric::Metric;
 use crate::pseudo_file::PseudoFile;
+use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
 /// How a key's number becomes a metric.
@@ -90,6 +93,53 @@ impl KeyedFile {
         }
         Ok(())
     }
+}
+
+/// A family that is such a file, of the host (without role) or of a process.
+struct KeyedCollector {
+    scope: String,
+    role: &'static str,
+    file: KeyedFile,
+}
+
+impl Collector for KeyedCollector {
+    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
+        let scope = sample.scope(&self.scope);
+        self.file.read(moment, |metric, value| {
+            scope.of_process(self.role, metric, value)
+        })
+    }
+}
+
+/// The collector of a file right under /proc.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn open_host(machine: &Machine, name: &str, table: &'static [Keyed]) -> Opened {
+    let file = KeyedFile::new(PseudoFile::open(machine.proc_root.join(name))?, table);
+    Ok(Box::new(KeyedCollector {
+        scope: "host".into(),
+        role: "",
+        file,
+    }))
+}
+
+/// The collector of a file under /proc/PID.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn open_process(
+    machine: &Machine,
+    process: &Process,
+    name: &str,
+    table: &'static [Keyed],
+) -> Opened {
+    let file = KeyedFile::new(PseudoFile::open(process.folder(machine).join(name))?, table);
+    Ok(Box::new(KeyedCollector {
+        scope: process.scope(),
+        role: process.prefix(),
+        file,
+    }))
 }
 
 fn parse(content: &[u8], table: &[Keyed], current: &mut [Option<u64>]) {

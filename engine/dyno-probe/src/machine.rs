@@ -21,6 +21,8 @@ pub struct Machine {
     pub interfaces: Vec<Interface>,
     /// Clock ticks a second, the unit of CPU times in /proc.
     pub ticks_per_s: f64,
+    /// Bytes in a page, the unit of memory in some files of /proc.
+    pub page_bytes: f64,
 }
 
 impl Machine {
@@ -38,6 +40,7 @@ impl Machine {
             disks: Vec::new(),
             interfaces: Vec::new(),
             ticks_per_s: configured(SysconfVar::CLK_TCK, 100.0),
+            page_bytes: configured(SysconfVar::PAGE_SIZE, 4096.0),
         }
     }
 }
@@ -104,8 +107,8 @@ impl Process {
 }
 
 impl Disk {
-    /// Finds the disk that an argument names: a device (`vda`, `/dev/vda1`), or a path on it. A partition gives its whole
-    /// disk, for that is what is busy; a device-mapper device is taken as it is.
+    /// Finds the disk that an argument names: a device (`vda`, `/dev/vda1`), or a path on it. A partition gives its
+    /// whole disk, for that is what is busy; a device-mapper device is taken as it is.
     ///
     /// # Errors
     /// What is wrong with the argument, and what to try.

@@ -1,4 +1,5 @@
-//! The collectors at work, and how each of them is doing: a failure is recorded once when it begins and once when it ends.
+//! The collectors at work, and how each of them is doing: a failure is recorded once when it begins and once when it
+//! ends.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::families::ALL;

@@ -101,15 +101,16 @@ impl Run {
         };
         let mut roster = Roster::default();
         let mut families = roster.add_host(&machine);
-        let mut servers = Vec::new();
+        let mut servers: Vec<WatchedServer> = Vec::new();
         let mut instances = Vec::new();
         for instance in arguments.instances {
             families.extend(roster.add_process(&machine, &instance.process));
-            let mut server = WatchedServer::new(instance);
+            servers.push(WatchedServer::new(instance));
+        }
+        for server in &mut servers {
             let (facts, availability) = server.first_answer();
             instances.push(facts);
             families.extend(availability);
-            servers.push(server);
         }
         for driver in &arguments.drivers {
             families.extend(roster.add_process(&machine, driver));

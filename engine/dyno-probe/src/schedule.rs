@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn samples_keep_to_whole_intervals_from_the_start() {
-        let mut schedule = Schedule::new(5, 1000_000);
+        let mut schedule = Schedule::new(5, 1_000_000);
         assert_eq!(schedule.begin(5), 0);
         assert_eq!(schedule.wait_ns(5), Some(1_000_000));
         assert_eq!(schedule.begin(1_000_005 + 50_000), 50);

@@ -36,8 +36,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Takes SIGTERM and SIGINT and standard input. Call before any thread is started, for threads inherit which signals are
-    /// blocked.
+    /// Takes SIGTERM and SIGINT and standard input. Call before any thread is started, for threads inherit which
+    /// signals are blocked.
     ///
     /// # Errors
     /// When the system refuses.

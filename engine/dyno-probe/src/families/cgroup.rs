@@ -1,6 +1,7 @@
-//! Control groups. Measured: what the group of a process used and how long it was held back, from the group's cpu, memory and io files (kernel:
-//! admin-guide/cgroup-v2.rst; admin-guide/cgroup-v1/). Costs three or four reads. Wrong: the whole group counts, not only the process; version 1's
-//! I/O counts neither reads from the page cache nor what the kernel writes back by itself; nothing is reported for a root group.
+//! Control groups. Measured: what the group of a process used and how long it was held back, from the group's cpu,
+//! memory and io files (kernel: admin-guide/cgroup-v2.rst; admin-guide/cgroup-v1/). Costs three or four reads. Wrong:
+//! the whole group counts, not only the process; version 1's I/O counts neither reads from the page cache nor what the
+//! kernel writes back by itself; nothing is reported for a root group.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
-//! Block devices. Measured: requests, bytes, busy time, queue and waiting, from /sys/class/block/DEV/stat (kernel: block/stat.rst). Costs one short read a
-//! disk. Wrong: busy time (util) says nothing of a device that serves many requests at once, such as flash; requests throttled by a cgroup wait above this
-//! layer and are not seen; the host's sums count twice when a device and one below it are both chosen.
+//! Block devices. Measured: requests, bytes, busy time, queue and waiting, from /sys/class/block/DEV/stat (kernel:
+//! block/stat.rst). Costs one short read a disk. Wrong: busy time (util) says nothing of a device that serves many
+//! requests at once, such as flash; requests throttled by a cgroup wait above this layer and are not seen; the host's
+//! sums count twice when a device and one below it are both chosen.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;

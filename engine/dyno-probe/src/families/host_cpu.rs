@@ -1,6 +1,7 @@
-//! Host CPU. Measured: where all CPUs spent their time, and what the scheduler did, from /proc/stat (kernel: filesystems/proc.rst, "Miscellaneous kernel
-//! statistics"). Costs one read, longer with more CPUs and interrupt sources. Wrong: in ticks of mostly 10 ms, so a share of a second on few CPUs is
-//! coarse; in a guest without steal accounting, time taken by the hypervisor looks like work.
+//! Host CPU. Measured: where all CPUs spent their time, and what the scheduler did, from /proc/stat (kernel:
+//! filesystems/proc.rst, "Miscellaneous kernel statistics"). Costs one read, longer with more CPUs and interrupt
+//! sources. Wrong: in ticks of mostly 10 ms, so a share of a second on few CPUs is coarse; in a guest without steal
+//! accounting, time taken by the hypervisor looks like work.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -104,8 +105,8 @@ pub const FAMILY: Family = Family {
 
 const TIMES: usize = 8;
 
-/// What /proc/stat says: the eight times of the `cpu` line (user, nice, system, idle, iowait, irq, softirq, steal; guest time is
-/// within user and nice), then context switches, interrupts, forks; and the two gauges.
+/// What /proc/stat says: the eight times of the `cpu` line (user, nice, system, idle, iowait, irq, softirq, steal;
+/// guest time is within user and nice), then context switches, interrupts, forks; and the two gauges.
 #[derive(Debug, Default, PartialEq)]
 struct Stat {
     counters: [Option<u64>; TIMES + 3],
@@ -156,7 +157,8 @@ impl Collector for HostCpu {
         moment.backwards += self.deltas.backwards();
         let host = sample.scope("host");
         let change = |index: usize| self.deltas.change(index);
-        // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be known.
+        // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be
+        // known.
         let known = stat.counters[..TIMES]
             .iter()
             .filter(|time| time.is_some())

@@ -1,6 +1,6 @@
-//! InnoDB's redo log. Measured: how far the last checkpoint is behind, how far it may be, how much redo is written, from the source that the server has
-//! (mysql/redo.rs). Costs, beyond the shared status statement, nothing on MariaDB from 10.5 and MySQL from 8.0.30, one more statement on others. Wrong: as each
-//! metric says.
+//! InnoDB's redo log. Measured: how far the last checkpoint is behind, how far it may be, how much redo is written,
+//! from the source that the server has (mysql/redo.rs). Costs, beyond the shared status statement, nothing on MariaDB
+//! from 10.5 and MySQL from 8.0.30, one more statement on others. Wrong: as each metric says.
 
 use crate::collector::{Family, Subject};
 use crate::metric::{Better, Metric, Scope};
@@ -67,11 +67,17 @@ const WRITTEN: Metric = metric(
 );
 
 static ENTRIES: [Entry; 5] = [
-    status!(Rate "innodb_os_log_written_bytes_per_s" = "Innodb_os_log_written"; None; "Bytes that InnoDB wrote to its log files."; "Not what the device writes."),
-    status!(Rate "innodb_os_log_fsyncs_per_s" = "Innodb_os_log_fsyncs"; None; "Calls of fsync for the log files."; "Absent on MariaDB 10.11."),
+    status!(Rate "innodb_os_log_written_bytes_per_s" = "Innodb_os_log_written"; None;
+        "Bytes that InnoDB wrote to its log files.";
+        "Not what the device writes."),
+    status!(Rate "innodb_os_log_fsyncs_per_s" = "Innodb_os_log_fsyncs"; None;
+        "Calls of fsync for the log files.";
+        "Absent on MariaDB 10.11."),
     status!(Rate "innodb_log_writes_per_s" = "Innodb_log_writes"; None; "Physical writes to the log files."; ""),
     status!(Rate "innodb_log_write_requests_per_s" = "Innodb_log_write_requests"; None; "Requests to write redo."; ""),
-    status!(Rate "innodb_log_waits_per_s" = "Innodb_log_waits"; Lower; "Times that the log buffer was too small and a thread waited for it."; ""),
+    status!(Rate "innodb_log_waits_per_s" = "Innodb_log_waits"; Lower;
+        "Times that the log buffer was too small and a thread waited for it.";
+        ""),
 ];
 const METRICS: [Metric; 5] = metrics_of(&ENTRIES);
 

@@ -1,6 +1,7 @@
-//! Network interfaces. Measured: bytes, packets, drops and errors of each interface and their sum, from /proc/net/dev (proc_pid_net(5)), or from
-//! /proc/PID/net/dev for an interface in another namespace. Costs one read a namespace. Wrong: link-level bytes, so headers are in; the sum counts a
-//! packet twice that passes two chosen interfaces (a bridge and its port, both ends of a veth pair).
+//! Network interfaces. Measured: bytes, packets, drops and errors of each interface and their sum, from /proc/net/dev
+//! (proc_pid_net(5)), or from /proc/PID/net/dev for an interface in another namespace. Costs one read a namespace.
+//! Wrong: link-level bytes, so headers are in; the sum counts a packet twice that passes two chosen interfaces (a
+//! bridge and its port, both ends of a veth pair).
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;

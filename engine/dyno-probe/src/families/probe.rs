@@ -1,5 +1,5 @@
-//! The probe itself. Measured: its own CPU time, all threads, user and kernel, by getrusage(2). Costs one system call. Wrong: what the server spends on
-//! answering the probe, and what interrupts spend on its packets, is not in it.
+//! The probe itself. Measured: its own CPU time, all threads, user and kernel, by getrusage(2). Costs one system call.
+//! Wrong: what the server spends on answering the probe, and what interrupts spend on its packets, is not in it.
 
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;

@@ -1,6 +1,6 @@
-//! Pressure stall information. Measured: the share of time in which tasks waited for CPU, memory or I/O, from the `total` of /proc/pressure/* (kernel:
-//! accounting/psi.rst). Costs a read of two lines each. Wrong: absent before Linux 4.20, without CONFIG_PSI, or with psi=0; the whole host's tasks count,
-//! the load program's too.
+//! Pressure stall information. Measured: the share of time in which tasks waited for CPU, memory or I/O, from the
+//! `total` of /proc/pressure/* (kernel: accounting/psi.rst). Costs a read of two lines each. Wrong: absent before Linux
+//! 4.20, without CONFIG_PSI, or with psi=0; the whole host's tasks count, the load program's too.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;

@@ -1,5 +1,6 @@
-//! TCP. Measured: segments and retransmissions of the whole network namespace, from /proc/net/snmp (kernel: networking/snmp_counter.rst; RFC 1213). Costs one
-//! read. Wrong: all connections of the namespace count, not only the server's; retransmissions that the other side makes are not seen here.
+//! TCP. Measured: segments and retransmissions of the whole network namespace, from /proc/net/snmp (kernel:
+//! networking/snmp_counter.rst; RFC 1213). Costs one read. Wrong: all connections of the namespace count, not only the
+//! server's; retransmissions that the other side makes are not seen here.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;

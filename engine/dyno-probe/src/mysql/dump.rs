@@ -1,8 +1,8 @@
 //! A server made of saved answers: a folder with `version.txt`, `global_status.tsv` and, as that version has them,
 //! `global_variables.tsv`, `innodb_metrics.tsv` (with its column names) and `innodb_status.txt`.
 //!
-//! For looking again at what was saved from a server elsewhere, and for tests of versions that are not at hand. Files are read
-//! anew at each question.
+//! For looking again at what was saved from a server elsewhere, and for tests of versions that are not at hand. Files
+//! are read anew at each question.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,8 +15,10 @@ pub struct Dump {
     folder: PathBuf,
 }
 
+type Read = fn(&str) -> Table;
+
 /// What a statement begins with or holds, the file that answers it, and how the file is read.
-const ANSWERS: [(&str, &str, fn(&str) -> Table); 5] = [
+const ANSWERS: [(&str, &str, Read); 5] = [
     ("VERSION()", "version.txt", version),
     ("GLOBAL STATUS", "global_status.tsv", pairs),
     ("GLOBAL VARIABLES", "global_variables.tsv", pairs),

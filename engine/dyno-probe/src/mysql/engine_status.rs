@@ -1,6 +1,8 @@
-//! The text of `SHOW ENGINE INNODB STATUS`, parsed by labels: columns and the number of lines differ from version to version.
+//! The text of `SHOW ENGINE INNODB STATUS`, parsed by labels: columns and the number of lines differ from version to
+//! version.
 //!
-//! MySQL 5.5 has three LSN lines, 5.6 to 5.7 and MariaDB four, 8.0 eight and more, some builds with capacity lines first.
+//! MySQL 5.5 has three LSN lines, 5.6 to 5.7 and MariaDB four, 8.0 eight and more, some builds with capacity lines
+//! first.
 
 use crate::text::{labelled, lines};
 
@@ -17,7 +19,8 @@ pub struct EngineStatus {
 
 /// Parses the text.
 pub fn parse(text: &[u8]) -> EngineStatus {
-    // Statements of clients stand in the sections before LOG and may hold anything, so the last LOG heading is the true one.
+    // Statements of clients stand in the sections before LOG and may hold anything, so the last LOG heading is the true
+    // one.
     let log = last_section(text, b"---\nLOG\n---\n");
     let transactions = last_section(text, b"------------\nTRANSACTIONS\n------------\n");
     EngineStatus {

@@ -1,4 +1,5 @@
-//! The status of MySQL and MariaDB servers: what is asked, by which statement on which version, and how it becomes metrics.
+//! The status of MySQL and MariaDB servers: what is asked, by which statement on which version, and how it becomes
+//! metrics.
 
 pub mod dump;
 pub mod engine_status;

@@ -1,6 +1,7 @@
 //! Redo: where each server says how far its log and its last checkpoint are.
 //!
-//! What a server has is tried, not looked up by version, in this order (reference: the servers' log0log.cc and ha_innodb.cc):
+//! What a server has is tried, not looked up by version, in this order (reference: the servers' log0log.cc and
+//! ha_innodb.cc):
 //! 1. `Innodb_redo_log_current_lsn`, `_checkpoint_lsn`: MySQL from 8.0.30;
 //! 2. `Innodb_checkpoint_age`: MariaDB from 10.5, Percona Server 5.5 to 5.7;
 //! 3. INNODB_METRICS `log_lsn_current`, `log_lsn_last_checkpoint`: MySQL 5.6 to 8.0.29, when enabled (a disabled one reads 0);
@@ -233,8 +234,8 @@ fn choose_source(
     }
 }
 
-/// COUNT of an enabled metric. MySQL has a column STATUS, MariaDB from 10.5 on ENABLED; a disabled metric's COUNT is 0, which
-/// is not its value.
+/// COUNT of an enabled metric. MySQL has a column STATUS, MariaDB from 10.5 on ENABLED; a disabled metric's COUNT is 0,
+/// which is not its value.
 fn enabled(metrics: &Table, name: &str) -> Option<u64> {
     let row = metrics
         .rows
@@ -281,7 +282,8 @@ impl Settings {
         self.log_file_bytes.saturating_mul(self.log_files)
     }
 
-    /// `log_calc_max_ages()` of MySQL 5.5 to 5.7 (log0log.c, log0log.cc): two tenths and a reserve for running threads are kept.
+    /// `log_calc_max_ages()` of MySQL 5.5 to 5.7 (log0log.c, log0log.cc): two tenths and a reserve for running threads
+    /// are kept.
     fn max_checkpoint_age(&self) -> Option<u64> {
         const FILE_HEADER_BYTES: u64 = 2048;
         let room = self

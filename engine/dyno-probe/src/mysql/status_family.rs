@@ -153,16 +153,18 @@ impl StatusView {
         }
     }
 
-    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards; when the uptime did, all rates of
-    /// this reading are absent, whatever each counter shows.
+    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards, uptimes among them; when an
+    /// uptime did, all rates of this reading are absent, whatever each counter shows.
     pub fn advance(&mut self, at_ns: u64, values: &[Option<u64>]) -> u32 {
         self.values.clear();
         self.values.extend_from_slice(values);
         self.values.resize(self.wanted.count(), None);
         self.deltas.advance(at_ns, &self.values);
         let uptimes = UPTIMES.map(|name| self.value(name));
-        let went_back = |(now, before): (&Option<u64>, &Option<u64>)| now.is_some() && now < before;
-        if uptimes.iter().zip(&self.uptimes).any(went_back) {
+        let went_back =
+            |(now, before): &(&Option<u64>, &Option<u64>)| now.is_some() && now < before;
+        let began_anew = uptimes.iter().zip(&self.uptimes).filter(went_back).count();
+        if began_anew > 0 {
             self.deltas.discard();
         }
         self.uptimes = uptimes;
@@ -172,9 +174,10 @@ impl StatusView {
             .iter()
             .enumerate()
             .filter(|(_, counter)| **counter);
-        counters
-            .map(|(index, _)| u32::from(self.deltas.backwards_at(index)))
-            .sum()
+        let backwards = counters
+            .filter(|(index, _)| self.deltas.backwards_at(*index))
+            .count();
+        u32::try_from(began_anew + backwards).unwrap_or(u32::MAX)
     }
 
     /// A variable as it is.
@@ -284,7 +287,7 @@ mod tests {
             ("Uptime", 51),
             ("Uptime_since_flush_status", 0),
         ];
-        assert_eq!(view.advance(1_000_000_000, &reading(&wanted, &second)), 1);
+        assert_eq!(view.advance(1_000_000_000, &reading(&wanted, &second)), 2);
         assert_eq!(put(&view), "{}");
         let third = [
             ("Com_commit", 6),

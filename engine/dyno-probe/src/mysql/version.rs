@@ -1,4 +1,5 @@
-//! Server versions, as `SELECT VERSION()` tells them; the handshake's is not used, for some MariaDB prefix it with `5.5.5-`.
+//! Server versions, as `SELECT VERSION()` tells them; the handshake's is not used, for some MariaDB prefix it with
+//! `5.5.5-`.
 
 /// Which server, in which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
