@@ -1,10 +1,12 @@
 """What dynoprobe costs: its own CPU, the server's CPU for answering it, and the same for what people use instead.
 
-Measured: user and system CPU time of each sampler and of the children it waited for, by wait4(2), from its start to its end, in percent of one core; the
-server's CPU time meanwhile, from /proc/PID/task/*/schedstat, less what it uses unsampled. Samplers take turns, round after round, so that a busy neighbour hits
-all of them. Wrong: interrupts are charged to whoever runs; with a load (--load) the server's own CPU says nothing of the probe and is left out.
+Measured: user and system CPU time of each sampler and of the children it waited for, by wait4(2), from its start to
+its end, in percent of one core; the server's CPU time meanwhile, from /proc/PID/task/*/schedstat, less what it uses
+unsampled. Samplers take turns, round after round, so that a busy neighbour hits all of them. Wrong: interrupts are
+charged to whoever runs; with a load (--load) the server's own CPU says nothing of the probe and is left out.
 
-Peers: `pidstat` (sysstat) when it is on the PATH; a shell loop that reads the same files and runs the server's client once a second.
+Peers: `pidstat` (sysstat) when it is on the PATH; a shell loop that reads the same files and runs the server's client
+once a second.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ def samplers(arguments: argparse.Namespace) -> list[Sampler]:
     if pidstat := shutil.which("pidstat"):
         found.append(Sampler("pidstat -u -r -d -w 1", [pidstat, "-u", "-r", "-d", "-w", "-p", str(pid), "1"]))
     if arguments.client:
-        client = f"{arguments.client} --no-defaults -u{shlex.quote(arguments.user)} -S{shlex.quote(arguments.socket)} -N"
+        client = (
+            f"{arguments.client} --no-defaults -u{shlex.quote(arguments.user)} -S{shlex.quote(arguments.socket)} -N"
+        )
         loop = SHELL_LOOP.format(pid=pid, client=client)
         found.append(Sampler("shell loop with the client", ["/bin/sh", "-c", loop]))
     return found
@@ -107,8 +111,12 @@ def measure_samplers(arguments: argparse.Namespace) -> bool:
             sampler.own_pct.append(own)
             sampler.server_pct.append(server - idle[-1])
         print(f"round {number + 1} of {arguments.runs}", file=sys.stderr)
-    print(f"\nCPU of one core in percent, median of {arguments.runs} runs of {arguments.seconds:g} s (least to greatest),")
-    print(f"one sample a second; server pid {arguments.pid}, {len(os.listdir(f'/proc/{arguments.pid}/task'))} threads\n")
+    print(
+        f"\nCPU of one core in percent, median of {arguments.runs} runs of {arguments.seconds:g} s (least to greatest),"
+    )
+    print(
+        f"one sample a second; server pid {arguments.pid}, {len(list(Path(f'/proc/{arguments.pid}/task').iterdir()))} threads\n"
+    )
     print(f"{'sampler':<30}{'its own CPU':<30}" + ("" if arguments.load else "CPU of the server for it"))
     for sampler in found:
         server_text = "" if arguments.load else spread(sampler.server_pct)

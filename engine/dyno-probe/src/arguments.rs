@@ -105,18 +105,11 @@ impl Arguments {
                 .iter()
                 .map(|instance| format!("--instance {}", instance.process.id)),
         );
-        let scopes = scopes.chain(
-            self.drivers
-                .iter()
-                .map(|driver| format!("--driver {}", driver.id)),
-        );
+        let scopes = scopes.chain(self.drivers.iter().map(|driver| format!("--driver {}", driver.id)));
         let mut scopes: Vec<_> = scopes.collect();
         scopes.sort_unstable();
         match scopes.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!(
-                "{} is given twice; each needs a name of its own",
-                pair[0]
-            )),
+            Some(pair) => Err(format!("{} is given twice; each needs a name of its own", pair[0])),
             None => Ok(machine),
         }
     }
@@ -146,9 +139,7 @@ fn parse_interface(text: &str) -> Result<Interface, String> {
             pid: None,
         });
     };
-    let pid = pid
-        .parse()
-        .map_err(|_| format!("'{text}' is not INTERFACE@PID"))?;
+    let pid = pid.parse().map_err(|_| format!("'{text}' is not INTERFACE@PID"))?;
     Ok(Interface {
         name: name.to_owned(),
         pid: Some(pid),
@@ -167,13 +158,7 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
         match key {
             "socket" => socket = Some(value),
             "host" => host = Some(value),
-            "port" => {
-                port = Some(
-                    value
-                        .parse()
-                        .map_err(|_| format!("port={value}: not a port number"))?,
-                )
-            }
+            "port" => port = Some(value.parse().map_err(|_| format!("port={value}: not a port number"))?),
             "dump" => dump = Some(value),
             "user" => user = Some(value),
             "password-file" => password = Some(read_password(value)?),
@@ -212,8 +197,7 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
 
 /// The first line of the file, so that no password stands in a list of processes.
 fn read_password(path: &str) -> Result<Secret, String> {
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
+    let text = fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
     Ok(Secret::new(text.lines().next().unwrap_or_default()))
 }
 
@@ -224,19 +208,10 @@ mod tests {
     #[test]
     fn an_instance_is_a_process_and_a_way_to_its_status() {
         let instance = parse_instance("1:77,socket=/run/s.sock,user=dyno").unwrap();
-        assert_eq!(
-            (instance.process.id.as_str(), instance.process.pid),
-            ("1", 77)
-        );
+        assert_eq!((instance.process.id.as_str(), instance.process.pid), ("1", 77));
         assert!(matches!(instance.access, Access::Connect(options) if options.user == "dyno"));
-        assert!(matches!(
-            parse_instance("a:1").unwrap().access,
-            Access::None
-        ));
-        assert!(matches!(
-            parse_instance("a:1,dump=/d").unwrap().access,
-            Access::Dump(_)
-        ));
+        assert!(matches!(parse_instance("a:1").unwrap().access, Access::None));
+        assert!(matches!(parse_instance("a:1,dump=/d").unwrap().access, Access::Dump(_)));
     }
 
     #[test]
@@ -245,9 +220,7 @@ mod tests {
         assert!(parse_instance("1:77,sock=/s")
             .unwrap_err()
             .contains("socket, host, port"));
-        assert!(parse_instance("1:77,socket=/s,host=h")
-            .unwrap_err()
-            .contains("one of"));
+        assert!(parse_instance("1:77,socket=/s,host=h").unwrap_err().contains("one of"));
         assert!(parse_instance("1:77,password-file=/no/such/file")
             .unwrap_err()
             .contains("/no/such/file"));
@@ -255,23 +228,15 @@ mod tests {
 
     #[test]
     fn the_same_name_twice_is_refused() {
-        let arguments =
-            Arguments::try_parse_from(["dynoprobe", "--driver", "1:5", "--driver", "1:6"]).unwrap();
-        assert!(arguments
-            .machine()
-            .unwrap_err()
-            .contains("--driver 1 is given twice"));
+        let arguments = Arguments::try_parse_from(["dynoprobe", "--driver", "1:5", "--driver", "1:6"]).unwrap();
+        assert!(arguments.machine().unwrap_err().contains("--driver 1 is given twice"));
     }
 
     #[test]
     fn the_password_comes_from_the_first_line_of_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "secret\n").unwrap();
-        let instance = parse_instance(&format!(
-            "1:7,socket=/s,password-file={}",
-            file.path().display()
-        ))
-        .unwrap();
+        let instance = parse_instance(&format!("1:7,socket=/s,password-file={}", file.path().display())).unwrap();
         assert!(!format!("{instance:?}").contains("secret"));
         let Access::Connect(options) = instance.access else {
             panic!("no connection")

@@ -64,11 +64,7 @@ impl KeyedFile {
     ///
     /// # Errors
     /// When the file cannot be read, or holds none of the keys.
-    pub fn read(
-        &mut self,
-        moment: &mut Moment<'_>,
-        mut put: impl FnMut(&Metric, Option<f64>),
-    ) -> Result<(), Failure> {
+    pub fn read(&mut self, moment: &mut Moment<'_>, mut put: impl FnMut(&Metric, Option<f64>)) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         parse(content, self.table, &mut self.current);
@@ -78,16 +74,10 @@ impl KeyedFile {
         self.deltas.advance(at_ns, &self.current);
         for (index, keyed) in self.table.iter().enumerate() {
             match keyed.take {
-                Take::Gauge(factor) => put(
-                    &keyed.metric,
-                    self.current[index].map(|value| value as f64 * factor),
-                ),
+                Take::Gauge(factor) => put(&keyed.metric, self.current[index].map(|value| value as f64 * factor)),
                 Take::Rate(factor) => {
                     moment.backwards += u32::from(self.deltas.backwards_at(index));
-                    put(
-                        &keyed.metric,
-                        self.deltas.rate(index).map(|rate| rate * factor),
-                    );
+                    put(&keyed.metric, self.deltas.rate(index).map(|rate| rate * factor));
                 }
             }
         }
@@ -105,9 +95,8 @@ struct KeyedCollector {
 impl Collector for KeyedCollector {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let scope = sample.scope(&self.scope);
-        self.file.read(moment, |metric, value| {
-            scope.of_process(self.role, metric, value)
-        })
+        self.file
+            .read(moment, |metric, value| scope.of_process(self.role, metric, value))
     }
 }
 
@@ -128,12 +117,7 @@ pub fn open_host(machine: &Machine, name: &str, table: &'static [Keyed]) -> Open
 ///
 /// # Errors
 /// When the file cannot be opened.
-pub fn open_process(
-    machine: &Machine,
-    process: &Process,
-    name: &str,
-    table: &'static [Keyed],
-) -> Opened {
+pub fn open_process(machine: &Machine, process: &Process, name: &str, table: &'static [Keyed]) -> Opened {
     let file = KeyedFile::new(PseudoFile::open(process.folder(machine).join(name))?, table);
     Ok(Box::new(KeyedCollector {
         scope: process.scope(),
@@ -183,12 +167,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_with_and_without_colon_in_any_order_and_the_missing_stay_absent() {
-        let table = [
-            keyed("MemFree"),
-            keyed("Dirty"),
-            keyed("Nothing"),
-            keyed("oom_kill"),
-        ];
+        let table = [keyed("MemFree"), keyed("Dirty"), keyed("Nothing"), keyed("oom_kill")];
         let mut current = [Some(9); 4];
         parse(
             b"oom_kill 3\nDirty:      12 kB\nMemFree:\t 7 kB\nMemFreeX: 8\n\n",

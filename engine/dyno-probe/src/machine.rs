@@ -28,12 +28,7 @@ pub struct Machine {
 impl Machine {
     /// The host under these roots, without disks and interfaces chosen.
     pub fn new(proc_root: PathBuf, sys_root: PathBuf) -> Self {
-        let configured = |variable, default| {
-            sysconf(variable)
-                .ok()
-                .flatten()
-                .map_or(default, |value| value as f64)
-        };
+        let configured = |variable, default| sysconf(variable).ok().flatten().map_or(default, |value| value as f64);
         Self {
             proc_root,
             sys_root,
@@ -119,13 +114,8 @@ impl Disk {
         } else {
             machine.sys_root.join("class/block").join(argument)
         };
-        let mut folder = fs::canonicalize(&link).map_err(|error| {
-            format!(
-                "--disk {argument}: {}: {error}; see {}",
-                link.display(),
-                hint(machine)
-            )
-        })?;
+        let mut folder = fs::canonicalize(&link)
+            .map_err(|error| format!("--disk {argument}: {}: {error}; see {}", link.display(), hint(machine)))?;
         if folder.join("partition").exists() {
             folder.pop();
         }
@@ -134,10 +124,7 @@ impl Disk {
                 name: name.to_string_lossy().into_owned(),
                 folder,
             }),
-            None => Err(format!(
-                "--disk {argument}: {} is no device",
-                folder.display()
-            )),
+            None => Err(format!("--disk {argument}: {} is no device", folder.display())),
         }
     }
 }
@@ -187,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_source_of_a_mount_is_found_by_its_device_number() {
-        let mounts = "22 1 0:20 / /proc rw - proc proc rw\n29 1 0:33 /sub /data rw,relatime shared:1 - btrfs /dev/sda2 rw\n";
+        let mounts =
+            "22 1 0:20 / /proc rw - proc proc rw\n29 1 0:33 /sub /data rw,relatime shared:1 - btrfs /dev/sda2 rw\n";
         assert_eq!(mount_source(mounts, "0:33"), Some("/dev/sda2"));
         assert_eq!(mount_source(mounts, "0:99"), None);
     }
@@ -199,11 +187,7 @@ mod tests {
         fs::create_dir_all(&part).unwrap();
         fs::write(part.join("partition"), "1\n").unwrap();
         fs::create_dir_all(root.path().join("class/block")).unwrap();
-        std::os::unix::fs::symlink(
-            "../../devices/vda/vda1",
-            root.path().join("class/block/vda1"),
-        )
-        .unwrap();
+        std::os::unix::fs::symlink("../../devices/vda/vda1", root.path().join("class/block/vda1")).unwrap();
         let machine = Machine::new("/proc".into(), root.path().into());
         assert_eq!(Disk::find("vda1", &machine).unwrap().name, "vda");
     }

@@ -108,10 +108,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ended_is_gone_even_with_its_file_still_open() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pseudo = PseudoFile::open(format!("/proc/{}/stat", child.id())).unwrap();
         let mut buffer = Vec::new();
         assert!(pseudo.read(&mut buffer).is_ok());

@@ -108,10 +108,7 @@ impl WatchedServer {
         };
         families()
             .map(|(family, _)| {
-                let redo = self
-                    .facts
-                    .as_ref()
-                    .and_then(|facts| facts.redo_source.as_ref().err());
+                let redo = self.facts.as_ref().and_then(|facts| facts.redo_source.as_ref().err());
                 let redo = redo.filter(|_| family.name == "innodb_redo");
                 one(family.name, reason.clone().or_else(|| redo.cloned()))
             })
@@ -137,18 +134,12 @@ impl WatchedServer {
     }
 
     /// Takes the answer when it comes in time, and adds its metrics.
-    pub fn collect(
-        &mut self,
-        clock: &Clock,
-        patience: Duration,
-        sample: &mut Sample,
-    ) -> Vec<Notice> {
+    pub fn collect(&mut self, clock: &Clock, patience: Duration, sample: &mut Sample) -> Vec<Notice> {
         let Some(status) = &mut self.status else {
             return Vec::new();
         };
         let Some(reply) = status.reader.answer(patience) else {
-            let message =
-                "no answer in time for the sample: within half the interval, at most 500 ms";
+            let message = "no answer in time for the sample: within half the interval, at most 500 ms";
             return self.health.failed(message.to_owned()).into_iter().collect();
         };
         if reply.facts.is_some() {

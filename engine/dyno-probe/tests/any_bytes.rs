@@ -104,10 +104,7 @@ fn any_bytes_in_any_file_of_the_host() {
 #[test]
 fn any_bytes_in_a_servers_answers() {
     let folder = tempfile::tempdir().unwrap();
-    overlay(
-        &fixtures().join("servers/mysql-5.7-metrics-enabled"),
-        folder.path(),
-    );
+    overlay(&fixtures().join("servers/mysql-5.7-metrics-enabled"), folder.path());
     let mut all = Vec::new();
     files(folder.path(), &mut all);
     let wanted = Wanted::of(&[]);
@@ -117,9 +114,7 @@ fn any_bytes_in_a_servers_answers() {
         runner
             .run(&content(true_bytes.clone()), |bytes| {
                 fs::write(&path, &bytes).unwrap();
-                if let Ok(mut session) =
-                    Session::start(Box::new(Dump::new(folder.path().into())), &wanted)
-                {
+                if let Ok(mut session) = Session::start(Box::new(Dump::new(folder.path().into())), &wanted) {
                     let _ = session.read(&wanted);
                 }
                 Ok(())

@@ -25,9 +25,7 @@ fn mask(value: &mut Value, root: &str) {
     match value {
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
-                if VARYING.contains(&key.as_str())
-                    && (value.is_number() || map_is_header_version(key, value))
-                {
+                if VARYING.contains(&key.as_str()) && (value.is_number() || map_is_header_version(key, value)) {
                     *value = Value::from(format!("[{key}]"));
                 } else {
                     mask(value, root);
@@ -70,18 +68,10 @@ fn check(name: &str, actual: &str) {
 fn a_run_on_the_fake_host_is_exact() {
     let host = tempfile::tempdir().unwrap();
     let root = host.path().to_str().unwrap();
-    let step = |number: u32| {
-        overlay(
-            &fixtures().join("host").join(number.to_string()),
-            host.path(),
-        )
-    };
+    let step = |number: u32| overlay(&fixtures().join("host").join(number.to_string()), host.path());
     step(1);
     let dump = format!("1:77,dump={root}/dump");
-    let mut probe = Probe::on_fake_host(
-        host.path(),
-        &["--instance", &dump, "--driver", "a:88", "--disk", "vda"],
-    );
+    let mut probe = Probe::on_fake_host(host.path(), &["--instance", &dump, "--driver", "a:88", "--disk", "vda"]);
     let mut records = probe.until("header");
     for (number, second) in [(1, 0), (2, 2), (3, 12), (4, 14)] {
         step(number);
@@ -108,10 +98,7 @@ fn a_run_on_the_fake_host_is_exact() {
 
 #[test]
 fn the_lists_are_as_documented() {
-    for (option, name) in [
-        ("--list-families", "families.txt"),
-        ("--metrics-json", "metrics.json"),
-    ] {
+    for (option, name) in [("--list-families", "families.txt"), ("--metrics-json", "metrics.json")] {
         let output = Command::new(env!("CARGO_BIN_EXE_dynoprobe"))
             .arg(option)
             .output()
@@ -128,11 +115,7 @@ fn every_metric_of_a_sample_is_documented_for_its_scope() {
         .into_iter()
         .map(|metric| {
             (
-                serde_json::to_value(metric.scope)
-                    .unwrap()
-                    .as_str()
-                    .unwrap()
-                    .to_owned(),
+                serde_json::to_value(metric.scope).unwrap().as_str().unwrap().to_owned(),
                 metric.name,
             )
         })

@@ -29,10 +29,7 @@ fn it_ends_with_a_footer_at_either_signal() {
         let mut probe = Probe::start(&["--interval-ms", "0"]);
         probe.until("header");
         kill(pid(&probe.child), signal).unwrap();
-        assert_eq!(
-            probe.until("footer").pop().unwrap()["reason"],
-            signal.as_str()
-        );
+        assert_eq!(probe.until("footer").pop().unwrap()["reason"], signal.as_str());
         assert!(probe.succeeded());
     }
 }
@@ -41,22 +38,11 @@ fn it_ends_with_a_footer_at_either_signal() {
 fn a_process_that_ends_is_told_once_and_the_run_goes_on_or_ends_as_asked() {
     let mut process = Command::new("sleep").arg("600").spawn().unwrap();
     let instance = format!("1:{}", process.id());
-    let mut probe = Probe::start(&[
-        "--interval-ms",
-        "0",
-        "--until-instances-end",
-        "--instance",
-        &instance,
-    ]);
+    let mut probe = Probe::start(&["--interval-ms", "0", "--until-instances-end", "--instance", &instance]);
     probe.until("header");
     probe.say("sample 0");
     let sample = probe.record();
-    assert!(
-        sample["metrics"]["instance:1"]["server_rss_bytes"]
-            .as_u64()
-            .unwrap()
-            > 0
-    );
+    assert!(sample["metrics"]["instance:1"]["server_rss_bytes"].as_u64().unwrap() > 0);
     process.kill().unwrap();
     // Not waited for yet: a zombie is as gone as one that was.
     while !std::fs::read_to_string(format!("/proc/{}/stat", process.id()))
@@ -68,17 +54,11 @@ fn a_process_that_ends_is_told_once_and_the_run_goes_on_or_ends_as_asked() {
     probe.say("sample 1000000000");
     let records = probe.until("footer");
     process.wait().unwrap();
-    let gone: Vec<_> = records
-        .iter()
-        .filter(|record| record["record"] == "gone")
-        .collect();
+    let gone: Vec<_> = records.iter().filter(|record| record["record"] == "gone").collect();
     assert_eq!(gone.len(), 1);
     assert_eq!(gone[0]["scope"], "instance:1");
     assert!(records[0]["metrics"].get("instance:1").is_none());
-    assert_eq!(
-        records.last().unwrap()["reason"],
-        "all instances have ended"
-    );
+    assert_eq!(records.last().unwrap()["reason"], "all instances have ended");
     assert!(probe.succeeded());
 }
 
@@ -120,30 +100,19 @@ fn a_server_that_cannot_be_reached_is_a_recorded_failure_and_the_rest_is_measure
         .find(|family| family["name"] == "innodb_redo")
         .unwrap();
     assert!(
-        family["reason"]
-            .as_str()
-            .unwrap()
-            .contains("/nonexistent/s.sock"),
+        family["reason"].as_str().unwrap().contains("/nonexistent/s.sock"),
         "{family}"
     );
     probe.say("sample 0");
     probe.say("sample 1000000000");
     probe.say("stop");
     let records = probe.until("footer");
-    let errors: Vec<_> = records
-        .iter()
-        .filter(|record| record["record"] == "error")
-        .collect();
+    let errors: Vec<_> = records.iter().filter(|record| record["record"] == "error").collect();
     assert_eq!(errors.len(), 1, "told once");
     assert_eq!(errors[0]["family"], "mysql_status");
     assert_eq!(records.last().unwrap()["failures"][0]["samples"], 2);
     assert!(records[0]["metrics"]["instance:1"].get("qps").is_none());
-    assert!(
-        records[0]["metrics"]["host"]["memory_free_bytes"]
-            .as_u64()
-            .unwrap()
-            > 0
-    );
+    assert!(records[0]["metrics"]["host"]["memory_free_bytes"].as_u64().unwrap() > 0);
 }
 
 #[test]
@@ -161,15 +130,9 @@ fn a_server_that_accepts_and_never_answers_holds_up_nothing() {
     }
     probe.say("stop");
     records.extend(probe.until("footer"));
-    let errors: Vec<_> = records
-        .iter()
-        .filter(|record| record["record"] == "error")
-        .collect();
+    let errors: Vec<_> = records.iter().filter(|record| record["record"] == "error").collect();
     assert_eq!(errors.len(), 1, "told once");
-    assert!(errors[0]["message"]
-        .as_str()
-        .unwrap()
-        .starts_with("no answer in time"));
+    assert!(errors[0]["message"].as_str().unwrap().starts_with("no answer in time"));
     assert!(records
         .iter()
         .filter(|record| record["record"] == "sample")
@@ -220,10 +183,7 @@ fn once_gives_one_sample_with_rates() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let records: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<_> = records
         .iter()
         .map(|record| record["record"].as_str().unwrap())

@@ -43,9 +43,7 @@ fn engine_status(client: &mut Client) -> [u64; 4] {
 }
 
 fn prepare(client: &mut Client) {
-    client
-        .exec(&format!("DROP DATABASE IF EXISTS {SCHEMA}"))
-        .unwrap();
+    client.exec(&format!("DROP DATABASE IF EXISTS {SCHEMA}")).unwrap();
     client.exec(&format!("CREATE DATABASE {SCHEMA}")).unwrap();
     client
         .exec(&format!(
@@ -54,9 +52,7 @@ fn prepare(client: &mut Client) {
         .unwrap();
     for id in 0..100 {
         client
-            .exec(&format!(
-                "INSERT INTO {SCHEMA}.t VALUES ({id}, REPEAT('x', 200))"
-            ))
+            .exec(&format!("INSERT INTO {SCHEMA}.t VALUES ({id}, REPEAT('x', 200))"))
             .unwrap();
     }
 }
@@ -101,20 +97,13 @@ fn status_metrics_agree_with_the_clients_counts_and_with_the_engines_own_text() 
     let pct = 100.0 * modified as f64 / (database + free) as f64;
     let told = metrics["innodb_dirty_pages_pct"].as_f64().unwrap();
     assert!((told - pct).abs() < 1e-4, "{told} is not {pct}");
-    assert!(
-        metrics["innodb_checkpoint_max_age_bytes"]
-            .as_u64()
-            .unwrap_or(u64::MAX)
-            >= age
-    );
+    assert!(metrics["innodb_checkpoint_max_age_bytes"].as_u64().unwrap_or(u64::MAX) >= age);
     // After FLUSH STATUS there are no rates for one sample, and then again.
     client.exec("FLUSH STATUS").unwrap();
     probe.say("sample 100000000000");
-    assert!(
-        probe.until("sample").pop().unwrap()["metrics"]["instance:1"]
-            .get("qps")
-            .is_none()
-    );
+    assert!(probe.until("sample").pop().unwrap()["metrics"]["instance:1"]
+        .get("qps")
+        .is_none());
     probe.say("sample 101000000000");
     let records = probe.until("sample");
     assert!(records.iter().any(|record| record["record"] == "reset"));
@@ -133,14 +122,10 @@ fn work(client: &mut Client) -> u64 {
                 number % 10
             ))
             .unwrap();
-        client
-            .exec(if number == 7 { "ROLLBACK" } else { "COMMIT" })
-            .unwrap();
+        client.exec(if number == 7 { "ROLLBACK" } else { "COMMIT" }).unwrap();
     }
     for _ in 0..SELECTS {
-        client
-            .query(&format!("SELECT v FROM {SCHEMA}.t WHERE id = 5"))
-            .unwrap();
+        client.query(&format!("SELECT v FROM {SCHEMA}.t WHERE id = 5")).unwrap();
     }
     3 * TRANSACTIONS + SELECTS
 }

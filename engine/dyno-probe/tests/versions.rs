@@ -7,8 +7,7 @@ use std::fs;
 use common::{fixtures, overlay, Probe};
 use serde_json::Value;
 
-const REDO_VARIABLES: &str =
-    "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn";
+const REDO_VARIABLES: &str = "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn";
 const AGE_VARIABLES: &str = "SHOW GLOBAL STATUS: Innodb_checkpoint_age, Innodb_lsn_current";
 const METRICS: &str = "INFORMATION_SCHEMA.INNODB_METRICS: log_lsn_current, log_lsn_last_checkpoint";
 const TEXT: &str = "SHOW ENGINE INNODB STATUS";
@@ -17,47 +16,23 @@ const TEXT: &str = "SHOW ENGINE INNODB STATUS";
 fn sample(name: &str) -> (Value, Value) {
     let host = tempfile::tempdir().unwrap();
     overlay(&fixtures().join("host/1"), host.path());
-    let dump = format!(
-        "1:77,dump={}",
-        fixtures().join("servers").join(name).display()
-    );
+    let dump = format!("1:77,dump={}", fixtures().join("servers").join(name).display());
     let mut probe = Probe::on_fake_host(host.path(), &["--instance", &dump]);
     let header = probe.record();
     probe.say("sample 0");
     let sample = probe.record();
     assert!(probe.succeeded());
-    (
-        header["instances"][0].clone(),
-        sample["metrics"]["instance:1"].clone(),
-    )
+    (header["instances"][0].clone(), sample["metrics"]["instance:1"].clone())
 }
 
-fn check(
-    name: &str,
-    source: &str,
-    max_age: Option<u64>,
-    capacity: Option<u64>,
-    history: Option<u64>,
-) {
+fn check(name: &str, source: &str, max_age: Option<u64>, capacity: Option<u64>, history: Option<u64>) {
     let (header, metrics) = sample(name);
     assert_eq!(header["redo_source"], source, "{name}");
     let expected = |value: Option<u64>| value.map_or(Value::Null, Value::from);
     assert_eq!(metrics["innodb_checkpoint_age_bytes"], 1_000_000, "{name}");
-    assert_eq!(
-        metrics["innodb_checkpoint_max_age_bytes"],
-        expected(max_age),
-        "{name}"
-    );
-    assert_eq!(
-        metrics["innodb_redo_capacity_bytes"],
-        expected(capacity),
-        "{name}"
-    );
-    assert_eq!(
-        metrics["innodb_history_list_length"],
-        expected(history),
-        "{name}"
-    );
+    assert_eq!(metrics["innodb_checkpoint_max_age_bytes"], expected(max_age), "{name}");
+    assert_eq!(metrics["innodb_redo_capacity_bytes"], expected(capacity), "{name}");
+    assert_eq!(metrics["innodb_history_list_length"], expected(history), "{name}");
     // 600 of 1200 + 2800 pages, and of 1200.
     assert_eq!(metrics["innodb_dirty_pages_pct"], 15, "{name}");
     assert_eq!(metrics["innodb_dirty_pages_of_data_pct"], 50, "{name}");
@@ -65,24 +40,12 @@ fn check(
 
 #[test]
 fn mysql_5_5_has_only_the_text() {
-    check(
-        "mysql-5.5",
-        TEXT,
-        Some(7_782_360),
-        Some(10_485_760),
-        Some(321),
-    );
+    check("mysql-5.5", TEXT, Some(7_782_360), Some(10_485_760), Some(321));
 }
 
 #[test]
 fn mysql_5_6_reads_the_text_while_its_metrics_are_disabled() {
-    check(
-        "mysql-5.6",
-        TEXT,
-        Some(80_826_164),
-        Some(100_663_296),
-        Some(321),
-    );
+    check("mysql-5.6", TEXT, Some(80_826_164), Some(100_663_296), Some(321));
 }
 
 #[test]
@@ -149,15 +112,8 @@ fn a_server_without_any_source_has_everything_but_its_redo() {
     let host = tempfile::tempdir().unwrap();
     overlay(&fixtures().join("host/1"), host.path());
     fs::create_dir_all(host.path().join("old")).unwrap();
-    overlay(
-        &fixtures().join("servers/mysql-5.5"),
-        &host.path().join("old"),
-    );
-    fs::write(
-        host.path().join("old/innodb_status.txt"),
-        "no such engine\n",
-    )
-    .unwrap();
+    overlay(&fixtures().join("servers/mysql-5.5"), &host.path().join("old"));
+    fs::write(host.path().join("old/innodb_status.txt"), "no such engine\n").unwrap();
     let dump = format!("1:77,dump={}/old", host.path().display());
     let mut probe = Probe::on_fake_host(host.path(), &["--instance", &dump]);
     let header = probe.record();
@@ -169,10 +125,7 @@ fn a_server_without_any_source_has_everything_but_its_redo() {
         .unwrap();
     assert_eq!(redo["available"], false);
     assert!(
-        redo["reason"]
-            .as_str()
-            .unwrap()
-            .contains("is InnoDB disabled?"),
+        redo["reason"].as_str().unwrap().contains("is InnoDB disabled?"),
         "{redo}"
     );
     probe.say("sample 0");

@@ -36,7 +36,7 @@ class DriverOutcome:
     started_unix_ns: int
     """When the load began."""
     latency_log: tuple[str, ...] = ()
-    """Interval lines of an HdrHistogram log in ns, where the driver writes one; times from the measured window's begin."""
+    """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one; times from the window on."""
 
 
 class Driver(Protocol):

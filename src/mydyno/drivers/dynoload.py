@@ -60,9 +60,8 @@ class Dynoload:
         password_file = folder / "dynoload.password"
         password_file.touch(mode=0o600)
         password_file.write_text(address.password)
-        place = (
-            [f"--socket={address.socket}"] if address.socket else [f"--host={address.host}", f"--port={address.port}"]
-        )
+        tcp = [f"--host={address.host}", f"--port={address.port}"]
+        place = [f"--socket={address.socket}"] if address.socket else tcp
         return [*place, f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
 
     def _tables(self, data: DataSpec) -> list[str]:

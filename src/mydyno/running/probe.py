@@ -95,6 +95,8 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
         if kind == "sample":
             for scope, metrics in record["metrics"].items():
                 samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
-        elif kind == "failure":
-            warnings.append(f"dynoprobe: {record['scope']} {record['family']}: {record['message']}")
+        elif kind == "error" and record.get("family") != "process_pss":  # a driver caught in the middle of exec
+            warnings.append(f"dynoprobe: {record.get('scope')} {record.get('family')}: {record.get('message')}")
+        elif kind == "footer" and record["missed"]:
+            warnings.append(f"dynoprobe: {record['missed']} of {record['samples']} samples were missed (a busy host)")
     return samples, list(dict.fromkeys(warnings))

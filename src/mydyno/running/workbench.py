@@ -173,7 +173,9 @@ async def check_variables(build: ServerBuild, host: LocalHost, experiment: Exper
         said |= {("arms", arm.name, "variables", name): name for name in arm.treatments.get("variables", {})}
     problems = []
     for key, name in said.items():
-        plain = option_name(name).removeprefix("loose_")
+        plain = option_name(name)
+        if plain.startswith("loose_"):
+            continue  # says itself that not every server knows it
         # An option's name may be cut short or carry a prefix (skip_, plugin_load_add): the server itself judges those.
         if known and plain not in known and not any(other.startswith(plain) for other in known):
             guess = nearest(plain, known)

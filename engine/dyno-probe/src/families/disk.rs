@@ -265,7 +265,9 @@ mod tests {
 
     #[test]
     fn columns_are_taken_by_place_and_old_kernels_have_fewer() {
-        let columns = parse(b"   62815    11574  7188642    30432    43006    34049  4265648    11632        0    10708    43025\n");
+        let columns = parse(
+            b"   62815    11574  7188642    30432    43006    34049  4265648    11632        0    10708    43025\n",
+        );
         assert_eq!(columns[READ_SECTORS], Some(7_188_642));
         assert_eq!(columns[QUEUE_MS], Some(43_025));
         assert_eq!(columns[FLUSH_COUNT], None);

@@ -11,12 +11,7 @@ use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
-const fn metric(
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-    wrong: &'static str,
-) -> Metric {
+const fn metric(name: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
     Metric {
         name,
         scopes: &[Scope::Host],
@@ -69,18 +64,8 @@ const SWITCHES: Metric = metric(
     "Context switches of all CPUs.",
     "",
 );
-const INTERRUPTS: Metric = metric(
-    "interrupts_per_s",
-    Better::None,
-    "Hard interrupts serviced.",
-    "",
-);
-const FORKS: Metric = metric(
-    "forks_per_s",
-    Better::None,
-    "Processes and threads made.",
-    "",
-);
+const INTERRUPTS: Metric = metric("interrupts_per_s", Better::None, "Hard interrupts serviced.", "");
+const FORKS: Metric = metric("forks_per_s", Better::None, "Processes and threads made.", "");
 const RUNNING: Metric = metric(
     "processes_running",
     Better::None,
@@ -159,16 +144,10 @@ impl Collector for HostCpu {
         let change = |index: usize| self.deltas.change(index);
         // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be
         // known.
-        let known = stat.counters[..TIMES]
-            .iter()
-            .filter(|time| time.is_some())
-            .count();
+        let known = stat.counters[..TIMES].iter().filter(|time| time.is_some()).count();
         let total: Option<u64> = (0..known).map(change).sum();
         let share = |indexes: &[usize]| {
-            let part: u64 = indexes
-                .iter()
-                .map(|index| change(*index))
-                .sum::<Option<u64>>()?;
+            let part: u64 = indexes.iter().map(|index| change(*index)).sum::<Option<u64>>()?;
             let total = total.filter(|total| *total > 0)?;
             Some(100.0 * part as f64 / total as f64)
         };

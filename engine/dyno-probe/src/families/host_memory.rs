@@ -6,13 +6,7 @@ use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_host, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
 
-const fn keyed(
-    key: &'static str,
-    factor: f64,
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-) -> Keyed {
+const fn keyed(key: &'static str, factor: f64, name: &'static str, better: Better, meaning: &'static str) -> Keyed {
     let metric = Metric {
         name,
         scopes: &[Scope::Host],
@@ -59,13 +53,7 @@ static TABLE: [Keyed; 13] = [
         Better::None,
         "Page cache, shared memory included.",
     ),
-    keyed(
-        "SwapTotal",
-        KB,
-        "swap_total_bytes",
-        Better::None,
-        "Swap space.",
-    ),
+    keyed("SwapTotal", KB, "swap_total_bytes", Better::None, "Swap space."),
     keyed(
         "SwapFree",
         KB,

@@ -6,12 +6,7 @@ use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_host, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
 
-const fn rate(
-    key: &'static str,
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-) -> Keyed {
+const fn rate(key: &'static str, name: &'static str, better: Better, meaning: &'static str) -> Keyed {
     let metric = Metric {
         name,
         scopes: &[Scope::Host],
@@ -28,12 +23,7 @@ const fn rate(
 }
 
 static TABLE: [Keyed; 12] = [
-    rate(
-        "pswpin",
-        "swap_in_pages_per_s",
-        Better::Lower,
-        "Pages read from swap.",
-    ),
+    rate("pswpin", "swap_in_pages_per_s", Better::Lower, "Pages read from swap."),
     rate(
         "pswpout",
         "swap_out_pages_per_s",

@@ -9,8 +9,7 @@ use crate::sample::ScopeValues;
 use crate::status;
 
 const PAGES: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_pages_dirty, _data, _free";
-const READS: &str =
-    "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
+const READS: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
 
 const fn metric(
     name: &'static str,

@@ -60,7 +60,6 @@ pub const FAMILY: Family = Family {
 fn put(view: &StatusView, scope: &mut ScopeValues) {
     scope.real(
         &LOCK_TIME,
-        view.rate("Innodb_row_lock_time")
-            .map(|milliseconds| milliseconds * 1e3),
+        view.rate("Innodb_row_lock_time").map(|milliseconds| milliseconds * 1e3),
     );
 }

@@ -85,11 +85,7 @@ static STATUS: StatusFamily = StatusFamily {
     entries: &ENTRIES,
     derived: Some(Derived {
         counters: &["redo:lsn_current"],
-        gauges: &[
-            "redo:checkpoint_age",
-            "redo:checkpoint_max_age",
-            "redo:capacity",
-        ],
+        gauges: &["redo:checkpoint_age", "redo:checkpoint_max_age", "redo:capacity"],
         put,
     }),
 };
@@ -103,16 +99,10 @@ pub const FAMILY: Family = Family {
 
 fn put(view: &StatusView, scope: &mut ScopeValues) {
     let gauge = |name: &str| view.value(name).map(|value| value as f64);
-    let (age, max_age) = (
-        gauge("redo:checkpoint_age"),
-        gauge("redo:checkpoint_max_age"),
-    );
+    let (age, max_age) = (gauge("redo:checkpoint_age"), gauge("redo:checkpoint_max_age"));
     scope.real(&AGE, age);
     scope.real(&MAX_AGE, max_age);
-    scope.real(
-        &AGE_PCT,
-        age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age),
-    );
+    scope.real(&AGE_PCT, age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age));
     scope.real(&CAPACITY, gauge("redo:capacity"));
     scope.real(&WRITTEN, view.rate("redo:lsn_current"));
 }

@@ -7,12 +7,7 @@ use crate::collector::{Family, Subject};
 use crate::keyed::{metrics_of, open_process, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
 
-const fn rate(
-    key: &'static str,
-    name: &'static str,
-    meaning: &'static str,
-    wrong: &'static str,
-) -> Keyed {
+const fn rate(key: &'static str, name: &'static str, meaning: &'static str, wrong: &'static str) -> Keyed {
     let scopes = &[Scope::Instance, Scope::Driver];
     let metric = Metric {
         name,
@@ -30,10 +25,30 @@ const fn rate(
 }
 
 static TABLE: [Keyed; 4] = [
-    rate("syscr", "read_calls_per_s", "Calls of read and its relatives.", "recv is not among them, read on a socket is."),
-    rate("syscw", "write_calls_per_s", "Calls of write and its relatives.", "send is not among them, write on a socket is."),
-    rate("read_bytes", "read_bytes_per_s", "Bytes that the process caused to be read from storage.", "What the page cache held does not count."),
-    rate("write_bytes", "write_bytes_per_s", "Bytes that the process caused to be written to storage.", "Buffered writes count when the page is dirtied, and even if it is truncated before it is written."),
+    rate(
+        "syscr",
+        "read_calls_per_s",
+        "Calls of read and its relatives.",
+        "recv is not among them, read on a socket is.",
+    ),
+    rate(
+        "syscw",
+        "write_calls_per_s",
+        "Calls of write and its relatives.",
+        "send is not among them, write on a socket is.",
+    ),
+    rate(
+        "read_bytes",
+        "read_bytes_per_s",
+        "Bytes that the process caused to be read from storage.",
+        "What the page cache held does not count.",
+    ),
+    rate(
+        "write_bytes",
+        "write_bytes_per_s",
+        "Bytes that the process caused to be written to storage.",
+        "Buffered writes count when the page is dirtied, and even if it is truncated before it is written.",
+    ),
 ];
 const METRICS: [Metric; 4] = metrics_of(&TABLE);
 

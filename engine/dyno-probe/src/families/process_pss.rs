@@ -123,11 +123,7 @@ impl Collector for ProcessPss {
         let scope = sample.scope(&self.scope);
         let now_ns = moment.clock.monotonic_ns();
         let (file, prefix) = (&mut self.file, self.prefix);
-        let reading = || {
-            file.read(moment, |metric, value| {
-                scope.of_process(prefix, metric, value)
-            })
-        };
+        let reading = || file.read(moment, |metric, value| scope.of_process(prefix, metric, value));
         let Some((result, cost_ns)) = self.paced.run(now_ns, reading) else {
             return Ok(());
         };

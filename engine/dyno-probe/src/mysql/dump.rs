@@ -36,11 +36,9 @@ impl Dump {
 impl Server for Dump {
     fn query(&mut self, statement: &str) -> Result<Table, String> {
         let answer = ANSWERS.iter().find(|(part, _, _)| statement.contains(part));
-        let (_, name, read) =
-            answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
+        let (_, name, read) = answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
         let path = self.folder.join(name);
-        let text =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(read(&text))
     }
 }
@@ -78,10 +76,7 @@ fn version(text: &str) -> Table {
     let columns = vec!["VERSION()".to_owned(), "@@version_comment".to_owned()];
     Table {
         columns,
-        rows: vec![text
-            .lines()
-            .map(|line| Some(line.as_bytes().to_vec()))
-            .collect()],
+        rows: vec![text.lines().map(|line| Some(line.as_bytes().to_vec())).collect()],
     }
 }
 

@@ -31,9 +31,7 @@ pub fn parse(text: &[u8]) -> EngineStatus {
 }
 
 fn last_section<'t>(text: &'t [u8], heading: &[u8]) -> &'t [u8] {
-    let start = text
-        .windows(heading.len())
-        .rposition(|window| window == heading);
+    let start = text.windows(heading.len()).rposition(|window| window == heading);
     start.map_or(&[], |start| &text[start + heading.len()..])
 }
 
@@ -75,9 +73,7 @@ mod tests {
         check(modern, 30_009_887, 30_009_880);
         // Builds that begin the section with the capacity
         check(
-            &format!(
-                "Log capacity                 104857600\nLog capacity used            7\n{modern}"
-            ),
+            &format!("Log capacity                 104857600\nLog capacity used            7\n{modern}"),
             30_009_887,
             30_009_880,
         );
@@ -87,10 +83,7 @@ mod tests {
     fn a_statement_that_looks_like_the_log_section_is_not_taken_for_it() {
         let fake = "SELECT '\n---\nLOG\n---\nLog sequence number 1\nLast checkpoint at 1\n'\n";
         let status = parse(text(fake, "Log sequence number 9\nLast checkpoint at 5\n").as_bytes());
-        assert_eq!(
-            (status.lsn_current, status.lsn_checkpoint),
-            (Some(9), Some(5))
-        );
+        assert_eq!((status.lsn_current, status.lsn_checkpoint), (Some(9), Some(5)));
     }
 
     #[test]

@@ -22,9 +22,7 @@ pub struct Table {
 impl Table {
     /// Place of a column, in whatever case the server gives it.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns
-            .iter()
-            .position(|column| column.eq_ignore_ascii_case(name))
+        self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))
     }
 
     /// The first row's value in that column.

@@ -40,10 +40,7 @@ impl Reader {
         thread::spawn(move || {
             let mut session = None;
             while asked.recv().is_ok() {
-                if answers
-                    .send(reply(&mut session, &mut connect, &wanted))
-                    .is_err()
-                {
+                if answers.send(reply(&mut session, &mut connect, &wanted)).is_err() {
                     return;
                 }
             }
@@ -99,10 +96,9 @@ fn reply(session: &mut Option<Session>, connect: &mut Connect, wanted: &Wanted) 
             }
         }
     }
-    let reading = session.as_mut().map_or_else(
-        || Err("no connection".to_owned()),
-        |session| session.read(wanted),
-    );
+    let reading = session
+        .as_mut()
+        .map_or_else(|| Err("no connection".to_owned()), |session| session.read(wanted));
     if reading.is_err() {
         *session = None;
     }
@@ -156,10 +152,7 @@ mod tests {
         let reply = reader.answer(Duration::from_secs(60)).unwrap();
         assert_eq!(
             reply.reading.unwrap().values,
-            [None; 8]
-                .into_iter()
-                .chain([Some(7), None])
-                .collect::<Vec<_>>()
+            [None; 8].into_iter().chain([Some(7), None]).collect::<Vec<_>>()
         );
     }
 
@@ -174,11 +167,7 @@ mod tests {
         for expected in ["try 1", "try 2"] {
             reader.ask();
             assert_eq!(
-                reader
-                    .answer(Duration::from_secs(60))
-                    .unwrap()
-                    .reading
-                    .unwrap_err(),
+                reader.answer(Duration::from_secs(60)).unwrap().reading.unwrap_err(),
                 expected
             );
         }

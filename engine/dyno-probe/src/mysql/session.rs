@@ -79,10 +79,7 @@ impl Session {
         let status = |name: &str| values[wanted.index(name)?];
         let redo = self.redo.read(&mut *self.server, &self.version, &status)?;
         let own = [
-            (
-                "probe:round_trip_us",
-                Some(answered_ns.saturating_sub(asked_ns) / 1000),
-            ),
+            ("probe:round_trip_us", Some(answered_ns.saturating_sub(asked_ns) / 1000)),
             ("redo:lsn_current", redo.lsn_current),
             ("redo:checkpoint_age", redo.checkpoint_age),
             ("redo:checkpoint_max_age", redo.checkpoint_max_age),
@@ -106,10 +103,7 @@ impl Session {
 /// prepared statements; it is not done. `bench/run probe` measures all three.
 pub fn statement(wanted: &Wanted) -> String {
     let names: Vec<_> = wanted.of_server().map(|name| format!("'{name}'")).collect();
-    format!(
-        "SHOW GLOBAL STATUS WHERE Variable_name IN ({})",
-        names.join(",")
-    )
+    format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(","))
 }
 
 fn status_values(table: &Table, wanted: &Wanted) -> Result<Vec<Option<u64>>, String> {
@@ -118,10 +112,7 @@ fn status_values(table: &Table, wanted: &Wanted) -> Result<Vec<Option<u64>>, Str
         let [Some(name), Some(value), ..] = row.as_slice() else {
             continue;
         };
-        if let Some(index) = std::str::from_utf8(name)
-            .ok()
-            .and_then(|name| wanted.index(name))
-        {
+        if let Some(index) = std::str::from_utf8(name).ok().and_then(|name| wanted.index(name)) {
             values[index] = number(value);
         }
     }

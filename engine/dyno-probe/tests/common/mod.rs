@@ -46,11 +46,7 @@ impl Probe {
             .unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self {
-            child,
-            input,
-            output,
-        }
+        Self { child, input, output }
     }
 
     /// Starts it on a fake host in `root`, with a sample only when it is asked for.
@@ -78,10 +74,7 @@ impl Probe {
     /// The next record.
     pub fn record(&mut self) -> Value {
         let mut line = String::new();
-        assert!(
-            self.output.read_line(&mut line).unwrap() > 0,
-            "the stream ended"
-        );
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "the stream ended");
         serde_json::from_str(&line).unwrap()
     }
 
