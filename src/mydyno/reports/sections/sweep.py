@@ -21,7 +21,8 @@ def build(result: StudyResult) -> Section:
     """Per workload: small multiples of the leading metrics, bars, and the other metrics folded."""
     groups = []
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
-    others = [metric for metric in result.metrics if metric not in leading]
+    others = [metric for metric in result.metrics if metric not in leading and not _is_zero(result, metric)]
+    zeros = [metric_name(metric) for metric in result.metrics if metric not in leading and metric not in others]
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
         groups.append(FigureGroup(workload, _figures(result, leading, workload, steps)))
@@ -40,7 +41,8 @@ def build(result: StudyResult) -> Section:
         render(
             "figures.html",
             intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
-            "marks are the medians of the valid runs. Small grey crosses are runs that are not valid.",
+            "marks are the medians of the valid runs. Crosses are runs that are not valid."
+            + (f" Zero in every run: {', '.join(zeros)}." if zeros else ""),
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="" if groups else "No run has a value yet.",
@@ -70,7 +72,7 @@ def _figures(result: StudyResult, metrics: list[str], workload: str, steps: tupl
 
 def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
     series = [one for one in _series(result, metric, steps) if not one.style.copy]
-    values = [value for one in series for _, value, valid in one.points if valid]
+    values = [value for one in series for _, value, _ in one.points]
     if not values:
         return None
     unit = display_unit(metric, max(values), _unit(result, metric))
@@ -108,6 +110,11 @@ def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> 
         for style, arm, copy in looks
     ]
     return [one for one in series if one.points]
+
+
+def _is_zero(result: StudyResult, metric: str) -> bool:
+    """Whether a metric is zero in every run at every step: named instead of drawn."""
+    return all(value == 0 for step in result.steps for _, value, _ in result.values(metric, step.id))
 
 
 def _unit(result: StudyResult, metric: str) -> str:
