@@ -17,10 +17,11 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, PlannedRun, make_plan
 from mydyno.model.records import RunRecord, Summary
 from mydyno.results.summarise import summarise
+from mydyno.running.bench import Bench, Opener
 from mydyno.running.forecast import forecast
+from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
-from mydyno.running.workbench import Workbench, open_workbench
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
@@ -53,8 +54,10 @@ class Request:
     command: tuple[str, ...] = ()
 
 
-async def run_study(request: Request, settings: Settings, watcher: Watcher) -> tuple[StudyFolder, Summary]:
-    """A new study, from check to summary.
+async def run_study(
+    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+) -> tuple[StudyFolder, Summary]:
+    """A new study, from check to summary. `opener` makes the workbench; tests give a fake one.
 
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
     finished is kept, and resume_study goes on from there.
@@ -66,13 +69,15 @@ async def run_study(request: Request, settings: Settings, watcher: Watcher) -> t
     with ExitStack() as stack:
         stack.enter_context(study_lock(study.study))
         clean_up(settings, watcher)
-        bench = await open_workbench(settings, request.experiment, study.study, path, watcher.say)
+        bench = await opener(settings, request.experiment, study.study, path, watcher.say)
         stack.callback(_close, bench, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
         return folder, await _make_runs(bench, folder, plan, watcher)
 
 
-async def resume_study(path: Path, settings: Settings, watcher: Watcher) -> tuple[StudyFolder, Summary]:
+async def resume_study(
+    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does."""
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
@@ -82,7 +87,7 @@ async def resume_study(path: Path, settings: Settings, watcher: Watcher) -> tupl
         clean_up(settings, watcher)
         for name in folder.discard_unfinished():
             watcher.say(f"dropped the unfinished run {name}")
-        bench = await open_workbench(settings, study.experiment, study.study, folder.path, watcher.say)
+        bench = await opener(settings, study.experiment, study.study, folder.path, watcher.say)
         stack.callback(_close, bench, watcher)
         for name, version in bench.versions.items():
             if study.versions.get(name, version) != version:
@@ -113,7 +118,7 @@ def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
     settings.program("dynoprobe")
 
 
-async def _make_runs(bench: Workbench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
+async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
     steps = {step.id: step for step in steps_of(bench.experiment)}
     failed = 0
     templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
@@ -143,6 +148,6 @@ def _first(reasons: Sequence[str]) -> str:
     return reasons[0] if reasons else "no reason was recorded"
 
 
-def _close(bench: Workbench, watcher: Watcher) -> None:
+def _close(bench: Bench, watcher: Watcher) -> None:
     for left in bench.close():
         watcher.say(f"could not be undone: {left}")

@@ -6,7 +6,7 @@ use common::{describe, detail, end, events, greeting, logged_in, packet, result_
 use dyno_mysql::constants::capability::{
     COMPRESS, CONNECT_ATTRS, DEPRECATE_EOF, MARIADB_CACHE_METADATA, PLUGIN_AUTH_LENENC_DATA, SSL, ZSTD_COMPRESSION,
 };
-use dyno_mysql::{Compression, Connection, Detail, Endpoint, Event, Options, TlsContext, TlsMode, TlsOptions};
+use dyno_mysql::{Compression, Connection, Detail, Endpoint, Event, Options, Phase, TlsContext, TlsMode, TlsOptions};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -23,6 +23,13 @@ fn text_row(values: &[Option<Vec<u8>>]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Gives garbage to a connection, and goes on giving after an error: it may be of no use, but it must not panic.
+fn hammer(connection: &mut Connection, bytes: &[u8], cut: usize) {
+    for piece in bytes.chunks(cut) {
+        events(connection, piece, || usize::MAX);
+    }
 }
 
 type Rows = Vec<Vec<Option<Vec<u8>>>>;
@@ -75,7 +82,7 @@ proptest! {
             true => connection.prepare(b"SELECT ?", detail(with_rows)).unwrap(),
             false => connection.query(b"SELECT 1", detail(with_rows)).unwrap(),
         }
-        events(&mut connection, &bytes, || cut);
+        hammer(&mut connection, &bytes, cut);
     }
 
     /// Garbage with right headers reaches deeper than garbage without.
@@ -90,7 +97,7 @@ proptest! {
             false => connection.query(b"SELECT 1", detail(with_rows)).unwrap(),
         }
         let bytes: Vec<u8> = payloads.iter().enumerate().flat_map(|(i, payload)| packet(i as u8 + 1, payload)).collect();
-        events(&mut connection, &bytes, || cut);
+        hammer(&mut connection, &bytes, cut);
     }
 
     /// A good reply with a few bytes changed or cut off.
@@ -109,7 +116,7 @@ proptest! {
         bytes.truncate(keep.index(bytes.len()) + 1);
         let mut connection = logged_in(BASE | if deprecate_eof { DEPRECATE_EOF } else { 0 });
         connection.query(b"SELECT 1", detail(with_rows)).unwrap();
-        events(&mut connection, &bytes, || 11);
+        hammer(&mut connection, &bytes, 11);
     }
 
     #[test]
@@ -275,10 +282,45 @@ fn tls_that_is_required_and_not_offered_is_an_error() {
 }
 
 #[test]
+fn tls_that_is_preferred_is_used_only_where_offered_and_only_over_tcp() {
+    let context = TlsContext::new(&TlsOptions {
+        mode: TlsMode::Preferred,
+        ..TlsOptions::default()
+    })
+    .unwrap();
+    let tcp = Endpoint::tcp("127.0.0.1", 1);
+    for (endpoint, offered, used) in [
+        (tcp.clone(), SSL, true),
+        (tcp, 0, false),
+        (Endpoint::unix("/tmp/socket"), SSL, false),
+    ] {
+        let mut options = Options::new(endpoint, "user");
+        options.tls = context.clone();
+        let mut connection = Connection::new(Arc::new(options));
+        assert!(events(&mut connection, &greeting(BASE | offered), || usize::MAX).is_empty());
+        let in_clear = connection.outgoing().windows(4).any(|window| window == b"user");
+        assert_eq!((connection.phase() == Phase::Tls, in_clear), (used, !used));
+    }
+}
+
+#[test]
 fn a_server_that_is_full_says_so_in_its_own_words() {
     let mut connection = Connection::new(Arc::new(Options::new(Endpoint::tcp("127.0.0.1", 1), "user")));
     let told = events(&mut connection, &packet(0, b"\xff\x10\x04Too many connections"), || 100);
     assert_eq!(told, ["error: server error 1040 (HY000): Too many connections"]);
+}
+
+#[test]
+fn authentication_that_is_not_ours_is_named() {
+    for (request, part) in [
+        (&b"\xfedialog\0more"[..], "plugin 'dialog'"),
+        (&[0xfe], "before MySQL 4.1"),
+    ] {
+        let mut connection = Connection::new(Arc::new(Options::new(Endpoint::tcp("127.0.0.1", 1), "user")));
+        assert!(events(&mut connection, &greeting(BASE), || 9).is_empty());
+        let told = events(&mut connection, &packet(2, request), || 9);
+        assert!(told[0].contains(part), "{told:?}");
+    }
 }
 
 #[test]

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
 
 import typer
 
 from mydyno import __version__
-from mydyno.cli import clean, doctor, list_, plan, report, resume, run, schema, servers
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.errors import MydynoError
 
-app = typer.Typer(
-    name="mydyno",
-    help="A dynamometer for MySQL and MariaDB: does this change make the database faster, and at what cost?",
-    epilog="Begin with:  mydyno run allocators    (a few minutes; `mydyno plan allocators` shows what it will do)",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for module in (run, plan, resume, list_, report, clean, doctor, servers, schema):
-    module.register(app)
+COMMANDS = {
+    "run": "run",
+    "plan": "plan",
+    "resume": "resume",
+    "list": "list_",
+    "report": "report",
+    "clean": "clean",
+    "doctor": "doctor",
+    "servers": "servers",
+    "schema": "schema",
+}
+"""Command → its module in this package, in the order of the help page."""
+
+
+def make_app(commands: Sequence[str]) -> typer.Typer:
+    """The program with these commands. Only their modules are loaded: a start must not cost what it does not use."""
+    app = typer.Typer(
+        name="mydyno",
+        help="A dynamometer for MySQL and MariaDB: does this change make the database faster, and at what cost?",
+        epilog="Begin with:  mydyno run allocators    (a few minutes; `mydyno plan allocators` shows what it will do)",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for command in commands:
+        importlib.import_module(f"mydyno.cli.{COMMANDS[command]}").register(app)
+    return app
 
 
 def _version(value: bool) -> None:
@@ -31,7 +50,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -40,8 +58,10 @@ def _options(
 
 def main() -> None:
     """Run the program and exit with one of ExitCode."""
+    asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    only_version = sys.argv[1:] == ["--version"]
     try:
-        app()
+        make_app([asked] if asked in COMMANDS else ["schema"] if only_version else list(COMMANDS))(prog_name="mydyno")
     except MydynoError as error:
         print(f"mydyno: error: {error}", file=sys.stderr)
         sys.exit(exit_code_of(error))

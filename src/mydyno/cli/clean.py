@@ -16,7 +16,7 @@ from mydyno.servers.templates import folder_bytes
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="clean", help="Undo what a killed study left: processes, folders, host settings.")(clean)
+    app.command(name="clean", help="Undo what a killed study left behind.")(clean)
 
 
 def clean(

@@ -13,7 +13,7 @@ from mydyno.hosts.settings import Settings
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="doctor", help="Tell what this host can and cannot measure, and why.")(doctor)
+    app.command(name="doctor", help="Tell what this host can measure, and what not.")(doctor)
 
 
 def doctor(data: arguments.Data = None, as_json: arguments.Json = False) -> None:

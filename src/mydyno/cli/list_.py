@@ -19,7 +19,7 @@ from mydyno.store.study_folder import StudyFolder
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="list", help="List the built-in experiments and the studies made so far.")(list_all)
+    app.command(name="list", help="List the built-in experiments and the studies.")(list_all)
 
 
 def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: arguments.Json = False) -> None:

@@ -18,7 +18,7 @@ from mydyno.stats.signflip import smallest_p
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="plan", help="Show what `run` would do, and whether this host can; nothing is started.")(plan)
+    app.command(name="plan", help="Show what `run` would do here; starts nothing.")(plan)
 
 
 def plan(

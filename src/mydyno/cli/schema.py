@@ -11,7 +11,7 @@ from mydyno.model.schema import experiment_schema
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="schema", help="Print the JSON Schema of experiment files, for editors.")(schema)
+    app.command(name="schema", help="Print the JSON Schema of experiment files.")(schema)
 
 
 def schema() -> None:

@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mydyno.errors import HostError
 
@@ -19,8 +19,9 @@ ADDRESS = "\0mydyno-study"
 
 
 @contextmanager
-def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
+def study_lock(study: str, address: str | None = None) -> Iterator[None]:
     """Hold the host's lock. Raises HostError naming the study that holds it."""
+    address = address or ADDRESS
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:
@@ -36,6 +37,9 @@ def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
         threading.Thread(target=_answer, args=(listener, answer), daemon=True).start()
         yield
     finally:
+        # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
         listener.close()
 
 

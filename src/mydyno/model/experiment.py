@@ -39,6 +39,7 @@ class DataSpec(Frozen):
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
+    prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
 
 
 def _as_list(value: object) -> object:

@@ -11,7 +11,7 @@ from mydyno.stats.steady import StateSeries, judge
 from mydyno.store.samples import Sample
 
 STATES = (
-    ("innodb_checkpoint_age_bytes", "innodb_checkpoint_age_max_bytes"),
+    ("innodb_checkpoint_age_bytes", "innodb_checkpoint_max_age_bytes"),
     ("innodb_dirty_pages_pct", None),
     ("server_rss_bytes", None),
 )

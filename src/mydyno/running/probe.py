@@ -8,9 +8,7 @@ import json
 from pathlib import Path
 
 from mydyno.errors import StudyError
-from mydyno.hosts.local import Process
-from mydyno.running.workbench import Workbench
-from mydyno.servers.instance import CONTROL_USER, Instance
+from mydyno.hosts.local import LocalHost, Process
 from mydyno.store.samples import Sample
 
 INTERVAL_MS = 1000
@@ -20,33 +18,38 @@ FORMAT_VERSION = 1
 class Probe:
     """One dynoprobe process. Its standard input is its leash: when it closes, the probe ends."""
 
-    def __init__(self, bench: Workbench, instance: Instance, output: Path) -> None:
-        self._bench = bench
-        self._instance = instance
-        self._output = output
+    def __init__(
+        self, host: LocalHost, program: Path, target: str, password: str, data: Path, scratch: Path, sockets: Path
+    ) -> None:
+        self._host = host
+        self._program = program
+        self._target = target
+        self._password = password
+        self._data = data
+        self._output = scratch / "probe.jsonl"
+        self._password_file = sockets / "control.password"
         self._process: Process | None = None
 
     async def start(self) -> None:
         """Begin to sample host, instance and the data's disk."""
-        password_file = self._bench.sockets / "control.password"
-        password_file.touch(mode=0o600)
-        password_file.write_text(self._instance.credentials.control)
-        target = (
-            f"1:{self._instance.pid},socket={self._instance.socket},user={CONTROL_USER},password-file={password_file}"
-        )
+        self._output.unlink(missing_ok=True)
+        self._password_file.touch(mode=0o600)
+        self._password_file.write_text(self._password)
         command = [
-            str(self._bench.settings.program("dynoprobe")),
+            str(self._program),
             f"--interval-ms={INTERVAL_MS}",
-            "--output",
-            str(self._output),
-            "--instance",
-            target,
-            "--disk",
-            str(self._instance.data),
+            f"--output={self._output}",
+            f"--instance={self._target},password-file={self._password_file}",
+            f"--disk={self._data}",
         ]
-        log = self._output.with_suffix(".log")
-        with log.open("wb") as file:
-            self._process = await self._bench.host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+        with self._output.with_suffix(".log").open("wb") as file:
+            self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled, and the probe's own complaints; after stop()."""
+        found = read_samples(self._output)
+        self._output.unlink(missing_ok=True)
+        return found
 
     def tell(self, line: str) -> None:
         """One command on its standard input, e.g. `driver 1 4711` or `mark step …`."""

@@ -20,9 +20,9 @@ from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.results.steadiness import judge_step
+from mydyno.running.bench import Bench
 from mydyno.running.latency_log import write_latency_log
-from mydyno.running.probe import Probe, read_samples
-from mydyno.running.workbench import Workbench
+from mydyno.running.probe import Probe
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
@@ -50,7 +50,7 @@ class _Recorder:
 
 
 async def make_run(
-    bench: Workbench, planned: PlannedRun, steps: Sequence[Step], template: Template, folder: Path, tell: Tell
+    bench: Bench, planned: PlannedRun, steps: Sequence[Step], template: Template, folder: Path, tell: Tell
 ) -> RunRecord:
     """Make one run into `folder` (aside, not yet in its place) and give its record."""
     recorder = _Recorder()
@@ -76,7 +76,7 @@ async def make_run(
 
 
 async def _serve_and_load(
-    bench: Workbench,
+    bench: Bench,
     instance: Instance,
     treatments: Sequence[Treatment],
     steps: Sequence[Step],
@@ -92,7 +92,8 @@ async def _serve_and_load(
         recorder.evidence.append(await treatment.evidence(instance))
     if not all(evidence.holds for evidence in recorder.evidence):
         return  # a load on an unproved treatment would only cost time
-    probe = Probe(bench, instance, bench.scratch / "probe.jsonl")
+    await bench.prewarm(instance)
+    probe = bench.probe(instance)
     await probe.start()
     try:
         for step in steps:
@@ -101,14 +102,13 @@ async def _serve_and_load(
             recorder.samples += samples
     finally:
         recorder.warnings += await probe.stop()
-        sampled, complaints = read_samples(bench.scratch / "probe.jsonl")
+        sampled, complaints = probe.samples()
         recorder.samples += sampled
         recorder.warnings += complaints
-        (bench.scratch / "probe.jsonl").unlink(missing_ok=True)
 
 
 async def _ask(
-    bench: Workbench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
+    bench: Bench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
 ) -> tuple[StepRecord, tuple[Sample, ...]]:
     """One step: the driver's load between two readings of the server's counters."""
     async with instance.control() as control:
@@ -148,9 +148,7 @@ async def _ask(
     return record, outcome.samples
 
 
-def _finished(
-    bench: Workbench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
-) -> RunRecord:
+def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
     """Apply the gates, write the run's files, and give its record."""
     bounds = bench.experiment.gates
     memory = MemoryCounters.read().since(recorder.memory)
@@ -181,7 +179,7 @@ def _finished(
     )
 
 
-def _judged(bench: Workbench, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
+def _judged(bench: Bench, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
     """The record with its steadiness and the gates that closed for this step."""
     steady = judge_step(samples, record.started_unix_ns, step, bench.experiment.verdict.margin)
     window_ns = (

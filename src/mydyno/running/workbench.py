@@ -6,19 +6,22 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.drivers.base import Driver
 from mydyno.drivers.catalogue import DRIVERS
+from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
-from mydyno.servers.build import ServerBuild
+from mydyno.model.problems import Key, format_key, nearest
+from mydyno.running.bench import Say
+from mydyno.running.probe import Probe
+from mydyno.servers.build import ServerBuild, known_variables
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.instance import LOAD_USER, Credentials, Instance, InstanceSettings
+from mydyno.servers.instance import CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.templates import (
     Template,
@@ -29,8 +32,8 @@ from mydyno.servers.templates import (
     template_key,
 )
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.workloads.oltp import prewarm_sql
 
-Say = Callable[[str], None]
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
 
@@ -92,6 +95,22 @@ class Workbench:
         self.undo.undone(number)
         return template
 
+    def probe(self, instance: Instance) -> Probe:
+        """The sampler of one run, not yet started."""
+        target = f"{instance.number}:{instance.pid},socket={instance.socket},user={CONTROL_USER}"
+        program = self.settings.program("dynoprobe")
+        return Probe(
+            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets
+        )
+
+    async def prewarm(self, instance: Instance) -> None:
+        """Read all data once, so that no run begins colder than another."""
+        if self.experiment.data.prewarm:
+            async with instance.control() as control:
+                for table in range(1, self.experiment.data.tables + 1):
+                    for statement in prewarm_sql(table):
+                        await control.rows(statement)
+
     async def restore(self, template: Template, instance: Instance) -> None:
         """Give the instance its own copy of the template."""
         await copy_template(template, instance, self.host)
@@ -122,13 +141,9 @@ async def open_workbench(
         host = LocalHost(study, settings.server_user)
         say(f"getting the server {experiment.server.name or experiment.server.basedir}")
         build = await get_build(experiment.server, settings.cache, host)
-        versions = {"server": build.version.text, **build.packages}
-        drivers = {}
-        for name in dict.fromkeys(step.driver for step in experiment.steps):
-            say(f"getting the driver {name}")
-            drivers[name] = DRIVERS[name]()
-            await drivers[name].get(settings.cache, host)
-            versions[name] = drivers[name].version
+        await check_variables(build, host, experiment)
+        drivers, versions = await get_drivers(experiment, settings, host, say)
+        versions |= {"server": build.version.text, **build.packages}
         for arm in experiment.arms:
             for treatment in treatments_of(arm):
                 versions |= await treatment.get(settings.cache, host)
@@ -136,6 +151,36 @@ async def open_workbench(
     except BaseException:
         undo.undo_all()
         raise
+
+
+async def get_drivers(
+    experiment: Experiment, settings: Settings, host: LocalHost, say: Say
+) -> tuple[dict[str, Driver], dict[str, str]]:
+    """The drivers that the steps name, ready to be used, and their versions. Raises HostError."""
+    drivers: dict[str, Driver] = {}
+    for name in dict.fromkeys(step.driver for step in experiment.steps):
+        say(f"getting the driver {name}")
+        drivers[name] = DRIVERS[name]()
+        await drivers[name].get(settings.cache, host)
+    return drivers, {name: driver.version for name, driver in drivers.items()}
+
+
+async def check_variables(build: ServerBuild, host: LocalHost, experiment: Experiment) -> None:
+    """Raise UserError for every variable that this server does not know, before it is started even once."""
+    known = await known_variables(build, host)
+    said: dict[Key, str] = {("server", "variables", name): name for name in experiment.server.variables}
+    for arm in experiment.arms:
+        said |= {("arms", arm.name, "variables", name): name for name in arm.treatments.get("variables", {})}
+    problems = []
+    for key, name in said.items():
+        plain = option_name(name).removeprefix("loose_")
+        # An option's name may be cut short or carry a prefix (skip_, plugin_load_add): the server itself judges those.
+        if known and plain not in known and not any(other.startswith(plain) for other in known):
+            guess = nearest(plain, known)
+            problems.append(f"{format_key(key)}: {build.version.name} has no variable {name!r}"
+                            + (f"; did you mean {guess!r}?" if guess else ""))  # fmt: skip
+    if problems:
+        raise UserError("\n  ".join(problems))
 
 
 def _raise_open_files() -> None:

@@ -83,3 +83,17 @@ async def find_build(
         environment=environment,
         packages=packages or {},
     )
+
+
+async def known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
+    """The options that `mysqld --verbose --help` lists, with underscores; empty where it lists none."""
+    told = await host.run(
+        [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", "--verbose", "--help"],
+        environment=build.environment,
+        as_server=True,
+        folders=build.folders,
+        timeout_s=60,
+    )
+    _, _, table = told.output.partition("\n---")
+    lines = (line.split() for line in table.splitlines())
+    return frozenset(words[0].replace("-", "_").lower() for words in lines if len(words) >= 2)

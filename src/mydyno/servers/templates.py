@@ -72,7 +72,7 @@ def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], data: DataSp
         "format": TEMPLATE_FORMAT,
         "build": build.identity,
         "shaping": {name: option_value(value) for name, value in sorted(shaping.items())},
-        "data": data.model_dump(),
+        "data": data.model_dump(exclude={"prewarm"}),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
     return f"{build.name}-{data.workload}-{data.tables}x{data.rows}-{digest}"

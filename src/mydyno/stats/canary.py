@@ -1,4 +1,4 @@
-"""Which canary readings (CPU loop, memory bandwidth, fsync, network) say that the host was not itself before a block."""
+"""Which canary readings (CPU loop, memory, fsync, network) say that the host was not itself before a block."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mydyno.errors import BugError
-from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_p_value
+from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_p_value, t_quantile
 from mydyno.stats.signflip import EXACT_LIMIT, TIE, flipped_totals, random_signs, share, sign_flip
 
 FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS = 7
@@ -174,7 +174,7 @@ def _critical_t(largest: NDArray[np.float64], n: int, common_n: int | None, leve
     """The |t| of n blocks that belongs to the `level` quantile of the largest strength."""
     quantile = float(np.quantile(largest, level, method="inverted_cdf"))
     if common_n is None:
-        return float(stats.t.isf(exp(-quantile) / 2.0, n - 1))
+        return -t_quantile(exp(-quantile) / 2.0, n - 1)
     return sqrt((n - 1) * quantile / (1.0 - quantile)) if quantile < 1.0 else float("inf")
 
 
@@ -198,8 +198,8 @@ def _contrast(
     interval = Interval(bonferroni.low, bonferroni.high, level)
     p_adjusted_t = None if p_t is None else min(1.0, members * p_t)
     if critical is not None:
-        single = float(stats.t.ppf(0.5 + level / 2.0, n - 1))
-        widest = float(stats.t.ppf(1.0 - (1.0 - level) / (2.0 * members), n - 1))
+        single = t_quantile(0.5 + level / 2.0, n - 1)
+        widest = t_quantile(1.0 - (1.0 - level) / (2.0 * members), n - 1)
         half = min(max(critical, single), widest) * sd / sqrt(n)
         interval = Interval(exp(mean - half), exp(mean + half), level)
     if p_t is not None and p_adjusted_t is not None and p_residual is not None:

@@ -14,7 +14,7 @@ from math import exp, isfinite, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from mydyno.errors import BugError
 
@@ -79,7 +79,7 @@ def paired(log_ratios: Sequence[float] | NDArray[np.float64], level: float = 0.9
         return Paired(1, exp(mean), None, Interval(None, None, level), None, exp(mean), None, False, False)
     no_spread = has_no_spread(d)
     sd = 0.0 if no_spread else float(d.std(ddof=1))
-    skewness = None if n < 3 or no_spread else float(stats.skew(d, bias=False))
+    skewness = None if n < 3 or no_spread else sample_skewness(d)
     return Paired(
         n=n,
         ratio=exp(mean),
@@ -100,7 +100,7 @@ def has_no_spread(d: NDArray[np.float64]) -> bool:
 
 def t_interval(mean: float, sd: float, n: int, level: float = 0.95) -> Interval:
     """The two-sided t interval of the ratio exp(mean) from n >= 2 log ratios."""
-    half = float(stats.t.ppf(0.5 + level / 2.0, n - 1)) * sd / sqrt(n)
+    half = t_quantile(0.5 + level / 2.0, n - 1) * sd / sqrt(n)
     return Interval(exp(mean - half), exp(mean + half), level)
 
 
@@ -108,7 +108,24 @@ def t_p_value(mean: float, sd: float, n: int) -> float | None:
     """Two-sided p of the paired t; without spread it is 1 for no difference at all and does not exist otherwise."""
     if sd == 0.0:
         return 1.0 if abs(mean) <= NO_SPREAD else None
-    return float(2.0 * stats.t.sf(abs(mean) * sqrt(n) / sd, n - 1))
+    return 2.0 * t_tail(abs(mean) * sqrt(n) / sd, n - 1)
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Student's t quantile; scipy.special, because scipy.stats takes fifty times as long for one number."""
+    return float(special.stdtrit(freedom, probability))
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """The probability that Student's t is above `t`."""
+    return float(special.stdtr(freedom, -t))
+
+
+def sample_skewness(d: NDArray[np.float64]) -> float:
+    """The adjusted Fisher-Pearson skewness G1 of n >= 3 values with a spread."""
+    n, centred = d.size, d - d.mean()
+    biased = float(np.mean(centred**3)) / float(np.mean(centred**2)) ** 1.5
+    return float(biased * sqrt(n * (n - 1)) / (n - 2))
 
 
 def hodges_lehmann(d: NDArray[np.float64]) -> float:

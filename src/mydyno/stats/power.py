@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, log2, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from mydyno.errors import BugError
+from mydyno.stats.paired import t_quantile
 
 MOST_BLOCKS = 10_000
 """Beyond this the answer is this: nobody runs that many, and the noise is what must change."""
@@ -45,7 +47,7 @@ def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05) -> fl
     """The power of the two-sided paired t with n >= 2 blocks."""
     if sd == 0.0:
         return 1.0
-    shift, critical = effect * sqrt(n) / sd, float(stats.t.ppf(1.0 - alpha / 2.0, n - 1))
+    shift, critical = effect * sqrt(n) / sd, t_quantile(1.0 - alpha / 2.0, n - 1)
     return _expected_over_sd(
         lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), n
     )
@@ -70,7 +72,7 @@ def equivalence_power(n: int, sd: float, margin: float, alpha: float = 0.05) -> 
     """The power of the two one-sided tests with n >= 2 blocks when arm and control are truly alike."""
     if sd == 0.0:
         return 1.0
-    half, critical = margin * sqrt(n) / sd, float(stats.t.ppf(1.0 - alpha, n - 1))
+    half, critical = margin * sqrt(n) / sd, t_quantile(1.0 - alpha, n - 1)
     return _expected_over_sd(lambda factor: np.maximum(2.0 * special.ndtr(half - critical * factor) - 1.0, 0.0), n)
 
 
@@ -78,7 +80,7 @@ def blocks_for_half_width(sd: float, half_width: float, level: float = 0.95) -> 
     """The fewest blocks whose t interval reaches no further than `half_width` (a fraction) from the estimate."""
     _check(sd, half_width)
     quantile = 0.5 + level / 2.0
-    return _fewest(lambda n: float(stats.t.ppf(quantile, n - 1)) * sd / sqrt(n) <= half_width)
+    return _fewest(lambda n: t_quantile(quantile, n - 1) * sd / sqrt(n) <= half_width)
 
 
 def minimum_blocks(contrasts: int, alpha: float = 0.05) -> int:
@@ -122,8 +124,14 @@ def _expected_over_sd(probability: Callable[[Factors], Factors], n: int) -> floa
 
     Mid-point rule over the quantiles of chi²: scipy's noncentral t returns NaN for some of the arguments needed here.
     """
-    factors = np.sqrt(stats.chi2.ppf((np.arange(SD_QUANTILES) + 0.5) / SD_QUANTILES, n - 1) / (n - 1))
-    return float(np.mean(probability(factors)))
+    return float(np.mean(probability(_sd_factors(n))))
+
+
+@lru_cache(maxsize=256)
+def _sd_factors(n: int) -> Factors:
+    """Quantiles of observed sd / true sd for n normal values."""
+    levels = (np.arange(SD_QUANTILES) + 0.5) / SD_QUANTILES
+    return np.asarray(np.sqrt(2.0 * special.gammaincinv((n - 1) / 2.0, levels) / (n - 1)), dtype=np.float64)
 
 
 def _fewest(enough: Callable[[int], bool]) -> int:

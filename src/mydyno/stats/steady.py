@@ -86,7 +86,10 @@ def judge(
         )
     broken += [f"the level changes by {_signed(step.change)} at {step.at} s of the window" for step in steps]
     cycles = {state.name: complete_cycles(state.values) for state in states if len(state.values)}
-    broken += [reason for state in states if (reason := _state_reason(state, cycles))]
+    # A state cannot complete cycles in a few seconds: that says nothing against the server, only against the window.
+    (broken if x.size >= FEWEST_SAMPLES else doubts).extend(
+        reason for state in states if (reason := _state_reason(state, cycles))
+    )
     if x.size < FEWEST_SAMPLES:
         doubts.append(f"{x.size} samples are too few to judge")
     elif float(x.max()) <= 0.0:

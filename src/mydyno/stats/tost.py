@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log, sqrt
 
-from scipy import stats
-
 from mydyno.errors import BugError
-from mydyno.stats.paired import Interval, t_interval
+from mydyno.stats.paired import Interval, t_interval, t_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def tost_p(mean: float, sd: float, n: int, margin: float) -> float:
     below, above = mean - log(1.0 - margin), log(1.0 + margin) - mean
     if sd == 0.0:
         return 0.0 if min(below, above) > 0.0 else 1.0
-    return float(stats.t.sf(min(below, above) * sqrt(n) / sd, n - 1))
+    return t_tail(min(below, above) * sqrt(n) / sd, n - 1)
 
 
 def check_margin(margin: float) -> None:

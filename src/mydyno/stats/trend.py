@@ -8,9 +8,9 @@ from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from mydyno.stats.autocorrelation import effective_sample_size
+from mydyno.stats.paired import t_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +58,5 @@ def drift(log_values: NDArray[np.float64], level: float = 0.95) -> Drift:
     inflation = n / effective
     freedom = max(1.0, effective - 2.0)
     error = sqrt(float(np.square(residuals).sum()) / (n - 2) / spread * inflation) * n
-    half = float(stats.t.ppf(0.5 + level / 2.0, freedom)) * error
+    half = t_quantile(0.5 + level / 2.0, freedom) * error
     return Drift(slope * n, slope * n - half, slope * n + half)

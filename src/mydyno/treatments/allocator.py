@@ -146,7 +146,7 @@ class AllocatorTreatment:
         found = await bindings(instance.build.command, instance.environment, instance.host, folders)
         maps = mapped_libraries(instance.pid)
         reasons = self._binding_reasons(found, instance) + self._map_reasons(maps)
-        users = sorted({Path(user).name for user in found.of("malloc").get(self._provider(found), [])})
+        users = _with_program_first(found.of("malloc").get(self._provider(found), []), instance.build.program)
         facts: dict[str, Any] = {
             "library": str(self.library),
             "version": self._version,
@@ -196,6 +196,12 @@ class AllocatorTreatment:
 
     async def undo(self) -> None:
         """Nothing outside the instance was changed."""
+
+
+def _with_program_first(users: Sequence[str], program: Path) -> list[str]:
+    """The names of the files that bind, the server itself first, then the C++ library, by which it allocates most."""
+    names = sorted({Path(user).name for user in users})
+    return sorted(names, key=lambda name: (name != program.name, not name.startswith("libstdc++"), name))
 
 
 def _allocators_in(maps: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mydyno.stats.maxt import Contrast
 from mydyno.stats.noise import NoiseFloor
 from mydyno.stats.paired import Paired
-from mydyno.stats.power import blocks_for_half_width, minimum_blocks, plan
+from mydyno.stats.power import blocks_for_detection, plan
 from mydyno.stats.signflip import smallest_p
 from mydyno.stats.tost import Equivalence
 from mydyno.verdicts.effect import Metric, Scope, Verdict
@@ -72,17 +72,22 @@ class Case:
     def blocks_needed(self) -> int | None:
         """About how many blocks in all decide this contrast within ±margin; None without a spread to plan from.
 
-        Where the usual plan is already met, the truth is near the margin: then what matters is that the half width
-        becomes smaller than the farther of the distances to no change and to the margin.
+        Where the usual plan is already met, the truth lies between no change and the margin: then it is what the easier
+        of the two needs, to tell this effect from none or to show it within the margin, each with 80 % power. An effect
+        that only the floor stops can but be shown to be within the margin, which is above the floor.
         """
         n, sd = self.paired.n, self.paired.sd
         if sd is None:
             return None
         needed = plan(sd, self.margin, self.contrasts, self.alpha).blocks
-        if needed <= n:
-            gap = max(self.distance - 1.0, self.margin - (self.distance - 1.0))
-            needed = max(n + 1, blocks_for_half_width(sd, gap, self.level))
-        return max(needed, minimum_blocks(1, self.alpha))
+        if needed > n:
+            return needed
+        effect = self.distance - 1.0
+        to_margin = blocks_for_detection(sd, max(self.margin - effect, 0.1 * self.margin), alpha=2.0 * self.alpha)
+        stopped_by_floor = self.contrast.interval.excludes_no_change() and self.sign_flip_agrees
+        if stopped_by_floor or effect <= 0.0:
+            return max(n + 1, to_margin)
+        return max(n + 1, min(to_margin, blocks_for_detection(sd, effect, alpha=self.alpha)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,15 +46,14 @@ def weakness(case: Case) -> str:
     if not case.sign_flip_agrees and p is not None:
         return f"the sign-flip test does not agree (adjusted p = {p_value(p)}), and the weaker answer counts"
     if not case.above_floor and case.noise.floor is not None:
-        return f"it is not above the noise floor of {percent(case.noise.floor - 1.0)}, so more blocks would not help"
+        return f"it is not above the noise floor of {percent(case.noise.floor - 1.0)}, so it is not called a difference"
     return ""
 
 
 def remedy(case: Case) -> str:
-    """About how many more blocks would decide; empty where more blocks would not."""
+    """About how many more blocks would decide; empty where one block leaves no spread to plan from."""
     needed = case.blocks_needed()
-    stuck_at_floor = case.contrast.interval.excludes_no_change() and case.sign_flip_agrees
-    if needed is None or stuck_at_floor:
+    if needed is None:
         return ""
     if needed >= MOST_BLOCKS:
         return f"no practical number of blocks decides within ±{margin(case.margin)}: reduce the noise"
