@@ -115,7 +115,8 @@ def measure_samplers(arguments: argparse.Namespace) -> bool:
         f"\nCPU of one core in percent, median of {arguments.runs} runs of {arguments.seconds:g} s (least to greatest),"
     )
     print(
-        f"one sample a second; server pid {arguments.pid}, {len(list(Path(f'/proc/{arguments.pid}/task').iterdir()))} threads\n"
+        f"one sample a second; server pid {arguments.pid}, "
+        f"{len(list(Path(f'/proc/{arguments.pid}/task').iterdir()))} threads\n"
     )
     print(f"{'sampler':<30}{'its own CPU':<30}" + ("" if arguments.load else "CPU of the server for it"))
     for sampler in found:
