@@ -147,6 +147,10 @@ def _sentences(
 ) -> tuple[str, ...]:
     """The answer: the primary metric's sentences, then what limits them."""
     sentences = [effect.sentence for effect in effects if effect.primary]
+    if len(experiment.arms) == 1:
+        sentences.append(
+            f"{experiment.control} is the only arm: this study shows its noise floor, and compares nothing."
+        )
     invalid = [run for run in runs if not run.valid]
     if invalid:
         causes = Counter(_short(run.reasons) for run in invalid)
