@@ -5,6 +5,8 @@
 //! process (time rescaling: Daley and Vere-Jones, "An Introduction to the Theory of Point Processes", §7.4), whose gaps
 //! come from the operation's number, so that the plan is the same for any number of workers.
 
+use std::sync::Arc;
+
 use crate::duration;
 use crate::random::{Domain, RandomStream};
 
@@ -168,16 +170,6 @@ impl Plan {
         count
     }
 
-    /// The arrivals that fall to one worker of several: operations `worker`, `worker + workers`, …
-    pub fn arrivals_of(&self, worker: u64, workers: u64) -> ArrivalCursor<'_> {
-        ArrivalCursor {
-            plan: self,
-            next: worker,
-            workers,
-            passed: 0,
-            count: 0.0,
-        }
-    }
 }
 
 /// One planned operation.
@@ -192,18 +184,29 @@ pub struct Arrival {
 /// Walks a worker's share of the plan without end; a few ns a step for constant, one logarithm per operation of the
 /// whole plan for Poisson.
 #[derive(Debug, Clone)]
-pub struct ArrivalCursor<'plan> {
-    plan: &'plan Plan,
+pub struct ArrivalCursor {
+    plan: Arc<Plan>,
     next: u64,
     workers: u64,
     passed: u64,
     count: f64,
 }
 
-impl Iterator for ArrivalCursor<'_> {
-    type Item = Arrival;
+impl ArrivalCursor {
+    /// The arrivals that fall to one worker of several: operations `worker`, `worker + workers`, …
+    pub fn new(plan: Arc<Plan>, worker: u64, workers: u64) -> Self {
+        Self {
+            plan,
+            next: worker,
+            workers,
+            passed: 0,
+            count: 0.0,
+        }
+    }
 
-    fn next(&mut self) -> Option<Arrival> {
+    /// The next arrival; a plan has no end.
+    #[inline]
+    pub fn next_arrival(&mut self) -> Arrival {
         let number = self.next;
         self.next += self.workers;
         let count = match self.plan.arrivals {
@@ -216,10 +219,18 @@ impl Iterator for ArrivalCursor<'_> {
                 self.count
             }
         };
-        Some(Arrival {
+        Arrival {
             number,
             intended_ns: (self.plan.time_of(count) * 1e9).round() as u64,
-        })
+        }
+    }
+}
+
+impl Iterator for ArrivalCursor {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        Some(self.next_arrival())
     }
 }
 
@@ -231,6 +242,10 @@ mod tests {
 
     fn constant(text: &str) -> Plan {
         Plan::parse(text, Arrivals::Constant, 1).unwrap()
+    }
+
+    fn arrivals_of(plan: &Plan, worker: u64, workers: u64) -> ArrivalCursor {
+        ArrivalCursor::new(Arc::new(plan.clone()), worker, workers)
     }
 
     #[test]
@@ -260,7 +275,7 @@ mod tests {
     fn poisson_arrivals_have_the_rate_and_the_spread_of_the_process() {
         let plan = Plan::parse("1000", Arrivals::Poisson, 9).unwrap();
         let mut per_second = vec![0f64; 200];
-        for arrival in plan.arrivals_of(0, 1) {
+        for arrival in arrivals_of(&plan, 0, 1) {
             match per_second.get_mut((arrival.intended_ns / 1_000_000_000) as usize) {
                 Some(second) => *second += 1.0,
                 None => break,
@@ -301,9 +316,9 @@ mod tests {
         ) {
             let arrivals = if poisson { Arrivals::Poisson } else { Arrivals::Constant };
             let plan = Plan::parse(&format!("{first}..{second}@0.01s"), arrivals, seed).unwrap();
-            let whole: Vec<Arrival> = plan.arrivals_of(0, 1).take(200).collect();
+            let whole: Vec<Arrival> = arrivals_of(&plan, 0, 1).take(200).collect();
             let mut shared: Vec<Arrival> =
-                (0..workers).flat_map(|worker| plan.arrivals_of(worker, workers).take(200)).collect();
+                (0..workers).flat_map(|worker| arrivals_of(&plan, worker, workers).take(200)).collect();
             shared.sort_by_key(|arrival| arrival.number);
             prop_assert_eq!(&shared[..200], &whole[..]);
             prop_assert!(whole.windows(2).all(|pair| pair[0].intended_ns <= pair[1].intended_ns));

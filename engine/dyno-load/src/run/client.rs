@@ -58,6 +58,8 @@ pub struct Client {
     pub state: State,
     /// The transaction it is in, or was in last.
     pub transaction: Transaction,
+    /// Whether the transaction is under way, be it on a connection that is being made again.
+    pub active: bool,
     /// Whether that transaction belongs to the measurement (in an open loop, by its intended time).
     pub measured: bool,
     /// When the transaction was due.
@@ -84,6 +86,7 @@ impl Client {
             number,
             state: State::Closed,
             transaction: Transaction::start(&settings.context, 0),
+            active: false,
             measured: false,
             intended_ns: 0,
             started_ns: 0,

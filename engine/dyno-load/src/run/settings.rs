@@ -82,7 +82,7 @@ pub struct Settings {
     /// Length of an interval.
     pub interval_ns: u64,
     /// The plan of an open loop; none in a closed loop.
-    pub plan: Option<Plan>,
+    pub plan: Option<Arc<Plan>>,
     /// What happens to planned transactions that are late.
     pub overload: Overload,
     /// The pause in a closed loop.

@@ -1,0 +1,303 @@
+//! A plain client over its own socket, for control connections: probing, preparing, reconciling counters.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::{Connection, Event};
+use crate::error::{Error, ServerError};
+use crate::options::{Endpoint, Options};
+use crate::replies::Detail;
+use crate::resultset::{Done, Statement};
+use crate::value::Value;
+
+/// Reads from and writes to whichever socket it is.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn open(endpoint: &Endpoint, timeout: Duration) -> std::io::Result<Stream> {
+        let stream = match endpoint {
+            Endpoint::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Endpoint::Tcp { host, port } => Stream::Tcp(connect_any(host, *port, timeout)?),
+        };
+        match &stream {
+            Stream::Tcp(socket) => {
+                socket.set_nodelay(true)?;
+                socket.set_read_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))?;
+            }
+            Stream::Unix(socket) => {
+                socket.set_read_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))?;
+            }
+        }
+        Ok(stream)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(socket) => socket.read(buffer),
+            Stream::Unix(socket) => socket.read(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Tcp(socket) => socket.write(bytes),
+            Stream::Unix(socket) => socket.write(bytes),
+        }
+    }
+}
+
+/// The first of the host's addresses that answers; the last one's error otherwise.
+fn connect_any(host: &str, port: u16, timeout: Duration) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the host name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// One result: its columns, its rows, and what it came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QueryResult {
+    /// Column names; empty for a statement without rows.
+    pub columns: Vec<String>,
+    /// Values as the server sent them in text; `None` is SQL NULL.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    /// Affected rows, insert id, warnings.
+    pub done: Done,
+}
+
+impl QueryResult {
+    /// The rows as text; bytes that are not UTF-8 are replaced.
+    pub fn texts(&self) -> Vec<Vec<Option<String>>> {
+        let text = |value: &Option<Vec<u8>>| value.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        self.rows.iter().map(|row| row.iter().map(text).collect()).collect()
+    }
+}
+
+/// A connected client.
+pub struct Client {
+    connection: Connection,
+    stream: Stream,
+    buffer: Vec<u8>,
+    /// The first `filled` bytes of `buffer` are received, of which `used` are parsed.
+    used: usize,
+    filled: usize,
+}
+
+/// What a server error, an error of the protocol, or a socket's error leaves to the caller.
+type Outcome<T> = Result<T, Error>;
+
+impl Client {
+    /// Connects and authenticates; `timeout` bounds the connect and each single read and write.
+    pub fn connect(options: &Options, timeout: Duration) -> Outcome<Client> {
+        let stream = Stream::open(&options.endpoint, timeout).map_err(|error| Error::Io("connecting", error))?;
+        let connection = Connection::new(Arc::new(options.clone()));
+        let mut client = Client {
+            connection,
+            stream,
+            buffer: vec![0; 1 << 16],
+            used: 0,
+            filled: 0,
+        };
+        client.drive(|event| Ok(matches!(event, Event::Ready)))?;
+        Ok(client)
+    }
+
+    /// The connection, for its counters, server and TLS facts.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Runs one statement and gives its rows; of several, the last one's.
+    pub fn query(&mut self, sql: &str) -> Outcome<QueryResult> {
+        Ok(self.query_all(sql)?.pop().unwrap_or_default())
+    }
+
+    /// Runs one or several statements and gives all their results.
+    pub fn query_all(&mut self, sql: &str) -> Outcome<Vec<QueryResult>> {
+        self.connection.query(sql.as_bytes(), Detail::Rows)?;
+        let mut results = Vec::new();
+        let mut current = QueryResult::default();
+        self.drive(|event| {
+            match event {
+                Event::Columns(columns) => current.columns = columns.iter().map(|column| column.name.clone()).collect(),
+                Event::Row(row) => {
+                    let owned = |value| match value {
+                        Value::Bytes(bytes) => Some(bytes.to_vec()),
+                        _ => None,
+                    };
+                    current
+                        .rows
+                        .push(row.values().map(|value| value.map(owned)).collect::<Result<_, _>>()?);
+                }
+                Event::Done(done) => {
+                    current.done = done;
+                    results.push(std::mem::take(&mut current));
+                    return Ok(!done.more_results);
+                }
+                Event::Failed(error) => return Err(Error::Server(error)),
+                _ => {}
+            }
+            Ok(false)
+        })?;
+        Ok(results)
+    }
+
+    /// The first value of the first row as text; `None` without a row, or for NULL.
+    pub fn query_text(&mut self, sql: &str) -> Outcome<Option<String>> {
+        let result = self.query(sql)?;
+        let value = result
+            .rows
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next())
+            .flatten();
+        Ok(value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// Runs one or several statements without looking at rows; gives what the last one came to.
+    pub fn exec(&mut self, sql: &str) -> Outcome<Done> {
+        self.connection.query(sql.as_bytes(), Detail::Skip)?;
+        self.done()
+    }
+
+    /// Prepares a statement.
+    pub fn prepare(&mut self, sql: &str) -> Outcome<Statement> {
+        self.connection.prepare(sql.as_bytes(), Detail::Rows)?;
+        let mut prepared = None;
+        self.drive(|event| match event {
+            Event::Prepared(statement) => {
+                prepared = Some(statement);
+                Ok(true)
+            }
+            Event::Failed(error) => Err(Error::Server(error)),
+            _ => Ok(false),
+        })?;
+        prepared.ok_or_else(|| Error::protocol("no reply to a prepare"))
+    }
+
+    /// Executes a statement; `each` sees the values of every row.
+    pub fn execute(
+        &mut self,
+        statement: &mut Statement,
+        values: &[Value<'_>],
+        mut each: impl FnMut(&[Value<'_>]),
+    ) -> Outcome<Done> {
+        self.connection.execute(statement, values, Detail::Rows)?;
+        let mut last = Done::default();
+        self.drive(|event| match event {
+            Event::Row(row) => {
+                each(&row.values().collect::<Result<Vec<_>, _>>()?);
+                Ok(false)
+            }
+            Event::Done(done) => {
+                last = done;
+                Ok(!done.more_results)
+            }
+            Event::Failed(error) => Err(Error::Server(error)),
+            _ => Ok(false),
+        })?;
+        Ok(last)
+    }
+
+    /// Closes a statement on the server.
+    pub fn close(&mut self, statement: Statement) -> Outcome<()> {
+        self.connection.close(statement)?;
+        self.flush()
+    }
+
+    /// Asks for a sign of life.
+    pub fn ping(&mut self) -> Outcome<()> {
+        self.connection.ping()?;
+        self.done().map(|_| ())
+    }
+
+    /// Puts the session back to how it was after authentication.
+    pub fn reset_connection(&mut self) -> Outcome<()> {
+        self.connection.reset_connection()?;
+        self.done().map(|_| ())
+    }
+
+    /// Says goodbye.
+    pub fn quit(mut self) -> Outcome<()> {
+        self.connection.quit()?;
+        self.flush()
+    }
+
+    fn done(&mut self) -> Outcome<Done> {
+        let mut last = Done::default();
+        self.drive(|event| match event {
+            Event::Done(done) => {
+                last = done;
+                Ok(!done.more_results)
+            }
+            Event::Failed(error) => Err(Error::Server(error)),
+            _ => Ok(false),
+        })?;
+        Ok(last)
+    }
+
+    fn flush(&mut self) -> Outcome<()> {
+        while !self.connection.outgoing().is_empty() {
+            match self.stream.write(self.connection.outgoing()) {
+                Ok(0) => return Err(Error::Closed("while it was written to")),
+                Ok(count) => self.connection.sent(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::Io("writing to the server", error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes and reads until `over` says that the reply is complete.
+    fn drive(&mut self, mut over: impl FnMut(Event<'_>) -> Outcome<bool>) -> Outcome<()> {
+        loop {
+            let mut input = &self.buffer[self.used..self.filled];
+            loop {
+                let event = self.connection.advance(&mut input);
+                self.used = self.filled - input.len();
+                match event {
+                    Ok(Some(event)) => {
+                        if over(event)? {
+                            return Ok(());
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        // What TLS has to say about it is still sent, if the socket takes it.
+                        let _ = self.flush();
+                        return Err(error);
+                    }
+                }
+            }
+            self.flush()?;
+            match self.stream.read(&mut self.buffer) {
+                Ok(0) => return Err(self.connection.end_of_input().unwrap_or(Error::Closed("unasked"))),
+                Ok(count) => (self.used, self.filled) = (0, count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::Io("reading from the server", error)),
+            }
+        }
+    }
+}
+
+impl Error {
+    /// The server's own error, when it is one.
+    pub fn server(&self) -> Option<&ServerError> {
+        match self {
+            Error::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+}

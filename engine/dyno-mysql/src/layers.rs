@@ -1,0 +1,150 @@
+//! What lies between MySQL packets and the socket: compression, then TLS, each only when in use.
+
+use std::io::{Read, Write};
+
+use rustls::ClientConnection;
+
+use crate::compress::Compressor;
+use crate::counters::Counters;
+use crate::error::Error;
+
+/// Buffers larger than this are given back once they are empty.
+pub(crate) const KEEP: usize = 1 << 18;
+
+/// The layers of one connection and the bytes between them.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    pub tls: Option<Box<ClientConnection>>,
+    pub compression: Option<Compressor>,
+    /// Bytes out of TLS that are still compressed; empty between calls.
+    deciphered: Vec<u8>,
+    /// MySQL packets received, and how many of these bytes are parsed.
+    pub plain: Vec<u8>,
+    pub parsed: usize,
+    /// Bytes for the socket.
+    pub wire: Vec<u8>,
+}
+
+impl Layers {
+    /// Layers behind bytes that must go out untouched.
+    pub fn before(wire: Vec<u8>) -> Layers {
+        Layers {
+            wire,
+            ..Layers::default()
+        }
+    }
+
+    /// Takes bytes from the socket down to MySQL packets.
+    pub fn feed(&mut self, input: &[u8], counters: &mut Counters) -> Result<(), Error> {
+        match (&mut self.tls, &mut self.compression) {
+            (None, None) => {
+                counters.compressed_bytes_in += input.len() as u64;
+                self.plain.extend_from_slice(input);
+                Ok(())
+            }
+            (None, Some(compression)) => {
+                counters.compressed_bytes_in += input.len() as u64;
+                compression.decompress(input, &mut self.plain)
+            }
+            (Some(tls), None) => {
+                counters.compressed_bytes_in += decipher(tls, input, &mut self.plain, &mut self.wire)?;
+                Ok(())
+            }
+            (Some(tls), Some(compression)) => {
+                counters.compressed_bytes_in += decipher(tls, input, &mut self.deciphered, &mut self.wire)?;
+                compression.decompress(&self.deciphered, &mut self.plain)?;
+                self.deciphered.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the packets of one command up to bytes for the socket.
+    pub fn seal(&mut self, raw: &[u8], counters: &mut Counters) -> Result<(), Error> {
+        let Some(tls) = &mut self.tls else {
+            let before = self.wire.len();
+            match &self.compression {
+                Some(compression) => compression.compress(raw, &mut self.wire)?,
+                None => self.wire.extend_from_slice(raw),
+            }
+            counters.compressed_bytes_out += (self.wire.len() - before) as u64;
+            return Ok(());
+        };
+        let write = |bytes: &[u8], tls: &mut ClientConnection| {
+            tls.writer()
+                .write_all(bytes)
+                .map_err(|error| Error::Io("handing bytes to TLS", error))
+        };
+        match &self.compression {
+            Some(compression) => {
+                compression.compress(raw, &mut self.deciphered)?;
+                counters.compressed_bytes_out += self.deciphered.len() as u64;
+                write(&self.deciphered, tls)?;
+                self.deciphered.clear();
+            }
+            None => {
+                counters.compressed_bytes_out += raw.len() as u64;
+                write(raw, tls)?;
+            }
+        }
+        drain(tls, &mut self.wire)
+    }
+
+    /// Says goodbye to the TLS peer.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        tls.send_close_notify();
+        drain(tls, &mut self.wire)
+    }
+
+    /// Forgets parsed bytes; a large buffer is given back.
+    pub fn reclaim(&mut self) {
+        if self.parsed == self.plain.len() {
+            self.plain.clear();
+            self.parsed = 0;
+            self.plain.shrink_to(KEEP);
+        }
+    }
+}
+
+/// Appends deciphered bytes to `out` and records for the peer to `wire`; returns how many were deciphered.
+fn decipher(tls: &mut ClientConnection, mut input: &[u8], out: &mut Vec<u8>, wire: &mut Vec<u8>) -> Result<u64, Error> {
+    let start = out.len();
+    while !input.is_empty() {
+        let taken = tls
+            .read_tls(&mut input)
+            .map_err(|error| Error::Io("reading TLS records", error))?;
+        let state = match tls.process_new_packets() {
+            Ok(state) => state,
+            Err(error) => {
+                // The alert that tells the server why is worth sending; the first error is the one to report.
+                let _ = drain(tls, wire);
+                return Err(error.into());
+            }
+        };
+        let available = state.plaintext_bytes_to_read();
+        if available > 0 {
+            let at = out.len();
+            out.resize(at + available, 0);
+            tls.reader()
+                .read_exact(&mut out[at..])
+                .map_err(|error| Error::Io("reading from TLS", error))?;
+        }
+        if taken == 0 {
+            return Err(Error::Closed("inside TLS"));
+        }
+    }
+    drain(tls, wire)?;
+    Ok((out.len() - start) as u64)
+}
+
+/// Moves all records that TLS has ready to `wire`.
+fn drain(tls: &mut ClientConnection, wire: &mut Vec<u8>) -> Result<(), Error> {
+    while tls.wants_write() {
+        tls.write_tls(wire)
+            .map_err(|error| Error::Io("writing TLS records", error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! What a connection should be: where, who, how.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::tls::TlsContext;
+
+/// A password, or another text that must never be printed; `Debug` shows only that it is there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes the text.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself: only for making the authentication answer.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is no password.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() {
+            "Secret(empty)"
+        } else {
+            "Secret(***)"
+        })
+    }
+}
+
+/// Where the server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A host name or address, and a port.
+    Tcp {
+        /// Name, IPv4 or IPv6 address (without brackets).
+        host: String,
+        /// 3306 by custom.
+        port: u16,
+    },
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// TCP to `host` and `port`.
+    pub fn tcp(host: impl Into<String>, port: u16) -> Endpoint {
+        Endpoint::Tcp {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// A Unix socket.
+    pub fn unix(path: impl AsRef<Path>) -> Endpoint {
+        Endpoint::Unix(path.as_ref().to_path_buf())
+    }
+
+    /// Whether nobody but this machine's own processes can read what passes.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Endpoint::Unix(_) => true,
+            Endpoint::Tcp { host, .. } => {
+                host == "localhost"
+                    || host
+                        .parse::<std::net::IpAddr>()
+                        .is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Which compression to ask for; a server without it is an error, never a silent fallback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// None.
+    #[default]
+    Off,
+    /// zlib, level 0 to 9 (6 is libmysql's).
+    Zlib {
+        /// 0 stores, 1 is fastest, 9 is smallest.
+        level: u32,
+    },
+    /// zstd (MySQL from 8.0.18; MariaDB has it not), level 1 to 22 (3 is libmysql's).
+    Zstd {
+        /// 1 is fastest, 22 is smallest. The server takes the same level.
+        level: u32,
+    },
+}
+
+/// The character set of the session (`character_set_client`, `_connection` and `_results`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Charset {
+    /// utf8mb4_general_ci; MySQL from 5.5.3.
+    #[default]
+    Utf8mb4,
+    /// utf8_general_ci, three bytes a character.
+    Utf8mb3,
+    /// latin1_swedish_ci.
+    Latin1,
+    /// ascii_general_ci.
+    Ascii,
+    /// binary: the server converts nothing.
+    Binary,
+}
+
+impl Charset {
+    /// The set of this name; an error lists the names.
+    pub fn from_name(name: &str) -> Result<Charset, Error> {
+        match name {
+            "utf8mb4" => Ok(Charset::Utf8mb4),
+            "utf8mb3" | "utf8" => Ok(Charset::Utf8mb3),
+            "latin1" => Ok(Charset::Latin1),
+            "ascii" => Ok(Charset::Ascii),
+            "binary" => Ok(Charset::Binary),
+            other => Err(Error::setup(format!(
+                "character set '{other}' is not known: use utf8mb4, utf8mb3, latin1, ascii or binary"
+            ))),
+        }
+    }
+
+    /// The number of its default collation in the handshake.
+    pub(crate) fn collation(self) -> u8 {
+        match self {
+            Charset::Utf8mb4 => 45,
+            Charset::Utf8mb3 => 33,
+            Charset::Latin1 => 8,
+            Charset::Ascii => 11,
+            Charset::Binary => 63,
+        }
+    }
+}
+
+/// All that a connection needs to know; share one behind an `Arc` among any number of connections.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the server is. `Connection` uses it for the TLS name and to judge whether the path is local.
+    pub endpoint: Endpoint,
+    /// The account.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+    /// The default database, if any.
+    pub database: Option<String>,
+    /// TLS, made once by `TlsContext::new`; `None` is mode "disabled".
+    pub tls: Option<Arc<TlsContext>>,
+    /// Compression of the protocol.
+    pub compression: Compression,
+    /// Character set of the session.
+    pub charset: Charset,
+    /// Statements run after authentication, before `Event::Ready`; one that fails ends the connection.
+    pub init_statements: Vec<String>,
+    /// Shown by the server as `program_name` in its connection attributes.
+    pub program_name: String,
+    /// Whether an RSA key sent over an open network is believed (caching_sha2_password without TLS).
+    /// Off by default, as in libmysql: who can alter the traffic can read the password. Local endpoints need no leave.
+    pub allow_public_key_retrieval: bool,
+    /// Whether MariaDB (from 10.6) may leave out column definitions that a prepared statement already had.
+    /// On by default, as in MariaDB's own client library.
+    pub cache_metadata: bool,
+    /// Whether the shorter end-of-rows form is used where the server has it. On by default.
+    pub deprecate_eof: bool,
+}
+
+impl Options {
+    /// Options for `user` at `endpoint`, all else at its default: no password, no database, no TLS, no compression.
+    pub fn new(endpoint: Endpoint, user: impl Into<String>) -> Options {
+        Options {
+            endpoint,
+            user: user.into(),
+            password: Secret::default(),
+            database: None,
+            tls: None,
+            compression: Compression::Off,
+            charset: Charset::default(),
+            init_statements: Vec::new(),
+            program_name: "mydyno".into(),
+            allow_public_key_retrieval: false,
+            cache_metadata: true,
+            deprecate_eof: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let mut options = Options::new(Endpoint::unix("/tmp/s"), "root");
+        options.password = Secret::new("hunter2");
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn only_loopback_and_sockets_are_local() {
+        assert!(Endpoint::unix("/x").is_local() && Endpoint::tcp("::1", 1).is_local());
+        assert!(Endpoint::tcp("127.0.0.7", 1).is_local() && Endpoint::tcp("localhost", 1).is_local());
+        assert!(!Endpoint::tcp("10.0.0.1", 1).is_local() && !Endpoint::tcp("localhost.example", 1).is_local());
+    }
+}

@@ -1,0 +1,390 @@
+//! TLS settings, resolved once into a context that connections share: versions, cipher suites, trust, resumption.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{ring, CryptoProvider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::error::Error;
+use crate::options::Endpoint;
+
+/// How much the client insists, in MySQL's own words for it (`--ssl-mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsMode {
+    /// Never.
+    #[default]
+    Disabled,
+    /// When the server has it, over TCP; any certificate will do.
+    Preferred,
+    /// Always; any certificate will do.
+    Required,
+    /// Always; the certificate must come from `ca_file`.
+    VerifyCa,
+    /// Always; the certificate must come from `ca_file` and name the host.
+    VerifyIdentity,
+}
+
+impl TlsMode {
+    /// The mode of this name ("verify_ca", "VERIFY-CA", …); an error lists the names.
+    pub fn from_name(name: &str) -> Result<TlsMode, Error> {
+        match name.to_ascii_lowercase().replace('-', "_").as_str() {
+            "disabled" => Ok(TlsMode::Disabled),
+            "preferred" => Ok(TlsMode::Preferred),
+            "required" => Ok(TlsMode::Required),
+            "verify_ca" => Ok(TlsMode::VerifyCa),
+            "verify_identity" => Ok(TlsMode::VerifyIdentity),
+            _ => Err(Error::setup(format!(
+                "TLS mode '{name}' is not known: use disabled, preferred, required, verify_ca or verify_identity"
+            ))),
+        }
+    }
+}
+
+/// What is wished of TLS.
+#[derive(Debug, Clone, Default)]
+pub struct TlsOptions {
+    /// How much the client insists.
+    pub mode: TlsMode,
+    /// PEM file of the authorities to trust; needed by the verifying modes.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of the client's own certificate chain, with `key_file`.
+    pub certificate_file: Option<PathBuf>,
+    /// PEM file of the client's private key.
+    pub key_file: Option<PathBuf>,
+    /// "1.2" and "1.3"; empty means both.
+    pub versions: Vec<String>,
+    /// Cipher suites by OpenSSL's or IANA's name, all of both versions in one list; empty means all.
+    pub cipher_suites: Vec<String>,
+    /// Whether a session may be resumed on the next connection that shares this context.
+    pub session_resumption: bool,
+}
+
+/// TLS settings ready for use; make one per thread, so that threads share no lock on the resumption store.
+#[derive(Debug)]
+pub struct TlsContext {
+    pub(crate) mode: TlsMode,
+    config: Arc<ClientConfig>,
+}
+
+/// What a connection's TLS came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsInfo {
+    /// "TLSv1.2" or "TLSv1.3", as in the server's Ssl_version.
+    pub version: &'static str,
+    /// The suite by OpenSSL's name, as in the server's Ssl_cipher.
+    pub cipher_suite: &'static str,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+}
+
+/// OpenSSL's name, IANA's name, and rustls' suite.
+const SUITES: [(&str, &str, &rustls::SupportedCipherSuite); 9] = {
+    use ring::cipher_suite::*;
+    [
+        (
+            "TLS_AES_128_GCM_SHA256",
+            "TLS_AES_128_GCM_SHA256",
+            &TLS13_AES_128_GCM_SHA256,
+        ),
+        (
+            "TLS_AES_256_GCM_SHA384",
+            "TLS_AES_256_GCM_SHA384",
+            &TLS13_AES_256_GCM_SHA384,
+        ),
+        (
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLS_CHACHA20_POLY1305_SHA256",
+            &TLS13_CHACHA20_POLY1305_SHA256,
+        ),
+        (
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            &TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        ),
+        (
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            &TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        ),
+        (
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            &TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        ),
+        (
+            "ECDHE-RSA-AES128-GCM-SHA256",
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            &TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        ),
+        (
+            "ECDHE-RSA-AES256-GCM-SHA384",
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            &TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        ),
+        (
+            "ECDHE-RSA-CHACHA20-POLY1305",
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            &TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        ),
+    ]
+};
+
+impl TlsContext {
+    /// Resolves the options; `None` for mode "disabled".
+    ///
+    /// Errors name the file, version or suite that cannot be used. TLS 1.0 and 1.1 (MySQL before 5.7) and suites
+    /// without forward secrecy do not exist here. The verifying modes need a certificate of X.509 version 3, and
+    /// verify_identity needs the name among its subject alternative names.
+    pub fn new(options: &TlsOptions) -> Result<Option<Arc<TlsContext>>, Error> {
+        if options.mode == TlsMode::Disabled {
+            return Ok(None);
+        }
+        let provider = Arc::new(provider(&options.cipher_suites)?);
+        let versions = versions(&options.versions)?;
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&versions)
+            .map_err(|error| Error::setup(format!("no chosen cipher suite fits the chosen TLS versions: {error}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier(options, provider)?);
+        let mut config = match (&options.certificate_file, &options.key_file) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(certificate), Some(key)) => {
+                let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+                builder
+                    .with_client_auth_cert(certificates(certificate)?, key_der)
+                    .map_err(|error| Error::setup(format!("client key {}: {error}", key.display())))?
+            }
+            _ => {
+                return Err(Error::setup(
+                    "a client certificate needs both certificate_file and key_file",
+                ))
+            }
+        };
+        config.resumption = match options.session_resumption {
+            true => Resumption::in_memory_sessions(64),
+            false => Resumption::disabled(),
+        };
+        Ok(Some(Arc::new(TlsContext {
+            mode: options.mode,
+            config: Arc::new(config),
+        })))
+    }
+
+    /// Starts TLS towards this endpoint.
+    pub(crate) fn connect(&self, endpoint: &Endpoint) -> Result<ClientConnection, Error> {
+        let host = match endpoint {
+            Endpoint::Tcp { host, .. } => host.clone(),
+            Endpoint::Unix(_) => "localhost".to_owned(),
+        };
+        let name = ServerName::try_from(host.clone()).map_err(|_| {
+            Error::setup(format!(
+                "host '{host}' is neither a DNS name nor an address that TLS can use"
+            ))
+        })?;
+        let mut connection = ClientConnection::new(self.config.clone(), name)?;
+        // The packets of one command may be larger than rustls' default limit; the caller bounds them.
+        connection.set_buffer_limit(None);
+        Ok(connection)
+    }
+}
+
+/// What a connection's TLS came to; `None` before the handshake is over.
+pub(crate) fn info(connection: &ClientConnection) -> Option<TlsInfo> {
+    let suite = connection.negotiated_cipher_suite()?;
+    Some(TlsInfo {
+        version: match connection.protocol_version()? {
+            rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            _ => "TLSv1.3",
+        },
+        cipher_suite: SUITES
+            .iter()
+            .find(|(_, _, known)| **known == suite)
+            .map_or("?", |(name, _, _)| name),
+        resumed: connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+    })
+}
+
+fn provider(names: &[String]) -> Result<CryptoProvider, Error> {
+    let mut provider = ring::default_provider();
+    if names.is_empty() {
+        return Ok(provider);
+    }
+    provider.cipher_suites.clear();
+    for name in names {
+        let known = SUITES
+            .iter()
+            .find(|(openssl, iana, _)| name.eq_ignore_ascii_case(openssl) || name.eq_ignore_ascii_case(iana));
+        let (_, _, suite) = known.ok_or_else(|| {
+            let all: Vec<&str> = SUITES.iter().map(|(openssl, _, _)| *openssl).collect();
+            Error::setup(format!("cipher suite '{name}' is not known: use {}", all.join(", ")))
+        })?;
+        provider.cipher_suites.push(**suite);
+    }
+    Ok(provider)
+}
+
+fn versions(names: &[String]) -> Result<Vec<&'static rustls::SupportedProtocolVersion>, Error> {
+    if names.is_empty() {
+        return Ok(vec![&rustls::version::TLS13, &rustls::version::TLS12]);
+    }
+    let version = |name: &String| match name.trim_start_matches("TLSv") {
+        "1.2" => Ok(&rustls::version::TLS12),
+        "1.3" => Ok(&rustls::version::TLS13),
+        _ => Err(Error::setup(format!(
+            "TLS version '{name}' cannot be had: use 1.2 or 1.3"
+        ))),
+    };
+    names.iter().map(version).collect()
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::setup(format!("PEM file {} cannot be used: {error}", path.display()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+    let found = read().map_err(|error| unreadable(path, &error))?;
+    match found.is_empty() {
+        true => Err(unreadable(path, &"it holds no certificate")),
+        false => Ok(found),
+    }
+}
+
+fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    let check_name = match options.mode {
+        TlsMode::VerifyCa => false,
+        TlsMode::VerifyIdentity => true,
+        _ => return Ok(Arc::new(AnyCertificate(provider))),
+    };
+    let path = options.ca_file.as_deref().ok_or_else(|| {
+        Error::setup(format!(
+            "TLS mode {:?} needs ca_file, the PEM file of the authority to trust",
+            options.mode
+        ))
+    })?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|error| unreadable(path, &error))?;
+    }
+    let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| unreadable(path, &error))?;
+    Ok(match check_name {
+        true => inner,
+        false => Arc::new(AnyName(inner)),
+    })
+}
+
+/// Trusts a chain to the authority, whatever host the certificate names.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        // The name is looked at only after the chain is found good, so this error means a good chain.
+        match self.0.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Takes any certificate, as MySQL's "required" does; the signature is still checked, at its usual cost.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+/// A certificate that webpki cannot even read (X.509 version 1, say) proves nothing less than any other here.
+fn unreadable_is_fine(
+    result: Result<HandshakeSignatureValid, rustls::Error>,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    match result {
+        Err(rustls::Error::InvalidCertificate(CertificateError::BadEncoding | CertificateError::Other(_))) => {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+        other => other,
+    }
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        unreadable_is_fine(rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            algorithms,
+        ))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        unreadable_is_fine(rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            algorithms,
+        ))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
