@@ -1,6 +1,6 @@
 //! Histograms as an HDR log, format 1.3 with V2-deflate payloads, which HdrHistogram's tools in every language read.
 //!
-//! One line an interval and tag. Values are nanoseconds; the log's maxima are printed in milliseconds.
+//! One line an interval and tag. Values and maxima are nanoseconds.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -37,32 +37,54 @@ pub fn convert(histogram: &Histogram) -> hdrhistogram::Histogram<u64> {
     converted
 }
 
-/// Writes a whole log.
-///
-/// # Errors
-/// When the writer fails, or a tag has a character that the format cannot carry.
-pub fn write_log<'a, W: Write>(
-    writer: &mut W,
-    start: SystemTime,
-    comments: &[String],
-    intervals: impl Iterator<Item = Interval<'a>>,
-) -> io::Result<()> {
-    let mut serializer = V2DeflateSerializer::new();
-    let mut builder = IntervalLogWriterBuilder::new();
-    for comment in comments {
-        builder.add_comment(comment);
+/// A log under way; each interval is a line of its own, so a broken run leaves a log that can be read.
+pub struct HdrLog<W: Write> {
+    writer: W,
+    serializer: V2DeflateSerializer,
+}
+
+impl<W: Write> std::fmt::Debug for HdrLog<W> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HdrLog").finish_non_exhaustive()
     }
-    let mut log = builder
-        .with_start_time(start)
-        .with_max_value_divisor(1e6)
-        .begin_log_with(writer, &mut serializer)?;
-    for interval in intervals {
+}
+
+impl<W: Write> HdrLog<W> {
+    /// Starts a log with its comments and start time.
+    ///
+    /// # Errors
+    /// When the writer fails.
+    pub fn start(mut writer: W, start: SystemTime, comments: &[&str]) -> io::Result<Self> {
+        let mut serializer = V2DeflateSerializer::new();
+        let mut builder = IntervalLogWriterBuilder::new();
+        builder.add_comment("[Histogram log format version 1.3]").add_comment("values and maxima are in nanoseconds");
+        for comment in comments {
+            builder.add_comment(comment);
+        }
+        builder.with_start_time(start).begin_log_with(&mut writer, &mut serializer)?;
+        writeln!(writer, "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"")?;
+        Ok(Self { writer, serializer })
+    }
+
+    /// Writes one interval.
+    ///
+    /// # Errors
+    /// When the writer fails, or the tag has a character that the format cannot carry.
+    pub fn record(&mut self, interval: &Interval<'_>) -> io::Result<()> {
         let tag = Tag::new(interval.tag)
             .ok_or_else(|| io::Error::other(format!("'{}' cannot be a tag of an HDR log", interval.tag)))?;
-        log.write_histogram(&convert(interval.histogram), interval.start, interval.length, Some(tag))
-            .map_err(|error| io::Error::other(format!("HDR log: {error:?}")))?;
+        // A builder without comments and times writes no header: this only appends a line.
+        IntervalLogWriterBuilder::new()
+            .begin_log_with(&mut self.writer, &mut self.serializer)?
+            .write_histogram(&convert(interval.histogram), interval.start, interval.length, Some(tag))
+            .map_err(|error| io::Error::other(format!("HDR log: {error}")))?;
+        self.writer.flush()
     }
-    Ok(())
+
+    /// Gives the writer back.
+    pub fn into_inner(self) -> W {
+        self.writer
+    }
 }
 
 #[cfg(test)]
@@ -76,21 +98,16 @@ mod tests {
     fn a_written_log_reads_back_with_the_same_percentiles() {
         let mut histogram = Histogram::new();
         (1..10_000u64).for_each(|value| histogram.record(value * 1313));
-        let mut written = Vec::new();
         let interval = Interval {
             tag: "response",
             start: Duration::from_secs(3),
             length: Duration::from_secs(1),
             histogram: &histogram,
         };
-        write_log(
-            &mut written,
-            SystemTime::UNIX_EPOCH,
-            &["unit: ns".into()],
-            std::iter::once(interval),
-        )
-        .unwrap();
-        assert!(written.starts_with(b"#unit: ns\n"));
+        let mut log = HdrLog::start(Vec::new(), SystemTime::UNIX_EPOCH, &["dynoload"]).unwrap();
+        log.record(&interval).unwrap();
+        let written = log.into_inner();
+        assert!(written.starts_with(b"#[Histogram log format version 1.3]\n"));
         let entry = IntervalLogIterator::new(&written)
             .filter_map(|entry| match entry.unwrap() {
                 LogEntry::Interval(interval) => Some(interval),
@@ -124,6 +141,7 @@ mod tests {
             length: Duration::ZERO,
             histogram: &histogram,
         };
-        assert!(write_log(&mut Vec::new(), SystemTime::UNIX_EPOCH, &[], std::iter::once(interval)).is_err());
+        let mut log = HdrLog::start(Vec::new(), SystemTime::UNIX_EPOCH, &[]).unwrap();
+        assert!(log.record(&interval).is_err());
     }
 }

@@ -251,8 +251,7 @@ mod tests {
     #[test]
     fn a_constant_rate_is_evenly_spaced() {
         let plan = constant("4000");
-        let times: Vec<u64> = plan
-            .arrivals_of(0, 1)
+        let times: Vec<u64> = arrivals_of(&plan, 0, 1)
             .take(4)
             .map(|arrival| arrival.intended_ns)
             .collect();

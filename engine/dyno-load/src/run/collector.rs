@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use super::timeline::{IntervalId, Phase, Timeline};
-use crate::recorder::{Recorder, Slowest, ThreadUsage};
+use crate::recorder::{Recorder, ThreadUsage};
+use crate::workload::StatementKind;
 
 /// One interval of the whole run.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Totals {
     pub measured: Recorder,
     /// Everything from the first statement to the last, for the comparison with the server's counters.
     pub all: crate::recorder::Counts,
+    /// The same by kind of statement.
+    pub all_by_kind: [u64; StatementKind::COUNT],
     /// Transactions of the measurement's plan that ended after the stop; they are in the latencies, not in the rates.
     pub ended_after_stop: u64,
     /// Highest CPU use of one worker in one interval of the measurement, percent of one CPU.
@@ -75,6 +78,7 @@ impl<'a> Collector<'a> {
             totals: Totals {
                 measured: Recorder::new(slowest),
                 all: crate::recorder::Counts::default(),
+                all_by_kind: [0; StatementKind::COUNT],
                 ended_after_stop: 0,
                 busiest_worker_cpu_pct: 0.0,
                 intervals: 0,
@@ -125,6 +129,9 @@ impl<'a> Collector<'a> {
 
     fn complete(&mut self, id: IntervalId, worker: usize, recorder: Box<Recorder>) -> std::io::Result<()> {
         self.totals.all.add(&recorder.counts);
+        for (sum, histogram) in self.totals.all_by_kind.iter_mut().zip(&recorder.statements) {
+            *sum += histogram.count();
+        }
         match id.phase {
             Phase::Warmup => {}
             Phase::Measure => {
@@ -155,12 +162,5 @@ impl<'a> Collector<'a> {
         recorder.clear();
         // A worker that is done needs no spare.
         let _ = self.spares[worker].send(recorder);
-    }
-}
-
-impl Totals {
-    /// The slowest transactions of the measurement.
-    pub fn slowest(&self) -> &Slowest {
-        &self.measured.slowest
     }
 }

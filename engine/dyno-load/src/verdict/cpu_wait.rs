@@ -1,0 +1,15 @@
+//! cpu_wait: workers could run but had no CPU: latencies hold time that was spent waiting on this side.
+
+use super::{level, Evidence, Finding};
+
+/// SUSPECT when workers waited more than a quarter of the time; a server on the same CPUs does that to any client.
+pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
+    let usage = evidence.totals.measured.usage;
+    let wait_pct = usage.cpu_wait_us as f64 / 1e4 / (evidence.duration_s * f64::from(evidence.threads));
+    let level = level(wait_pct, 25.0, f64::INFINITY)?;
+    let reason = format!(
+        "the generator waited for a CPU {wait_pct:.0} % of the time, and the latencies hold that; keep the server and \
+         other programs off its CPUs"
+    );
+    Some(Finding { rule: "cpu_wait", level, reason })
+}
