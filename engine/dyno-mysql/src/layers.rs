@@ -8,8 +8,8 @@ use crate::compress::Compressor;
 use crate::counters::Counters;
 use crate::error::Error;
 
-/// Buffers larger than this are given back once they are empty.
-pub(crate) const KEEP: usize = 1 << 18;
+/// Buffers larger than this are given back once they are empty; a bulk loader's statements stay below.
+pub(crate) const KEEP: usize = 1 << 21;
 
 /// The layers of one connection and the bytes between them.
 #[derive(Debug, Default)]

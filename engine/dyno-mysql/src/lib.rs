@@ -68,6 +68,7 @@ mod intake;
 mod layers;
 mod login;
 mod options;
+mod outcome;
 mod packet;
 mod replies;
 mod resultset;

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::constants::{capability, status, MAX_PACKET_PAYLOAD};
+use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::counters::Counters;
 use crate::error::{Error, ServerError};
 use crate::intake::{Intake, Place, Skipped, END_MARKER, ERROR_MARKER};
+use crate::outcome::{end_of_rows, ok, server_error};
 use crate::packet::Reader;
 use crate::resultset::{Column, Done, Metadata, Statement};
 
@@ -40,17 +41,20 @@ pub(crate) struct Pending {
     pub metadata: Option<Metadata>,
 }
 
+/// What column definitions are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Parameters,
+    Prepared,
+    Rows,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     First,
-    Columns { left: u64 },
-    ColumnsEnd,
+    Definitions { of: Of, left: u64 },
+    DefinitionsEnd { of: Of },
     Rows,
-    Parameters { left: u64 },
-    ParametersEnd,
-    PreparedColumns { left: u64 },
-    PreparedColumnsEnd,
-    PrepareDone,
 }
 
 /// What one step found.
@@ -76,7 +80,7 @@ pub(crate) struct Replies {
     result: Done,
     started_at_bytes: u64,
     building: Vec<Column>,
-    statement: Option<Statement>,
+    statement: Statement,
 }
 
 impl Replies {
@@ -91,7 +95,7 @@ impl Replies {
             result: Done::default(),
             started_at_bytes: 0,
             building: Vec::new(),
-            statement: None,
+            statement: Statement::default(),
         }
     }
 
@@ -125,78 +129,38 @@ impl Replies {
             let Some(current) = self.pending.front() else {
                 return self.unasked(source, position, counters);
             };
-            let skips = current.detail == Detail::Skip && current.metadata.is_none();
-            match self.stage {
-                Stage::Columns { left } | Stage::PreparedColumns { left } if !skips && left > 0 => {
-                    let Some(place) = self.intake.packet(source, position, counters)? else {
-                        return Ok(Step::NeedMore);
-                    };
-                    let payload = self.intake.payload(&place, source);
-                    if payload.first() == Some(&ERROR_MARKER) {
-                        let error = server_error(payload)?;
-                        return Ok(self.fail(error, counters));
-                    }
-                    self.building.push(Column::parse(payload)?);
-                    if let Some(step) = self.columns_left(left - 1) {
-                        return Ok(step);
-                    }
+            if self.stage == Stage::Rows && current.detail == Detail::Skip {
+                let rows = &mut self.result.rows;
+                if self.intake.skip(source, position, counters, rows, u64::MAX)? != Skipped::Marker {
+                    return Ok(Step::NeedMore);
                 }
-                Stage::Columns { left } | Stage::PreparedColumns { left } | Stage::Parameters { left } => {
-                    let mut count = 0;
-                    let skipped = self.intake.skip(source, position, counters, &mut count, left)?;
-                    let left = left - count;
-                    match skipped {
-                        Skipped::Enough => {
-                            self.columns_left(0);
-                        }
-                        Skipped::NeedMore => {
-                            // A packet counted above may still be in the middle of its bytes: `skip` goes on with it.
-                            self.keep_left(left);
-                            return Ok(Step::NeedMore);
-                        }
-                        Skipped::Marker => {
-                            self.keep_left(left);
-                            return self.error_only(source, position, counters);
-                        }
-                    }
+            }
+            if let Stage::Definitions { of, left } = self.stage {
+                if let Some(step) = self.definitions(of, left, source, position, counters)? {
+                    return Ok(step);
                 }
-                Stage::ColumnsEnd | Stage::ParametersEnd | Stage::PreparedColumnsEnd => {
-                    let Some(place) = self.intake.packet(source, position, counters)? else {
-                        return Ok(Step::NeedMore);
-                    };
-                    let payload = self.intake.payload(&place, source);
-                    match payload.first() {
-                        Some(&END_MARKER) if payload.len() < 9 => {}
-                        Some(&ERROR_MARKER) => {
-                            let error = server_error(payload)?;
-                            return Ok(self.fail(error, counters));
-                        }
-                        _ => return Err(Error::protocol("no EOF packet after the column definitions")),
-                    }
-                    if let Some(step) = self.after_end() {
-                        return Ok(step);
-                    }
+                continue;
+            }
+            let Some(place) = self.intake.packet(source, position, counters)? else {
+                return Ok(Step::NeedMore);
+            };
+            let payload = self.intake.payload(&place, source);
+            if payload.first() == Some(&ERROR_MARKER) {
+                let error = server_error(payload)?;
+                return Ok(self.fail(error, counters));
+            }
+            let step = match self.stage {
+                Stage::Rows => return self.row(place, source, counters),
+                Stage::DefinitionsEnd { of } if payload.len() < 9 && payload.first() == Some(&END_MARKER) => {
+                    self.past_definitions(of, counters)
                 }
-                Stage::Rows => {
-                    if current.detail == Detail::Skip {
-                        let mut rows = 0;
-                        let skipped = self.intake.skip(source, position, counters, &mut rows, u64::MAX)?;
-                        self.result.rows += rows;
-                        if skipped != Skipped::Marker {
-                            return Ok(Step::NeedMore);
-                        }
-                    }
-                    return self.row(source, position, counters);
+                Stage::DefinitionsEnd { .. } => {
+                    return Err(Error::protocol("no EOF packet after the column definitions"))
                 }
-                Stage::First => {
-                    let Some(place) = self.intake.packet(source, position, counters)? else {
-                        return Ok(Step::NeedMore);
-                    };
-                    if let Some(step) = self.first(&place, source, counters)? {
-                        return Ok(step);
-                    }
-                }
-                Stage::PrepareDone => return Ok(self.prepared(counters)),
+                _ => self.first(&place, source, counters)?,
+            };
+            if let Some(step) = step {
+                return Ok(step);
             }
         }
     }
@@ -219,52 +183,26 @@ impl Replies {
         }
     }
 
-    /// A packet that can only be an error.
-    fn error_only(&mut self, source: &[u8], position: &mut usize, counters: &mut Counters) -> Result<Step, Error> {
-        let Some(place) = self.intake.packet(source, position, counters)? else {
-            return Ok(Step::NeedMore);
-        };
-        let payload = self.intake.payload(&place, source);
-        match payload.first() {
-            Some(&ERROR_MARKER) => {
-                let error = server_error(payload)?;
-                Ok(self.fail(error, counters))
-            }
-            _ => Err(Error::protocol(
-                "the column definitions end before their number is reached",
-            )),
-        }
-    }
-
-    fn first(&mut self, place: &Place, source: &[u8], counters: &mut Counters) -> Result<Option<Step>, Error> {
+    /// The first packet of a reply or of a further result, when it is not an error.
+    fn first(&mut self, place: &Place, source: &[u8], counters: &Counters) -> Result<Option<Step>, Error> {
         let payload = self.intake.payload(place, source);
         let prepare = self.pending[0].kind == Kind::Prepare;
         match payload.first() {
             None => Err(Error::protocol("an empty packet where a reply belongs")),
-            Some(&ERROR_MARKER) => {
-                let error = server_error(payload)?;
-                Ok(Some(self.fail(error, counters)))
-            }
             Some(0) if prepare => {
                 let mut reader = Reader::new(&payload[1..]);
                 let id = reader.u32("statement number")?;
                 let (columns, parameters) = (reader.u16("column count")?, reader.u16("parameter count")?);
-                self.statement = Some(Statement {
+                self.statement = Statement {
                     id,
                     parameters,
                     columns,
                     types: Vec::new(),
                     metadata: None,
-                });
-                self.building.clear();
-                self.stage = Stage::Parameters {
-                    left: parameters as u64,
                 };
-                if parameters == 0 {
-                    self.columns_left(0);
-                }
-                Ok(None)
+                Ok(self.begin_definitions(Of::Parameters, parameters as u64, counters))
             }
+            Some(_) if prepare => Err(Error::protocol("the reply to a prepare is neither OK nor an error")),
             Some(0) => {
                 let result = ok(payload)?;
                 Ok(Some(self.finish(result, counters)))
@@ -272,7 +210,6 @@ impl Replies {
             Some(0xfb) => Err(Error::protocol(
                 "the server asks for a local file, which was never offered",
             )),
-            Some(_) if prepare => Err(Error::protocol("the reply to a prepare is neither OK nor an error")),
             Some(_) => {
                 let mut reader = Reader::new(payload);
                 let count = reader.length_encoded("column count")?;
@@ -280,23 +217,22 @@ impl Replies {
                 if count > u16::MAX as u64 {
                     return Err(Error::protocol(format!("a result set of {count} columns")));
                 }
-                self.begin_rows(count, follows)
+                self.result = Done {
+                    columns: count,
+                    ..Done::default()
+                };
+                match follows {
+                    true => Ok(self.begin_definitions(Of::Rows, count, counters)),
+                    false => self.use_known_columns(count, counters),
+                }
             }
         }
     }
 
-    /// The header of a result set is past.
-    fn begin_rows(&mut self, count: u64, follows: bool) -> Result<Option<Step>, Error> {
-        self.result = Done {
-            columns: count,
-            ..Done::default()
-        };
-        self.building.clear();
-        if follows {
-            self.stage = Stage::Columns { left: count };
-            return Ok(None);
-        }
+    /// A result set whose definitions the server leaves out, because the statement has them.
+    fn use_known_columns(&mut self, count: u64, counters: &Counters) -> Result<Option<Step>, Error> {
         let current = &self.pending[0];
+        self.building.clear();
         if current.detail == Detail::Rows {
             let known = current
                 .metadata
@@ -311,77 +247,85 @@ impl Replies {
             }
         }
         // The EOF that ends the definitions comes even when there are none.
-        if !self.deprecate_eof {
-            self.stage = Stage::ColumnsEnd;
-            return Ok(None);
-        }
-        self.stage = Stage::Rows;
-        Ok((current.detail == Detail::Rows).then_some(Step::Columns))
+        Ok(self.end_definitions(Of::Rows, counters))
     }
 
-    fn keep_left(&mut self, still: u64) {
-        match &mut self.stage {
-            Stage::Columns { left } | Stage::Parameters { left } | Stage::PreparedColumns { left } => *left = still,
-            _ => {}
+    fn begin_definitions(&mut self, of: Of, count: u64, counters: &Counters) -> Option<Step> {
+        self.building.clear();
+        self.stage = Stage::Definitions { of, left: count };
+        // Without definitions there is no EOF after them either.
+        match count {
+            0 => self.past_definitions(of, counters),
+            _ => None,
         }
     }
 
-    /// Goes on after a definition when `left` more of them follow.
-    fn columns_left(&mut self, left: u64) -> Option<Step> {
-        if left > 0 {
-            self.keep_left(left);
-            return None;
+    /// Takes or skips definitions, `left` of them.
+    fn definitions(
+        &mut self,
+        of: Of,
+        mut left: u64,
+        source: &[u8],
+        position: &mut usize,
+        counters: &mut Counters,
+    ) -> Result<Option<Step>, Error> {
+        let current = &self.pending[0];
+        let wanted = of != Of::Parameters && (current.detail == Detail::Rows || current.metadata.is_some());
+        if !wanted {
+            let mut count = 0;
+            let skipped = self.intake.skip(source, position, counters, &mut count, left)?;
+            left -= count;
+            self.stage = Stage::Definitions { of, left };
+            match skipped {
+                // The last one counted may be in the middle of its bytes; `skip` knows, and goes on with it.
+                Skipped::NeedMore => return Ok(Some(Step::NeedMore)),
+                Skipped::Enough => return Ok(self.end_definitions(of, counters)),
+                Skipped::Marker => {}
+            }
         }
-        let none = match self.stage {
-            Stage::Parameters { .. } => {
-                self.stage = Stage::ParametersEnd;
-                self.statement
-                    .as_ref()
-                    .is_none_or(|statement| statement.parameters == 0)
-            }
-            Stage::PreparedColumns { .. } => {
-                self.stage = Stage::PreparedColumnsEnd;
-                self.statement.as_ref().is_none_or(|statement| statement.columns == 0)
-            }
-            _ => {
-                self.stage = Stage::ColumnsEnd;
-                false
-            }
+        let Some(place) = self.intake.packet(source, position, counters)? else {
+            return Ok(Some(Step::NeedMore));
         };
-        // Without definitions a prepare has no EOF either.
-        if none || self.deprecate_eof {
-            return self.after_end();
+        let payload = self.intake.payload(&place, source);
+        if payload.first() == Some(&ERROR_MARKER) {
+            let error = server_error(payload)?;
+            return Ok(Some(self.fail(error, counters)));
         }
+        if !wanted {
+            return Err(Error::protocol(
+                "the column definitions end before their number is reached",
+            ));
+        }
+        self.building.push(Column::parse(payload)?);
+        self.stage = Stage::Definitions { of, left: left - 1 };
+        Ok(if left == 1 {
+            self.end_definitions(of, counters)
+        } else {
+            None
+        })
+    }
+
+    fn end_definitions(&mut self, of: Of, counters: &Counters) -> Option<Step> {
+        if self.deprecate_eof {
+            return self.past_definitions(of, counters);
+        }
+        self.stage = Stage::DefinitionsEnd { of };
         None
     }
 
-    /// Goes on after all definitions of a kind and their EOF.
-    fn after_end(&mut self) -> Option<Step> {
-        match self.stage {
-            Stage::ParametersEnd => {
-                let columns = self.statement.as_ref().map_or(0, |statement| statement.columns);
-                self.stage = Stage::PreparedColumns { left: columns as u64 };
-                if columns == 0 {
-                    return self.columns_left(0);
-                }
-                None
-            }
-            Stage::PreparedColumnsEnd => {
-                self.stage = Stage::PrepareDone;
-                None
-            }
-            _ => {
+    fn past_definitions(&mut self, of: Of, counters: &Counters) -> Option<Step> {
+        match of {
+            Of::Parameters => self.begin_definitions(Of::Prepared, self.statement.columns as u64, counters),
+            Of::Prepared => Some(self.prepared(counters)),
+            Of::Rows => {
                 self.stage = Stage::Rows;
                 let current = &self.pending[0];
-                // Not built when the server left the definitions out.
+                // Nothing was built when the definitions were skipped or left out.
                 if !self.building.is_empty() {
-                    let columns = Arc::new(std::mem::take(&mut self.building));
-                    if let Some(held) = &current.metadata {
-                        if let Ok(mut held) = held.lock() {
-                            *held = columns.clone();
-                        }
+                    self.columns = Arc::new(std::mem::take(&mut self.building));
+                    if let Some(mut held) = current.metadata.as_ref().and_then(|held| held.lock().ok()) {
+                        *held = self.columns.clone();
                     }
-                    self.columns = columns;
                 }
                 (current.detail == Detail::Rows).then_some(Step::Columns)
             }
@@ -389,17 +333,10 @@ impl Replies {
     }
 
     /// One row, or the end of them.
-    fn row(&mut self, source: &[u8], position: &mut usize, counters: &mut Counters) -> Result<Step, Error> {
-        let Some(place) = self.intake.packet(source, position, counters)? else {
-            return Ok(Step::NeedMore);
-        };
+    fn row(&mut self, place: Place, source: &[u8], counters: &Counters) -> Result<Step, Error> {
         let payload = self.intake.payload(&place, source);
         match payload.first() {
             None => Err(Error::protocol("an empty packet where a row belongs")),
-            Some(&ERROR_MARKER) => {
-                let error = server_error(payload)?;
-                Ok(self.fail(error, counters))
-            }
             Some(&END_MARKER) if payload.len() < self.intake.end_limit => {
                 let end = end_of_rows(payload)?;
                 let result = Done {
@@ -421,97 +358,35 @@ impl Replies {
 
     fn finish(&mut self, mut result: Done, counters: &Counters) -> Step {
         result.bytes = counters.raw_bytes_in - self.started_at_bytes;
-        self.started_at_bytes = counters.raw_bytes_in;
-        self.stage = Stage::First;
-        self.result = Done::default();
-        if !result.more_results {
-            self.next_command();
-        }
+        self.over(result.more_results, counters);
         Step::Done(result)
     }
 
     fn fail(&mut self, error: ServerError, counters: &Counters) -> Step {
-        self.started_at_bytes = counters.raw_bytes_in;
-        self.stage = Stage::First;
-        self.result = Done::default();
-        self.statement = None;
-        self.next_command();
+        self.over(false, counters);
         Step::Failed(error)
     }
 
     fn prepared(&mut self, counters: &Counters) -> Step {
-        self.started_at_bytes = counters.raw_bytes_in;
-        self.stage = Stage::First;
-        let rows = self.pending[0].detail == Detail::Rows;
-        self.next_command();
-        let mut statement = self.statement.take().unwrap_or(Statement {
-            id: 0,
-            parameters: 0,
-            columns: 0,
-            types: Vec::new(),
-            metadata: None,
-        });
-        if rows {
+        let mut statement = std::mem::take(&mut self.statement);
+        if self.pending[0].detail == Detail::Rows {
             let columns = Arc::new(std::mem::take(&mut self.building));
             statement.metadata = Some(Arc::new(Mutex::new(columns)));
         }
+        self.over(false, counters);
         Step::Prepared(statement)
     }
 
-    fn next_command(&mut self) {
-        self.pending.pop_front();
-        if let Some(next) = self.pending.front() {
-            self.intake.sequence = next.sequence;
+    /// A result is over; its command too, unless more results follow.
+    fn over(&mut self, more_results: bool, counters: &Counters) {
+        self.started_at_bytes = counters.raw_bytes_in;
+        self.stage = Stage::First;
+        self.result = Done::default();
+        if !more_results {
+            self.pending.pop_front();
+            if let Some(next) = self.pending.front() {
+                self.intake.sequence = next.sequence;
+            }
         }
     }
-}
-
-/// Takes an OK packet apart (also one with the end marker, in the place of an EOF).
-pub(crate) fn ok(payload: &[u8]) -> Result<Done, Error> {
-    let mut reader = Reader::new(&payload[1..]);
-    let affected_rows = reader.length_encoded("affected rows")?;
-    let last_insert_id = reader.length_encoded("last insert id")?;
-    let status = reader.u16("status")?;
-    let warnings = reader.u16("warnings")?;
-    let more_results = status & status::MORE_RESULTS != 0;
-    Ok(Done {
-        affected_rows,
-        last_insert_id,
-        status,
-        warnings,
-        more_results,
-        ..Done::default()
-    })
-}
-
-/// An EOF packet has 5 bytes, an OK in its place at least 7.
-fn end_of_rows(payload: &[u8]) -> Result<Done, Error> {
-    if payload.len() >= 7 {
-        return ok(payload);
-    }
-    let mut reader = Reader::new(&payload[1..]);
-    let warnings = reader.u16("warnings")?;
-    let status = reader.u16("status")?;
-    Ok(Done {
-        warnings,
-        status,
-        more_results: status & status::MORE_RESULTS != 0,
-        ..Done::default()
-    })
-}
-
-/// Takes an error packet apart; before the handshake it has no SQL state.
-pub(crate) fn server_error(payload: &[u8]) -> Result<ServerError, Error> {
-    let mut reader = Reader::new(&payload[1..]);
-    let code = reader.u16("error code")?;
-    let rest = reader.rest();
-    let (sql_state, message) = match rest {
-        [b'#', state @ ..] if state.len() >= 5 => ([state[0], state[1], state[2], state[3], state[4]], &state[5..]),
-        message => (*b"HY000", message),
-    };
-    Ok(ServerError {
-        code,
-        sql_state,
-        message: String::from_utf8_lossy(message).into_owned(),
-    })
 }

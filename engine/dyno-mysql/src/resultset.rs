@@ -144,7 +144,7 @@ impl<'a> Iterator for Values<'a> {
 pub(crate) type Metadata = Arc<Mutex<Arc<Vec<Column>>>>;
 
 /// A statement that one server connection has prepared; of use on that connection only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Statement {
     /// The server's number for it.
     pub(crate) id: u32,

@@ -1,0 +1,108 @@
+//! The hot path allocates nothing: execute, query and skip with warm buffers, counted by the allocator itself.
+#![allow(unsafe_code)] // a global allocator is unsafe by its interface
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::{logged_in, packet, result_set, BASE, OK};
+use dyno_mysql::constants::capability::DEPRECATE_EOF;
+use dyno_mysql::{Connection, Detail, Event, Statement, Value};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the counter is a plain cell that allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn prepare(connection: &mut Connection) -> Statement {
+    connection
+        .prepare(b"SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?", Detail::Skip)
+        .unwrap();
+    connection.sent(connection.outgoing().len());
+    let reply = packet(1, &[0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0]);
+    let mut reply_with_parameters = reply;
+    for sequence in 2..4 {
+        reply_with_parameters.extend_from_slice(&packet(sequence, &common::column("?", 253)));
+    }
+    let mut input = reply_with_parameters.as_slice();
+    match connection.advance(&mut input).unwrap() {
+        Some(Event::Prepared(statement)) => statement,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One round: a command out, its reply in, in pieces of at most `cut` bytes.
+fn round(connection: &mut Connection, reply: &[u8], cut: usize) -> u64 {
+    connection.sent(connection.outgoing().len());
+    let mut rows = 0;
+    for mut input in reply.chunks(cut) {
+        while let Some(event) = connection.advance(&mut input).unwrap() {
+            match event {
+                Event::Done(done) => rows += done.rows,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn executing_and_querying_with_skip_allocates_nothing() {
+    let mut connection = logged_in(BASE | DEPRECATE_EOF);
+    let mut statement = prepare(&mut connection);
+    let row = [&[0, 0, 120][..], &[b'x'; 120]].concat();
+    let mut reply = Vec::new();
+    result_set(&mut reply, &mut 1, true, 1, &vec![row; 100], false);
+    let ok = packet(1, OK);
+
+    let mut rounds = |count: u64| {
+        for number in 0..count {
+            let values = [Value::Int(number as i64), Value::Int(number as i64 + 99)];
+            connection.execute(&mut statement, &values, Detail::Skip).unwrap();
+            // Whole, as one segment would bring it, and small odd cuts through headers and rows.
+            assert_eq!(round(&mut connection, &reply, 1 << 16), 100);
+            connection.execute(&mut statement, &values, Detail::Skip).unwrap();
+            assert_eq!(round(&mut connection, &reply, 7), 100);
+            connection.query(b"COMMIT", Detail::Skip).unwrap();
+            assert_eq!(round(&mut connection, &ok, 3), 0);
+        }
+    };
+    rounds(3);
+    let before = ALLOCATIONS.get();
+    rounds(1000);
+    let made = ALLOCATIONS.get() - before;
+    assert_eq!(made, 0, "{made} allocations in 3,000 operations");
+}
+
+/// The counter itself: a test that could not fail would prove nothing.
+#[test]
+fn the_counting_allocator_counts() {
+    let before = ALLOCATIONS.get();
+    std::hint::black_box(vec![1u8; 100]);
+    assert!(ALLOCATIONS.get() > before);
+}
