@@ -127,7 +127,7 @@ impl ConnectionArguments {
             cipher_suites: self.ssl_ciphers.clone(),
             session_resumption: self.tls_resumption,
         };
-        Ok(Some(Arc::new(TlsContext::new(&options).map_err(wrong)?)))
+        TlsContext::new(&options).map_err(wrong)
     }
 }
 

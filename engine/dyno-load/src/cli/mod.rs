@@ -1,6 +1,8 @@
 //! The command line: one file a command. Parses, checks, calls, prints; turns errors into exit codes.
 
+mod calibrate;
 mod connection;
+mod null;
 mod oltp_cleanup;
 mod oltp_list;
 mod oltp_options;
@@ -37,12 +39,18 @@ enum Command {
     /// The OLTP family of sysbench: prepare tables, run a workload on them, drop them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Oltp(Oltp),
+    /// A server that does nothing, to measure against.
+    Null(null::NullArguments),
+    /// Measure what this program itself costs on this host, against the null server.
+    Calibrate(calibrate::CalibrateArguments),
 }
 
 #[derive(Debug, Subcommand)]
 enum Oltp {
     /// Make and fill the tables sbtest1 to sbtestN.
     Prepare(oltp_prepare::PrepareArguments),
+    /// Check the tables against the rows that a seed makes.
+    Verify(oltp_prepare::VerifyArguments),
     /// Run a workload and measure it.
     Run(Box<oltp_run::RunArguments>),
     /// Drop the tables.
@@ -62,7 +70,10 @@ pub fn main() -> Exit {
         }
     };
     let result = match arguments.command {
+        Command::Null(arguments) => null::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(Oltp::Prepare(arguments)) => oltp_prepare::run(&arguments),
+        Command::Oltp(Oltp::Verify(arguments)) => oltp_prepare::verify(&arguments),
         Command::Oltp(Oltp::Run(arguments)) => oltp_run::run(&arguments),
         Command::Oltp(Oltp::Cleanup(arguments)) => oltp_cleanup::run(&arguments),
         Command::Oltp(Oltp::List) => oltp_list::run(),

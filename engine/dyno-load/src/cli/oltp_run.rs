@@ -14,7 +14,7 @@ use super::run_settings::{self, LoadArguments, RandomArguments};
 use crate::error::{Error, Exit};
 use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
-use crate::output::{self, table};
+use crate::output::table;
 use crate::report::Sinks;
 use crate::run::{self, Outcome, Settings};
 use crate::server::{self, CounterCheck, Facts, Needs, ServerCounters};

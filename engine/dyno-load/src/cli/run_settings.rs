@@ -100,6 +100,24 @@ pub struct RandomArguments {
     pub rand_zipfian_exp: f64,
 }
 
+impl RandomArguments {
+    /// The distribution.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn distribution(&self) -> Result<Distribution, Error> {
+        let parameters = Parameters {
+            special_iterations: self.rand_spec_iter,
+            special_percent: self.rand_spec_pct,
+            special_values_percent: self.rand_spec_res,
+            pareto_h: self.rand_pareto_h,
+            zipfian_exponent: self.rand_zipfian_exp,
+        };
+        Distribution::named(&self.rand_type, &parameters)
+            .map_err(|problem| Error::User(format!("--rand-type: {problem}")))
+    }
+}
+
 /// Makes the settings of a run.
 ///
 /// # Errors
@@ -111,15 +129,7 @@ pub fn resolve(
     load: &LoadArguments,
     random: &RandomArguments,
 ) -> Result<(Settings, Description), Error> {
-    let parameters = Parameters {
-        special_iterations: random.rand_spec_iter,
-        special_percent: random.rand_spec_pct,
-        special_values_percent: random.rand_spec_res,
-        pareto_h: random.rand_pareto_h,
-        zipfian_exponent: random.rand_zipfian_exp,
-    };
-    let distribution = Distribution::named(&random.rand_type, &parameters)
-        .map_err(|problem| Error::User(format!("--rand-type: {problem}")))?;
+    let distribution = random.distribution()?;
     let nanoseconds = |value: Duration| value.as_nanos() as u64;
     let settings = Settings {
         address: connection.address()?,

@@ -2,8 +2,12 @@
 
 use super::{level, Evidence, Finding};
 
-/// SUSPECT when workers waited more than a quarter of the time; a server on the same CPUs does that to any client.
+/// SUSPECT in an open loop when workers waited more than a quarter of the time. Not in a closed loop: there a server on
+/// the same CPUs does that to any client, throughput is what counts, and the table shows the share.
 pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
+    if !evidence.open_loop {
+        return None;
+    }
     let usage = evidence.totals.measured.usage;
     let wait_pct = usage.cpu_wait_us as f64 / 1e4 / (evidence.duration_s * f64::from(evidence.threads));
     let level = level(wait_pct, 25.0, f64::INFINITY)?;
