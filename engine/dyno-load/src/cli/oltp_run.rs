@@ -77,7 +77,6 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
     let oltp = arguments.transaction.resolve(&arguments.tables)?;
     let (settings, description) =
         run_settings::resolve(&workload, oltp, &arguments.connection, &arguments.load, &arguments.random)?;
-    crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?;
     let mut control = server::connect(&settings.options)?;
     let facts = server::check(
         &mut control,
@@ -88,6 +87,7 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
             any_server: arguments.output.any_server,
         },
     )?;
+    crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?;
     let settings = Arc::new(settings);
     let shown = json::settings(&settings, &description);
     measure(&settings, &shown, &facts, control, &arguments.output)

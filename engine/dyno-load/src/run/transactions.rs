@@ -93,7 +93,7 @@ impl Worker {
         }
         client.active = true;
         self.in_flight += 1;
-        if client.state != State::Idle {
+        if !matches!(client.state, State::Idle | State::Thinking) {
             // The connection is being made again; it takes the transaction up once it is there.
             return Ok(());
         }
@@ -232,6 +232,10 @@ impl Worker {
             self.clients[index].state = State::Busy;
             self.clients[index].transaction.restart(&self.settings.context);
             return self.send_next(index, now);
+        }
+        if !self.feed.is_open_loop() {
+            // It was lost between two transactions; in an open loop it waits in the queue of the free all along.
+            self.idle.push_back(index as u32);
         }
         Ok(())
     }
