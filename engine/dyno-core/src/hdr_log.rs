@@ -57,12 +57,19 @@ impl<W: Write> HdrLog<W> {
     pub fn start(mut writer: W, start: SystemTime, comments: &[&str]) -> io::Result<Self> {
         let mut serializer = V2DeflateSerializer::new();
         let mut builder = IntervalLogWriterBuilder::new();
-        builder.add_comment("[Histogram log format version 1.3]").add_comment("values and maxima are in nanoseconds");
+        builder
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment("values and maxima are in nanoseconds");
         for comment in comments {
             builder.add_comment(comment);
         }
-        builder.with_start_time(start).begin_log_with(&mut writer, &mut serializer)?;
-        writeln!(writer, "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"")?;
+        builder
+            .with_start_time(start)
+            .begin_log_with(&mut writer, &mut serializer)?;
+        writeln!(
+            writer,
+            "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
+        )?;
         Ok(Self { writer, serializer })
     }
 

@@ -169,7 +169,6 @@ impl Plan {
         }
         count
     }
-
 }
 
 /// One planned operation.

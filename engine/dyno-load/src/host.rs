@@ -37,7 +37,9 @@ pub fn interruption() -> Result<Arc<AtomicBool>, Error> {
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
     // Blocked here and in every thread made later; one thread takes them, so no code runs inside a handler.
-    signals.thread_block().map_err(|error| Error::Host(format!("signals cannot be taken: {error}")))?;
+    signals
+        .thread_block()
+        .map_err(|error| Error::Host(format!("signals cannot be taken: {error}")))?;
     let seen = Arc::clone(&flag);
     std::thread::Builder::new()
         .name("signals".into())
@@ -62,7 +64,10 @@ pub fn tcp_segments() -> Option<TcpSegments> {
         let position = names.split_ascii_whitespace().position(|field| field == name)?;
         values.split_ascii_whitespace().nth(position)?.parse().ok()
     };
-    Some(TcpSegments { sent: value("OutSegs")?, retransmitted: value("RetransSegs")? })
+    Some(TcpSegments {
+        sent: value("OutSegs")?,
+        retransmitted: value("RetransSegs")?,
+    })
 }
 
 #[cfg(test)]
@@ -72,7 +77,10 @@ mod tests {
     #[test]
     fn more_open_files_than_the_hard_limit_are_refused_with_both_numbers() {
         let error = allow_open_files(u64::MAX - 1).unwrap_err().to_string();
-        assert!(error.contains(&(u64::MAX - 1).to_string()) && error.contains("ulimit"), "{error}");
+        assert!(
+            error.contains(&(u64::MAX - 1).to_string()) && error.contains("ulimit"),
+            "{error}"
+        );
         assert!(allow_open_files(8).is_ok());
     }
 

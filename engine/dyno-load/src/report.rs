@@ -42,7 +42,11 @@ impl Sinks {
         let hdr = match hdr {
             Some(path) => {
                 let made_by = format!("dynoload {}", FORMAT.version);
-                Some(HdrLog::start(crate::output::open(path)?, SystemTime::now(), &[&made_by])?)
+                Some(HdrLog::start(
+                    crate::output::open(path)?,
+                    SystemTime::now(),
+                    &[&made_by],
+                )?)
             }
             None => None,
         };

@@ -50,7 +50,10 @@ impl Observer for Nobody {
 
 /// Allocations and transactions of one run.
 fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) -> (u64, u64) {
-    let oltp = OltpOptions { tables: 2, ..OltpOptions::default() };
+    let oltp = OltpOptions {
+        tables: 2,
+        ..OltpOptions::default()
+    };
     let address: std::net::SocketAddr = server.place.parse().unwrap();
     let endpoint = Endpoint::tcp("127.0.0.1", address.port());
     let settings = Arc::new(Settings {
@@ -87,12 +90,19 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
 #[test]
 fn no_operation_allocates() {
     let server = NullServer::start();
-    for (name, prepared) in [("oltp_read_write", true), ("oltp_read_write", false), ("oltp_point_select", true)] {
+    for (name, prepared) in [
+        ("oltp_read_write", true),
+        ("oltp_read_write", false),
+        ("oltp_point_select", true),
+    ] {
         let (short, few) = measure(&server, name, prepared, 300_000_000);
         let (long, many) = measure(&server, name, prepared, 1_300_000_000);
         assert!(many > few + 100, "{name}: {few} and {many} transactions show nothing");
         let per_transaction = long.saturating_sub(short) as f64 / (many - few) as f64;
         // Warm-up of buffers and the end of the run differ by a few; one a statement would be 20 a transaction.
-        assert!(per_transaction < 0.05, "{name} prepared={prepared}: {per_transaction} allocations a transaction");
+        assert!(
+            per_transaction < 0.05,
+            "{name} prepared={prepared}: {per_transaction} allocations a transaction"
+        );
     }
 }

@@ -18,7 +18,9 @@ fn prepare(socket: &str, database: &str, rest: &str) {
 
 #[test]
 fn checks_speak_before_any_load() {
-    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", "checks_speak_before_any_load") else { return };
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", "checks_speak_before_any_load") else {
+        return;
+    };
     let database = "dyno_checks";
     let mut control = client(&socket);
     control.exec(&format!("DROP DATABASE IF EXISTS {database}")).unwrap();
@@ -39,7 +41,9 @@ fn checks_speak_before_any_load() {
 
 #[test]
 fn every_workload_reconciles_with_the_server() {
-    let Some(server) = PrivateServer::start("counts", "every_workload_reconciles_with_the_server") else { return };
+    let Some(server) = PrivateServer::start("counts", "every_workload_reconciles_with_the_server") else {
+        return;
+    };
     let socket = server.socket();
     prepare(&socket, "sbtest", "--tables 2 --table-size 2000");
     for workload in dyno_load::workload::CATALOGUE {
@@ -62,7 +66,8 @@ fn every_workload_reconciles_with_the_server() {
 
 #[test]
 fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
-    let Some(server) = PrivateServer::start("freeze", "a_frozen_server_shows_in_response_time_by_the_closed_form") else {
+    let Some(server) = PrivateServer::start("freeze", "a_frozen_server_shows_in_response_time_by_the_closed_form")
+    else {
         return;
     };
     let socket = server.socket();
@@ -72,7 +77,11 @@ fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
         "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 8 --rate 200 \
          --warmup 500ms --duration 6s --quiet"
     );
-    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(2500));
     let frozen = Instant::now();
     signal(server.id, Signal::SIGSTOP);
@@ -80,20 +89,34 @@ fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
     signal(server.id, Signal::SIGCONT);
     let freeze_s = frozen.elapsed().as_secs_f64();
     let result = parse(child.wait_with_output().unwrap());
-    assert_eq!(result.count("/response/count"), (rate * duration_s) as u64, "{}", result.stderr);
+    assert_eq!(
+        result.count("/response/count"),
+        (rate * duration_s) as u64,
+        "{}",
+        result.stderr
+    );
     for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
         let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
         let seen_us = result.number(&format!("/response/{name}"));
-        assert!((seen_us - expected_us).abs() < 0.1e6, "{name}: {seen_us} not {expected_us}");
+        assert!(
+            (seen_us - expected_us).abs() < 0.1e6,
+            "{name}: {seen_us} not {expected_us}"
+        );
     }
-    assert!(result.number("/service/p99_us") < 200e3, "{}", result.number("/service/p99_us"));
+    assert!(
+        result.number("/service/p99_us") < 200e3,
+        "{}",
+        result.number("/service/p99_us")
+    );
     assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
 }
 
 #[test]
 fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
     let test = "a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise";
-    let Some(server) = PrivateServer::start("kill", test) else { return };
+    let Some(server) = PrivateServer::start("kill", test) else {
+        return;
+    };
     let socket = server.socket();
     prepare(&socket, "sbtest", "--table-size 1000");
     let load = |rest: &str| {
@@ -101,7 +124,11 @@ fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
             "oltp run --workload oltp_read_write --socket {socket} --table-size 1000 --connections 4 --duration 2s --quiet \
              {rest}"
         );
-        let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(800));
         let mut control = client(&socket);
         let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id DESC LIMIT 1";
@@ -111,42 +138,72 @@ fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
     };
     let ended = load("");
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(ended.last()["failure"]["message"].as_str().unwrap().contains("connection"), "{}", ended.last());
+    assert!(
+        ended.last()["failure"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("connection"),
+        "{}",
+        ended.last()
+    );
     let resumed = load("--ignore-errors 1213,1020,1205,2013,1927,1053");
     assert_eq!(resumed.code, 0, "{}", resumed.stderr);
     assert_eq!(resumed.count("/counts/reconnects"), 1);
-    assert!(resumed.last()["errors_by_code"].as_object().unwrap().keys().any(|code| code == "2013" || code == "1927"));
+    assert!(resumed.last()["errors_by_code"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .any(|code| code == "2013" || code == "1927"));
 }
 
 #[test]
 fn a_killed_server_ends_the_run_with_what_was_measured() {
-    let Some(server) = PrivateServer::start("gone", "a_killed_server_ends_the_run_with_what_was_measured") else { return };
+    let Some(server) = PrivateServer::start("gone", "a_killed_server_ends_the_run_with_what_was_measured") else {
+        return;
+    };
     let socket = server.socket();
     prepare(&socket, "sbtest", "--table-size 1000");
     let arguments = format!(
         "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 4 --duration 30s --quiet"
     );
     let began = Instant::now();
-    let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(2200));
     signal(server.id, Signal::SIGKILL);
     let result = parse(child.wait_with_output().unwrap());
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(result.code, 1, "{}", result.stderr);
     assert!(result.count("/counts/transactions") > 0);
-    assert!(result.last()["failure"]["message"].as_str().unwrap().contains("connection"), "{}", result.last());
+    assert!(
+        result.last()["failure"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("connection"),
+        "{}",
+        result.last()
+    );
 }
 
 #[test]
 fn an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_tables() {
     let test = "an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_tables";
-    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else { return };
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
     let database = "dyno_resume";
     let mut control = client(&socket);
     control.exec(&format!("DROP DATABASE IF EXISTS {database}")).unwrap();
     let size = "--tables 2 --table-size 45000";
     prepare(&socket, database, &format!("{size} --threads 3"));
-    let verify = |arguments: &str| plain(&format!("oltp verify --socket {socket} --database {database} {arguments}"));
+    let verify = |arguments: &str| {
+        plain(&format!(
+            "oltp verify --socket {socket} --database {database} {arguments}"
+        ))
+    };
     let checked = verify(size);
     assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
     // As after an interruption: whole chunks and an index are missing.
@@ -156,12 +213,21 @@ fn an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_ta
         ))
         .unwrap();
     assert_eq!(verify(size).code, 4);
-    let resumed = plain(&format!("oltp prepare --socket {socket} --database {database} {size} --threads 1 --resume"));
-    assert!(resumed.stdout.contains("15000 rows loaded"), "{}{}", resumed.stdout, resumed.stderr);
+    let resumed = plain(&format!(
+        "oltp prepare --socket {socket} --database {database} {size} --threads 1 --resume"
+    ));
+    assert!(
+        resumed.stdout.contains("15000 rows loaded"),
+        "{}{}",
+        resumed.stdout,
+        resumed.stderr
+    );
     assert_eq!(verify(size).code, 0);
     let index = control.query("SHOW INDEX FROM sbtest2 WHERE Key_name = 'k_2'").unwrap();
     assert_eq!(index.rows.len(), 1);
-    let other = plain(&format!("oltp prepare --socket {socket} --database {database} {size} --seed 9 --resume"));
+    let other = plain(&format!(
+        "oltp prepare --socket {socket} --database {database} {size} --seed 9 --resume"
+    ));
     assert_eq!(other.code, 2, "{}", other.stderr);
     assert!(other.stderr.contains("--seed"), "{}", other.stderr);
     control.exec(&format!("DROP DATABASE {database}")).unwrap();

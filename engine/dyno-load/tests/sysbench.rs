@@ -43,12 +43,19 @@ impl Bench {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "sysbench {arguments}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "sysbench {arguments}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         text
     }
 
     fn dynoload(&self, database: &str, arguments: &str) -> common::Run {
-        let result = run(&format!("oltp run --socket {} --database {database} --quiet {arguments}", self.socket));
+        let result = run(&format!(
+            "oltp run --socket {} --database {database} --quiet {arguments}",
+            self.socket
+        ));
         assert_eq!(result.code, 0, "{arguments}: {}", result.stderr);
         result
     }
@@ -61,7 +68,9 @@ impl Bench {
     }
 
     fn drop_database(&self, database: &str) {
-        client(&self.socket).exec(&format!("DROP DATABASE IF EXISTS {database}")).unwrap();
+        client(&self.socket)
+            .exec(&format!("DROP DATABASE IF EXISTS {database}"))
+            .unwrap();
     }
 }
 
@@ -81,7 +90,9 @@ fn digests(client: &mut Client, database: &str) -> BTreeMap<String, u64> {
     );
     let mut counts = BTreeMap::new();
     for row in client.query(&question).unwrap().texts() {
-        let (Some(text), Some(count)) = (&row[0], &row[1]) else { continue };
+        let (Some(text), Some(count)) = (&row[0], &row[1]) else {
+            continue;
+        };
         let on_tables = text.contains("sbtest") || text == "BEGIN" || text == "COMMIT";
         if on_tables && !text.contains("MAX (") {
             *counts.entry(text.replace("sbtest2", "sbtest1")).or_insert(0) += count.parse::<u64>().unwrap();
@@ -91,7 +102,10 @@ fn digests(client: &mut Client, database: &str) -> BTreeMap<String, u64> {
 }
 
 fn per_transaction(counts: BTreeMap<String, u64>, transactions: u64) -> BTreeMap<String, f64> {
-    counts.into_iter().map(|(text, count)| (text, count as f64 / transactions as f64)).collect()
+    counts
+        .into_iter()
+        .map(|(text, count)| (text, count as f64 / transactions as f64))
+        .collect()
 }
 
 #[test]
@@ -111,7 +125,10 @@ fn digests_and_their_counts_per_transaction_are_those_of_sysbench_for_every_work
         let common = format!("--tables={tables} --table-size={TABLE_SIZE} --db-ps-mode=disable");
         control.exec(truncate).unwrap();
         let text = bench.sysbench(database, &format!("{common} --events=100 --time=0 {workload} run"));
-        assert!(text.contains("transactions:                        100 "), "{workload}: {text}");
+        assert!(
+            text.contains("transactions:                        100 "),
+            "{workload}: {text}"
+        );
         let theirs = per_transaction(digests(&mut control, database), 100);
         control.exec(truncate).unwrap();
         let result = bench.dynoload(database, &format!("{common} --duration 300ms --workload {workload}"));
@@ -132,7 +149,9 @@ fn log_of(control: &mut Client, marker: &str) -> Vec<String> {
          ORDER BY event_time"
     );
     let rows = control.query(&question).unwrap().texts();
-    rows.into_iter().map(|row| format!("{} {}", row[0].as_deref().unwrap(), masked(row[1].as_deref().unwrap()))).collect()
+    rows.into_iter()
+        .map(|row| format!("{} {}", row[0].as_deref().unwrap(), masked(row[1].as_deref().unwrap())))
+        .collect()
 }
 
 /// Digits that are not part of a name become one '#', strings of digits too.
@@ -164,13 +183,25 @@ fn prepared_statements_come_in_the_order_of_sysbench_to_the_letter() {
         bench.prepare(database, tables);
         let common = format!("--tables={tables} --table-size={TABLE_SIZE}");
         let logged = |control: &mut Client, load: &dyn Fn()| {
-            control.exec("SET GLOBAL general_log = OFF; TRUNCATE mysql.general_log").unwrap();
-            control.exec("SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON").unwrap();
+            control
+                .exec("SET GLOBAL general_log = OFF; TRUNCATE mysql.general_log")
+                .unwrap();
+            control
+                .exec("SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
+                .unwrap();
             load();
             control.exec("SET GLOBAL general_log = OFF").unwrap();
             let log = log_of(control, "sbtest");
-            let executes = log.iter().filter(|line| line.starts_with("Execute")).cloned().collect::<Vec<_>>();
-            let mut prepares = log.iter().filter(|line| line.starts_with("Prepare")).cloned().collect::<Vec<_>>();
+            let executes = log
+                .iter()
+                .filter(|line| line.starts_with("Execute"))
+                .cloned()
+                .collect::<Vec<_>>();
+            let mut prepares = log
+                .iter()
+                .filter(|line| line.starts_with("Prepare"))
+                .cloned()
+                .collect::<Vec<_>>();
             prepares.sort();
             (prepares, executes)
         };
@@ -182,8 +213,16 @@ fn prepared_statements_come_in_the_order_of_sysbench_to_the_letter() {
         });
         assert!(!theirs.1.is_empty(), "{workload}");
         assert_eq!(ours.0, theirs.0, "{workload}: statements prepared");
-        assert!(ours.1.len() >= theirs.1.len(), "{workload}: {} executions", ours.1.len());
-        assert_eq!(ours.1[..theirs.1.len()], theirs.1[..], "{workload}: statements executed");
+        assert!(
+            ours.1.len() >= theirs.1.len(),
+            "{workload}: {} executions",
+            ours.1.len()
+        );
+        assert_eq!(
+            ours.1[..theirs.1.len()],
+            theirs.1[..],
+            "{workload}: statements executed"
+        );
     }
     bench.drop_database(database);
 }
@@ -197,13 +236,21 @@ fn either_program_runs_on_tables_that_the_other_made() {
     let mut control = client(&bench.socket);
     for options in ["", "--auto-inc=off", "--secondary=on", "--create-secondary=off"] {
         bench.drop_database(database);
-        control.exec(&format!("CREATE DATABASE {database}; USE {database}")).unwrap();
+        control
+            .exec(&format!("CREATE DATABASE {database}; USE {database}"))
+            .unwrap();
         let common = format!("--tables=2 --table-size={TABLE_SIZE} {options}");
         bench.sysbench(database, &format!("{common} oltp_read_write prepare"));
         let theirs = structure(&mut control);
-        bench.dynoload(database, &format!("{common} --workload oltp_read_write --duration 200ms"));
+        bench.dynoload(
+            database,
+            &format!("{common} --workload oltp_read_write --duration 200ms"),
+        );
         bench.sysbench(database, &format!("{common} oltp_read_write cleanup"));
-        let made = plain(&format!("oltp prepare --socket {} --database {database} {common}", bench.socket));
+        let made = plain(&format!(
+            "oltp prepare --socket {} --database {database} {common}",
+            bench.socket
+        ));
         assert_eq!(made.code, 0, "{}", made.stderr);
         assert_eq!(structure(&mut control), theirs, "{options}");
         bench.sysbench(database, &format!("{common} --events=50 --time=0 oltp_read_write run"));
@@ -215,7 +262,10 @@ fn either_program_runs_on_tables_that_the_other_made() {
 fn structure(control: &mut Client) -> Vec<String> {
     let mut lines = Vec::new();
     for table in 1..=2 {
-        let rows = control.query(&format!("SHOW CREATE TABLE sbtest{table}")).unwrap().texts();
+        let rows = control
+            .query(&format!("SHOW CREATE TABLE sbtest{table}"))
+            .unwrap()
+            .texts();
         lines.push(rows[0][1].clone().unwrap());
         let question = format!(
             "SELECT COUNT(*), MIN(id), MAX(id), MIN(k) >= 1, MAX(k) <= {TABLE_SIZE}, MIN(LENGTH(c)), MAX(LENGTH(c)), \

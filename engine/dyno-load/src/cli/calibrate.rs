@@ -79,18 +79,28 @@ impl NullServer {
         }
         let mut child = command.spawn().map_err(|error| failed("starting", error))?;
         let mut line = String::new();
-        let read = child.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut line));
+        let read = child
+            .stdout
+            .take()
+            .map(|stdout| BufReader::new(stdout).read_line(&mut line));
         let place = line.trim().to_string();
-        let server = Self { child, address: Address::Unix(place.clone().into()), endpoint: Endpoint::unix(&place) };
+        let server = Self {
+            child,
+            address: Address::Unix(place.clone().into()),
+            endpoint: Endpoint::unix(&place),
+        };
         if place.is_empty() {
-            let reason = read.and_then(Result::err).map_or("it said nothing".to_string(), |error| error.to_string());
+            let reason = read
+                .and_then(Result::err)
+                .map_or("it said nothing".to_string(), |error| error.to_string());
             return Err(Error::Host(format!("the null server did not start: {reason}")));
         }
         if unix {
             return Ok(server);
         }
-        let address: std::net::SocketAddr =
-            place.parse().map_err(|_| Error::Host(format!("the null server listens on '{place}', no address")))?;
+        let address: std::net::SocketAddr = place
+            .parse()
+            .map_err(|_| Error::Host(format!("the null server listens on '{place}', no address")))?;
         let mut server = server;
         server.endpoint = Endpoint::tcp(address.ip().to_string(), address.port());
         server.address = Address::Tcp(address);
@@ -115,9 +125,8 @@ pub fn run(arguments: &CalibrateArguments) -> Result<Exit, Error> {
     let most = measure(arguments, &workload, &server, arguments.connections)?;
     let path = if arguments.unix { "Unix socket" } else { "TCP loopback" };
     let seconds = arguments.duration.as_secs_f64();
-    let per_query = |totals: &Totals| {
-        totals.measured.usage.cpu_us() as f64 / (totals.measured.counts.queries().max(1)) as f64
-    };
+    let per_query =
+        |totals: &Totals| totals.measured.usage.cpu_us() as f64 / (totals.measured.counts.queries().max(1)) as f64;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let record = json!({
@@ -141,7 +150,12 @@ pub fn run(arguments: &CalibrateArguments) -> Result<Exit, Error> {
     }
     let at = |percentile| floor.measured.service.percentile_ns(percentile) as f64 / 1e3;
     writeln!(out, "{} over {path}, null server in its own process", workload.name)?;
-    writeln!(out, "  floor latency, 1 connection   p50 {:.1} µs, p99 {:.1} µs a transaction", at(50.0), at(99.0))?;
+    writeln!(
+        out,
+        "  floor latency, 1 connection   p50 {:.1} µs, p99 {:.1} µs a transaction",
+        at(50.0),
+        at(99.0)
+    )?;
     writeln!(
         out,
         "  most, {} connections, {} threads  {:.0} queries/s at {:.2} µs CPU a query ({:.0} % of a CPU)",

@@ -93,7 +93,10 @@ impl ConnectionArguments {
             return Ok(Address::Unix(path.clone()));
         }
         let unknown = |cause: String| {
-            Error::User(format!("--host '{}' has no address: {cause}; check the name", self.host))
+            Error::User(format!(
+                "--host '{}' has no address: {cause}; check the name",
+                self.host
+            ))
         };
         (self.host.as_str(), self.port)
             .to_socket_addrs()
@@ -138,13 +141,17 @@ fn compression(text: &str) -> Result<Compression, String> {
     };
     let level = |default: u32, highest: u32| match level.map_or(Ok(default), str::parse::<u32>) {
         Ok(level) if level <= highest => Ok(level),
-        _ => Err(format!("--compression '{text}' has no level from 0 to {highest}; write {name}:{default}")),
+        _ => Err(format!(
+            "--compression '{text}' has no level from 0 to {highest}; write {name}:{default}"
+        )),
     };
     match name {
         "off" => Ok(Compression::Off),
         "zlib" => Ok(Compression::Zlib { level: level(6, 9)? }),
         "zstd" => Ok(Compression::Zstd { level: level(3, 22)? }),
-        _ => Err(format!("--compression '{text}' is not known; use off, zlib, zstd, zlib:1 … zlib:9, zstd:1 … zstd:22")),
+        _ => Err(format!(
+            "--compression '{text}' is not known; use off, zlib, zstd, zlib:1 … zlib:9, zstd:1 … zstd:22"
+        )),
     }
 }
 

@@ -38,7 +38,7 @@ struct Arguments {
 enum Command {
     /// The OLTP family of sysbench: prepare tables, run a workload on them, drop them.
     #[command(subcommand, after_help = EXIT_CODES)]
-    Oltp(Oltp),
+    Oltp(Box<Oltp>),
     /// A server that does nothing, to measure against.
     Null(null::NullArguments),
     /// Measure what this program itself costs on this host, against the null server.
@@ -72,14 +72,20 @@ pub fn main() -> Exit {
     let result = match arguments.command {
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Oltp(Oltp::Prepare(arguments)) => oltp_prepare::run(&arguments),
-        Command::Oltp(Oltp::Verify(arguments)) => oltp_prepare::verify(&arguments),
-        Command::Oltp(Oltp::Run(arguments)) => oltp_run::run(&arguments),
-        Command::Oltp(Oltp::Cleanup(arguments)) => oltp_cleanup::run(&arguments),
-        Command::Oltp(Oltp::List) => oltp_list::run(),
+        Command::Oltp(oltp) => run_oltp(&oltp),
     };
     result.unwrap_or_else(|error: Error| {
         eprintln!("dynoload: {error}");
         error.exit()
     })
+}
+
+fn run_oltp(command: &Oltp) -> Result<Exit, Error> {
+    match command {
+        Oltp::Prepare(arguments) => oltp_prepare::run(arguments),
+        Oltp::Verify(arguments) => oltp_prepare::verify(arguments),
+        Oltp::Run(arguments) => oltp_run::run(arguments),
+        Oltp::Cleanup(arguments) => oltp_cleanup::run(arguments),
+        Oltp::List => oltp_list::run(),
+    }
 }

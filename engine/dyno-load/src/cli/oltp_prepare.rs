@@ -114,5 +114,9 @@ pub fn verify(arguments: &VerifyArguments) -> Result<Exit, Error> {
             if check.holds() { "equal" } else { "DIFFERENT" }
         )?;
     }
-    Ok(if checks.iter().all(data::TableCheck::holds) { Exit::Done } else { Exit::Invalid })
+    Ok(if checks.iter().all(data::TableCheck::holds) {
+        Exit::Done
+    } else {
+        Exit::Invalid
+    })
 }

@@ -75,8 +75,13 @@ pub struct OutputArguments {
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
     let workload = workload::named(&arguments.workload).map_err(Error::User)?;
     let oltp = arguments.transaction.resolve(&arguments.tables)?;
-    let (settings, description) =
-        run_settings::resolve(&workload, oltp, &arguments.connection, &arguments.load, &arguments.random)?;
+    let (settings, description) = run_settings::resolve(
+        &workload,
+        oltp,
+        &arguments.connection,
+        &arguments.load,
+        &arguments.random,
+    )?;
     let mut control = server::connect(&settings.options)?;
     let facts = server::check(
         &mut control,
@@ -160,13 +165,22 @@ fn reconcile(
     settings: &Settings,
     outcome: &Outcome,
 ) -> Vec<CounterCheck> {
-    let (Some(before), Some(totals)) = (before, &outcome.totals) else { return Vec::new() };
+    let (Some(before), Some(totals)) = (before, &outcome.totals) else {
+        return Vec::new();
+    };
     if outcome.failure.is_some() || settings.is_churn() {
         return Vec::new();
     }
     // A server that is gone after the load has no counters: the comparison is absent then, not zero.
-    let Ok(after) = ServerCounters::read(control) else { return Vec::new() };
-    let cut_off = outcome.end.unfinished + if outcome.interrupted { outcome.end.in_flight_at_stop } else { 0 };
+    let Ok(after) = ServerCounters::read(control) else {
+        return Vec::new();
+    };
+    let cut_off = outcome.end.unfinished
+        + if outcome.interrupted {
+            outcome.end.in_flight_at_stop
+        } else {
+            0
+        };
     after.reconcile(before, totals, totals.all.ignored_errors + cut_off)
 }
 
@@ -179,7 +193,14 @@ fn judge(
 ) -> (Verdict, Vec<Finding>) {
     let Some(totals) = &outcome.totals else {
         let reason = "no load was started".to_string();
-        return (Verdict::Invalid, vec![Finding { rule: "empty", level: Verdict::Invalid, reason }]);
+        return (
+            Verdict::Invalid,
+            vec![Finding {
+                rule: "empty",
+                level: Verdict::Invalid,
+                reason,
+            }],
+        );
     };
     verdict::judge(&Evidence {
         totals,

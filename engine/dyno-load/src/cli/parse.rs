@@ -37,7 +37,9 @@ pub fn count(text: &str) -> Result<u32, String> {
 
 /// A count of at least 0; underscores are allowed.
 pub fn number(text: &str) -> Result<u32, String> {
-    text.replace('_', "").parse().map_err(|_| format!("'{text}' is no whole number up to {}", u32::MAX))
+    text.replace('_', "")
+        .parse()
+        .map_err(|_| format!("'{text}' is no whole number up to {}", u32::MAX))
 }
 
 /// on or off.

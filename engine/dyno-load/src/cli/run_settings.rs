@@ -157,14 +157,20 @@ pub fn resolve(
     };
     if settings.context.definition.calls.is_empty() {
         let name = workload.name;
-        return Err(Error::User(format!("{name} has no statement left with these options; give at least one a count")));
+        return Err(Error::User(format!(
+            "{name} has no statement left with these options; give at least one a count"
+        )));
     }
     Ok((settings, description(connection, load, random)))
 }
 
 fn description(connection: &ConnectionArguments, load: &LoadArguments, random: &RandomArguments) -> Description {
     let open_loop = |text: &str| load.rate.as_ref().map(|_| text.to_string());
-    let limit = if load.overload == "queue" { String::new() } else { format!(" after {:?}", load.late_limit) };
+    let limit = if load.overload == "queue" {
+        String::new()
+    } else {
+        format!(" after {:?}", load.late_limit)
+    };
     Description {
         rate: load.rate.clone(),
         arrivals: open_loop(&load.arrivals),
@@ -188,12 +194,17 @@ fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str,
     if allowed.contains(&value) {
         return Ok(value);
     }
-    Err(Error::User(format!("{option} '{value}' is not known; use {}", allowed.join(" or "))))
+    Err(Error::User(format!(
+        "{option} '{value}' is not known; use {}",
+        allowed.join(" or ")
+    )))
 }
 
 fn threads(load: &LoadArguments) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
-    load.threads.unwrap_or_else(|| load.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus)).min(load.connections)
+    load.threads
+        .unwrap_or_else(|| load.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus))
+        .min(load.connections)
 }
 
 fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
@@ -208,11 +219,13 @@ fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
 
 fn overload(load: &LoadArguments) -> Result<Overload, Error> {
     let limit_ns = load.late_limit.as_nanos() as u64;
-    Ok(match one_of("--overload", &load.overload, &["queue", "drop-late", "abort"])? {
-        "drop-late" => Overload::DropLate { limit_ns },
-        "abort" => Overload::Abort { limit_ns },
-        _ => Overload::Queue,
-    })
+    Ok(
+        match one_of("--overload", &load.overload, &["queue", "drop-late", "abort"])? {
+            "drop-late" => Overload::DropLate { limit_ns },
+            "abort" => Overload::Abort { limit_ns },
+            _ => Overload::Queue,
+        },
+    )
 }
 
 fn think(text: Option<&str>) -> Result<Think, Error> {
@@ -224,7 +237,9 @@ fn think(text: Option<&str>) -> Result<Think, Error> {
         "constant" if nanoseconds == 0 => Ok(Think::No),
         "constant" => Ok(Think::Constant { pause_ns: nanoseconds }),
         "exponential" => Ok(Think::Exponential { mean_ns: nanoseconds }),
-        _ => Err(wrong(format!("'{kind}' is no kind of pause; write 10ms or exponential:10ms"))),
+        _ => Err(wrong(format!(
+            "'{kind}' is no kind of pause; write 10ms or exponential:10ms"
+        ))),
     }
 }
 
@@ -235,8 +250,14 @@ fn ignored_errors(text: &str) -> Result<IgnoredErrors, Error> {
         _ => {}
     }
     let code = |part: &str| {
-        let problem = || Error::User(format!("--ignore-errors: '{part}' is no error number; write 1213,1205, all or none"));
+        let problem = || {
+            Error::User(format!(
+                "--ignore-errors: '{part}' is no error number; write 1213,1205, all or none"
+            ))
+        };
         part.trim().parse().map_err(|_| problem())
     };
-    Ok(IgnoredErrors::Codes(text.split(',').map(code).collect::<Result<_, _>>()?))
+    Ok(IgnoredErrors::Codes(
+        text.split(',').map(code).collect::<Result<_, _>>()?,
+    ))
 }

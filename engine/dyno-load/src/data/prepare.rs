@@ -88,10 +88,16 @@ pub fn prepare(request: &Request, say: &(dyn Fn(String) + Sync)) -> Result<Prepa
             let progress = &progress;
             move || load(request, progress, thread, say)
         };
-        let threads: Vec<_> = (0..progress.queues.len()).map(|thread| scope.spawn(work(thread))).collect();
+        let threads: Vec<_> = (0..progress.queues.len())
+            .map(|thread| scope.spawn(work(thread)))
+            .collect();
         threads
             .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(Error::Output("a loading thread panicked".into()))))
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::Output("a loading thread panicked".into())))
+            })
             .collect::<Result<Vec<()>, Error>>()
     })?;
     Ok(Prepared {
@@ -140,17 +146,33 @@ fn plan(request: &Request) -> Progress {
     for table in 1..=oltp.tables {
         let before = chunks.len();
         let firsts = (1..=size).step_by(CHUNK_ROWS as usize);
-        chunks.extend(firsts.map(|first| Chunk { table, first, last: (first - 1 + CHUNK_ROWS).min(size) }));
+        chunks.extend(firsts.map(|first| Chunk {
+            table,
+            first,
+            last: (first - 1 + CHUNK_ROWS).min(size),
+        }));
         if chunks.len() == before {
             // An empty table still wants its index.
-            chunks.push(Chunk { table, first: 1, last: 0 });
+            chunks.push(Chunk {
+                table,
+                first: 1,
+                last: 0,
+            });
         }
         left.push(AtomicU32::new((chunks.len() - before) as u32));
     }
     let threads = (request.threads as usize).clamp(1, chunks.len());
     let stretch = chunks.len().div_ceil(threads);
-    let queues = chunks.chunks(stretch).map(|part| Mutex::new(part.iter().copied().collect())).collect();
-    Progress { queues, left, found: AtomicU64::new(0), loaded: AtomicU64::new(0) }
+    let queues = chunks
+        .chunks(stretch)
+        .map(|part| Mutex::new(part.iter().copied().collect()))
+        .collect();
+    Progress {
+        queues,
+        left,
+        found: AtomicU64::new(0),
+        loaded: AtomicU64::new(0),
+    }
 }
 
 impl Progress {
@@ -158,7 +180,11 @@ impl Progress {
     fn next(&self, thread: usize) -> Option<Chunk> {
         let lock = |queue: &'_ Mutex<VecDeque<Chunk>>, own: bool| {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            if own { queue.pop_front() } else { queue.pop_back() }
+            if own {
+                queue.pop_front()
+            } else {
+                queue.pop_back()
+            }
         };
         lock(&self.queues[thread], true).or_else(|| {
             let length = |queue: &&Mutex<VecDeque<Chunk>>| queue.lock().map_or(0, |queue| queue.len());
@@ -201,13 +227,18 @@ fn finish_table(client: &mut Client, request: &Request, table: u32) -> Result<()
 fn is_complete(client: &mut Client, request: &Request, chunk: Chunk) -> Result<bool, Error> {
     let Chunk { table, first, last } = chunk;
     let question = format!("SELECT COUNT(*) FROM sbtest{table} WHERE id BETWEEN {first} AND {last}");
-    let count = client.query_text(&question).map_err(|error| failed(&question, &error))?;
+    let count = client
+        .query_text(&question)
+        .map_err(|error| failed(&question, &error))?;
     let count: u32 = count.and_then(|text| text.parse().ok()).unwrap_or(0);
     if count == 0 {
         return Ok(false);
     }
     let question = format!("SELECT c FROM sbtest{table} WHERE id = {first}");
-    let c = client.query_text(&question).map_err(|error| failed(&question, &error))?.unwrap_or_default();
+    let c = client
+        .query_text(&question)
+        .map_err(|error| failed(&question, &error))?
+        .unwrap_or_default();
     if count != last + 1 - first || c.as_bytes() != request.rows.row(table, first).c {
         return Err(Error::User(format!(
             "table sbtest{table} has {count} rows with ids {first} to {last} that are not those of this --seed and \
@@ -238,7 +269,14 @@ impl Inserter {
         run(client, "COMMIT")
     }
 
-    fn insert(&mut self, client: &mut Client, request: &Request, table: u32, first: u32, count: u32) -> Result<(), Error> {
+    fn insert(
+        &mut self,
+        client: &mut Client,
+        request: &Request,
+        table: u32,
+        first: u32,
+        count: u32,
+    ) -> Result<(), Error> {
         let position = self.statement(client, table, count)?;
         self.rows.resize(STATEMENT_ROWS as usize, Row::empty());
         let rows = &mut self.rows[..count as usize];
@@ -248,25 +286,42 @@ impl Inserter {
         let values: Vec<Value<'_>> = rows
             .iter()
             .flat_map(|row| {
-                [Value::Int32(row.id as i32), Value::Int32(row.k as i32), Value::Bytes(&row.c), Value::Bytes(&row.pad)]
+                [
+                    Value::Int32(row.id as i32),
+                    Value::Int32(row.k as i32),
+                    Value::Bytes(&row.c),
+                    Value::Bytes(&row.pad),
+                ]
             })
             .collect();
-        let describe = |error: dyno_mysql::Error| failed(&format!("INSERT INTO sbtest{table}, ids from {first}"), &error);
-        client.execute(&mut self.statements[position].2, &values, |_| ()).map(|_| ()).map_err(describe)
+        let describe =
+            |error: dyno_mysql::Error| failed(&format!("INSERT INTO sbtest{table}, ids from {first}"), &error);
+        client
+            .execute(&mut self.statements[position].2, &values, |_| ())
+            .map(|_| ())
+            .map_err(describe)
     }
 
     /// The place of the prepared INSERT of `count` rows into `table`.
     fn statement(&mut self, client: &mut Client, table: u32, count: u32) -> Result<usize, Error> {
-        if let Some(found) = self.statements.iter().position(|known| (known.0, known.1) == (table, count)) {
+        if let Some(found) = self
+            .statements
+            .iter()
+            .position(|known| (known.0, known.1) == (table, count))
+        {
             return Ok(found);
         }
         if let Some(stale) = self.statements.iter().position(|known| known.0 != table) {
             let (_, _, statement) = self.statements.swap_remove(stale);
-            client.close(statement).map_err(|error| failed("closing a statement", &error))?;
+            client
+                .close(statement)
+                .map_err(|error| failed("closing a statement", &error))?;
         }
         let rows = vec!["(?,?,?,?)"; count as usize].join(",");
         let sql = format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {rows}");
-        let prepared = client.prepare(&sql).map_err(|error| failed("preparing an INSERT", &error))?;
+        let prepared = client
+            .prepare(&sql)
+            .map_err(|error| failed("preparing an INSERT", &error))?;
         self.statements.push((table, count, prepared));
         Ok(self.statements.len() - 1)
     }

@@ -54,7 +54,12 @@ impl RowSource {
 impl Row {
     /// A row to be filled.
     pub fn empty() -> Self {
-        Self { id: 0, k: 0, c: [0; 119], pad: [0; 59] }
+        Self {
+            id: 0,
+            k: 0,
+            c: [0; 119],
+            pad: [0; 59],
+        }
     }
 
     /// CRC-32 of `id#k#c#pad`, what the server gives as CRC32(CONCAT_WS('#', id, k, c, pad)).
@@ -77,7 +82,11 @@ mod tests {
     #[test]
     fn a_row_depends_on_its_table_and_id_alone() {
         let distribution = Distribution::named("special", &Parameters::default()).unwrap();
-        let source = RowSource { seed: 1, distribution, table_size: 1000 };
+        let source = RowSource {
+            seed: 1,
+            distribution,
+            table_size: 1000,
+        };
         assert_eq!(source.row(1, 7), source.row(1, 7));
         assert_ne!(source.row(1, 7).c, source.row(2, 7).c);
         assert_ne!(source.row(1, 7).c, source.row(1, 8).c);

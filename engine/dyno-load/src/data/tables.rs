@@ -8,7 +8,11 @@ use crate::workload::OltpOptions;
 
 /// CREATE TABLE, as oltp_common.lua has it.
 pub fn create(options: &OltpOptions, table: u32) -> String {
-    let id = if options.auto_inc { "INTEGER NOT NULL AUTO_INCREMENT" } else { "INTEGER NOT NULL" };
+    let id = if options.auto_inc {
+        "INTEGER NOT NULL AUTO_INCREMENT"
+    } else {
+        "INTEGER NOT NULL"
+    };
     let key = if options.secondary { "KEY xid" } else { "PRIMARY KEY" };
     format!(
         "CREATE TABLE sbtest{table}(\n  id {id},\n  k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \

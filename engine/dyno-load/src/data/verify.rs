@@ -34,8 +34,16 @@ pub fn verify(options: &Options, tables: u32, rows: &RowSource) -> Result<Vec<Ta
     for table in 1..=tables {
         let question =
             format!("SELECT COUNT(*), COALESCE(SUM(CRC32(CONCAT_WS('#', id, k, c, pad))), 0) FROM sbtest{table}");
-        let answer = client.query(&question).map_err(|error| failed(&question, &error))?.texts();
-        let number = |column: usize| answer.first().and_then(|row| row.get(column)?.as_ref()?.parse().ok()).unwrap_or(0);
+        let answer = client
+            .query(&question)
+            .map_err(|error| failed(&question, &error))?
+            .texts();
+        let number = |column: usize| {
+            answer
+                .first()
+                .and_then(|row| row.get(column)?.as_ref()?.parse().ok())
+                .unwrap_or(0)
+        };
         let mut sum = 0;
         let mut row = Row::empty();
         for id in 1..=rows.table_size {

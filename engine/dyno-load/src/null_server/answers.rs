@@ -32,7 +32,10 @@ impl Shape {
     /// The answer's shape for a statement: what the OLTP workloads expect with their defaults.
     pub fn of(sql: &str) -> Self {
         let sql = sql.trim_start();
-        let starts = |word: &str| sql.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let starts = |word: &str| {
+            sql.get(..word.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
         if starts("SELECT") {
             let lower = sql.to_ascii_lowercase();
             let aggregate = ["sum(", "count(", "max("].iter().any(|name| lower.contains(name));
@@ -42,10 +45,15 @@ impl Shape {
                 (_, _, true) => 10,
                 _ => 1,
             };
-            return Self::Rows { rows, value_bytes: if aggregate { 8 } else { 119 } };
+            return Self::Rows {
+                rows,
+                value_bytes: if aggregate { 8 } else { 119 },
+            };
         }
         let changes = ["UPDATE", "DELETE", "INSERT"].iter().any(|word| starts(word));
-        Self::Ok { affected_rows: u8::from(changes) }
+        Self::Ok {
+            affected_rows: u8::from(changes),
+        }
     }
 }
 
@@ -79,11 +87,15 @@ pub fn greeting(out: &mut Vec<u8>, connection: u32) {
 
 /// An OK packet.
 pub fn ok(out: &mut Vec<u8>, sequence: u8, affected_rows: u8) {
-    packet(out, sequence, |out| out.extend_from_slice(&[0, affected_rows, 0, AUTOCOMMIT as u8, 0, 0, 0]));
+    packet(out, sequence, |out| {
+        out.extend_from_slice(&[0, affected_rows, 0, AUTOCOMMIT as u8, 0, 0, 0])
+    });
 }
 
 fn end_of_rows(out: &mut Vec<u8>, sequence: u8) {
-    packet(out, sequence, |out| out.extend_from_slice(&[0xfe, 0, 0, AUTOCOMMIT as u8, 0, 0, 0]));
+    packet(out, sequence, |out| {
+        out.extend_from_slice(&[0xfe, 0, 0, AUTOCOMMIT as u8, 0, 0, 0])
+    });
 }
 
 fn column(out: &mut Vec<u8>, sequence: u8, name: &str) {
@@ -184,16 +196,31 @@ mod tests {
 
     #[test]
     fn statements_of_the_workloads_get_answers_of_their_shape() {
-        assert_eq!(Shape::of("SELECT c FROM sbtest1 WHERE id=?"), Shape::Rows { rows: 1, value_bytes: 119 });
+        assert_eq!(
+            Shape::of("SELECT c FROM sbtest1 WHERE id=?"),
+            Shape::Rows {
+                rows: 1,
+                value_bytes: 119
+            }
+        );
         assert_eq!(
             Shape::of("SELECT c FROM sbtest1 WHERE id BETWEEN ? AND ?"),
-            Shape::Rows { rows: 100, value_bytes: 119 }
+            Shape::Rows {
+                rows: 100,
+                value_bytes: 119
+            }
         );
         assert_eq!(
             Shape::of("SELECT SUM(k) FROM sbtest1 WHERE id BETWEEN ? AND ?"),
-            Shape::Rows { rows: 1, value_bytes: 8 }
+            Shape::Rows {
+                rows: 1,
+                value_bytes: 8
+            }
         );
         assert_eq!(Shape::of("BEGIN"), Shape::Ok { affected_rows: 0 });
-        assert_eq!(Shape::of("UPDATE sbtest1 SET k=k+1 WHERE id=?"), Shape::Ok { affected_rows: 1 });
+        assert_eq!(
+            Shape::of("UPDATE sbtest1 SET k=k+1 WHERE id=?"),
+            Shape::Ok { affected_rows: 1 }
+        );
     }
 }

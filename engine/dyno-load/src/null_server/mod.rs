@@ -53,7 +53,9 @@ impl Listener {
     /// Where it listens, for a person or a program.
     pub fn describe(&self) -> String {
         match self {
-            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| "?".into(), |address| address.to_string()),
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or_else(|_| "?".into(), |address| address.to_string()),
             Self::Unix(_, path) => path.display().to_string(),
         }
     }
@@ -150,7 +152,9 @@ pub fn serve(listener: &Listener, stopped: &AtomicBool) -> io::Result<()> {
                 continue;
             }
             let index = token as usize;
-            let keep = peers[index].as_mut().is_some_and(|peer| answer(peer, &poller, token, &mut buffer));
+            let keep = peers[index]
+                .as_mut()
+                .is_some_and(|peer| answer(peer, &poller, token, &mut buffer));
             if !keep && peers[index].take().is_some() {
                 free.push(index);
             }
@@ -176,7 +180,10 @@ fn accept_all(
             peers.push(None);
         }
         poller.add(&stream, index as u64, Interest::Read)?;
-        let mut peer = Peer { stream, session: Session::start(index as u32 + 1) };
+        let mut peer = Peer {
+            stream,
+            session: Session::start(index as u32 + 1),
+        };
         if send(&mut peer, poller, index as u64) {
             peers[index] = Some(peer);
         } else {

@@ -25,7 +25,12 @@ impl Session {
     pub fn start(connection: u32) -> Self {
         let mut output = Vec::with_capacity(256);
         answers::greeting(&mut output, connection);
-        Self { output, input: Vec::new(), logged_in: false, statements: Vec::new() }
+        Self {
+            output,
+            input: Vec::new(),
+            logged_in: false,
+            statements: Vec::new(),
+        }
     }
 
     /// Takes bytes and puts the answers into the output; false when the peer is to be dropped.
@@ -55,7 +60,9 @@ impl Session {
             if length > LONGEST_PACKET {
                 return None;
             }
-            let Some(payload) = bytes.get(used + 4..used + 4 + length) else { break };
+            let Some(payload) = bytes.get(used + 4..used + 4 + length) else {
+                break;
+            };
             if !self.packet(header[3], payload) {
                 return None;
             }
@@ -71,7 +78,9 @@ impl Session {
             answers::ok(&mut self.output, sequence + 1, 0);
             return true;
         }
-        let Some((command, body)) = payload.split_first() else { return false };
+        let Some((command, body)) = payload.split_first() else {
+            return false;
+        };
         match *command {
             COM_QUIT => return false,
             COM_QUERY => answers::query(&mut self.output, &String::from_utf8_lossy(body)),

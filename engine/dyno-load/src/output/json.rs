@@ -13,8 +13,12 @@ use dyno_core::histogram::Histogram;
 use dyno_core::wire::Format;
 
 /// Name and version of the format and the program.
-pub const FORMAT: Format =
-    Format { format: "dynoload", format_version: 1, program: "dynoload", version: env!("CARGO_PKG_VERSION") };
+pub const FORMAT: Format = Format {
+    format: "dynoload",
+    format_version: 1,
+    program: "dynoload",
+    version: env!("CARGO_PKG_VERSION"),
+};
 
 /// What was asked, without secrets: made from the settings, never from the command line.
 pub fn settings(settings: &Settings, description: &Description) -> Value {
@@ -78,8 +82,14 @@ pub fn interval(interval: &Interval<'_>) -> Value {
     });
     if let Value::Object(body) = &mut body {
         if interval.phase != crate::run::Phase::Drain && interval.length_s > 0.0 {
-            body.insert("qps".into(), json!(recorder.counts.queries() as f64 / interval.length_s));
-            body.insert("tps".into(), json!(recorder.counts.transactions as f64 / interval.length_s));
+            body.insert(
+                "qps".into(),
+                json!(recorder.counts.queries() as f64 / interval.length_s),
+            );
+            body.insert(
+                "tps".into(),
+                json!(recorder.counts.transactions as f64 / interval.length_s),
+            );
             body.insert("cpu".into(), cpu(recorder, interval.length_s));
         }
         insert_latencies(body, recorder);
@@ -99,9 +109,11 @@ fn cpu(recorder: &Recorder, length_s: f64) -> Value {
 }
 
 fn insert_latencies(body: &mut Map<String, Value>, recorder: &Recorder) {
-    for (name, histogram) in
-        [("response", &recorder.response), ("service", &recorder.service), ("lag", &recorder.lag)]
-    {
+    for (name, histogram) in [
+        ("response", &recorder.response),
+        ("service", &recorder.service),
+        ("lag", &recorder.lag),
+    ] {
         if let Some(summary) = histogram.summary() {
             body.insert(name.into(), json!(summary));
         }
@@ -177,7 +189,8 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
         }),
     );
     if result.settings["mode"] == "open_loop" {
-        let plan = json!({ "planned": end.planned, "not_started": end.not_started, "dropped_late": counts.dropped_late });
+        let plan =
+            json!({ "planned": end.planned, "not_started": end.not_started, "dropped_late": counts.dropped_late });
         body.insert("plan".into(), plan);
     }
     body.insert("traffic".into(), json!(measured.traffic));

@@ -14,7 +14,10 @@ pub struct Progress {
 impl Progress {
     /// Progress on stderr, or none.
     pub fn new(quiet: bool) -> Self {
-        Self { quiet, terminal: io::stderr().is_terminal() }
+        Self {
+            quiet,
+            terminal: io::stderr().is_terminal(),
+        }
     }
 
     /// Says something once.
@@ -30,7 +33,11 @@ impl Progress {
             return;
         }
         let recorder = interval.recorder;
-        let phase = if interval.phase == Phase::Warmup { "warm-up" } else { "measure" };
+        let phase = if interval.phase == Phase::Warmup {
+            "warm-up"
+        } else {
+            "measure"
+        };
         let line = format!(
             "{phase} {:>5.0} s  {:>9.0} q/s  {:>8.0} t/s  response p99 {:>9.2} ms  errors {}",
             interval.start_s + interval.length_s,

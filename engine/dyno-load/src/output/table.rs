@@ -26,7 +26,11 @@ fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
         result.server.version,
         settings["connections"],
         result.duration_s,
-        if open_loop { "open loop" } else { "closed loop (service time; not comparable with an open loop)" },
+        if open_loop {
+            "open loop"
+        } else {
+            "closed loop (service time; not comparable with an open loop)"
+        },
     )?;
     if let Some(totals) = &result.outcome.totals {
         write_totals(text, result, totals, open_loop)?;
@@ -97,14 +101,24 @@ fn write_totals(
             measured.usage.cpu_wait_us as f64 / seconds / 1e4
         )?;
     }
-    write!(text, "\n  latency, µs   {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}", "mean", "p50", "p95", "p99", "p99.9", "max")?;
+    write!(
+        text,
+        "\n  latency, µs   {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "mean", "p50", "p95", "p99", "p99.9", "max"
+    )?;
     writeln!(text)?;
     if open_loop {
         row(text, "response", &measured.response)?;
     }
     row(text, "service", &measured.service)?;
     row(text, "lag", &measured.lag)?;
-    if measured.statements.iter().filter(|histogram| histogram.count() > 0).count() > 1 {
+    if measured
+        .statements
+        .iter()
+        .filter(|histogram| histogram.count() > 0)
+        .count()
+        > 1
+    {
         for kind in StatementKind::ALL {
             row(text, &format!("  {}", kind.name()), &measured.statements[kind as usize])?;
         }
@@ -113,7 +127,9 @@ fn write_totals(
 }
 
 fn row(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Result {
-    let Some(summary) = histogram.summary() else { return Ok(()) };
+    let Some(summary) = histogram.summary() else {
+        return Ok(());
+    };
     writeln!(
         text,
         "  {name:<18}{:>6.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",

@@ -38,8 +38,13 @@ impl ErrorCounts {
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
         for (code, theirs) in &other.0 {
-            self.0.entry(*code).or_insert_with(|| ErrorCount { count: 0, message: theirs.message.clone() }).count +=
-                theirs.count;
+            self.0
+                .entry(*code)
+                .or_insert_with(|| ErrorCount {
+                    count: 0,
+                    message: theirs.message.clone(),
+                })
+                .count += theirs.count;
         }
     }
 

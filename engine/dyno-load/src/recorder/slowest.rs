@@ -44,7 +44,9 @@ impl Slowest {
         if self.entries.len() == self.limit {
             self.entries.pop();
         }
-        let position = self.entries.partition_point(|entry| entry.response_ns >= slow.response_ns);
+        let position = self
+            .entries
+            .partition_point(|entry| entry.response_ns >= slow.response_ns);
         self.entries.insert(position, slow);
         if self.entries.len() == self.limit {
             self.threshold_ns = self.entries[self.limit - 1].response_ns;

@@ -102,6 +102,9 @@ mod tests {
             value = std::hint::black_box(value.wrapping_mul(3));
         }
         let used = meter.read().since(&before);
-        assert!(used.cpu_us() + used.cpu_wait_us >= 15_000 && used.cpu_us() <= 1_000_000, "{used:?}");
+        assert!(
+            used.cpu_us() + used.cpu_wait_us >= 15_000 && used.cpu_us() <= 1_000_000,
+            "{used:?}"
+        );
     }
 }

@@ -143,7 +143,10 @@ impl Client {
         let Some(socket) = &mut self.socket else { return Ok(0) };
         match socket.read(buffer) {
             Ok(0) => {
-                let error = self.connection.end_of_input().unwrap_or(Error::Closed("while it was idle"));
+                let error = self
+                    .connection
+                    .end_of_input()
+                    .unwrap_or(Error::Closed("while it was idle"));
                 Err(Loss::Protocol(error))
             }
             Ok(count) => Ok(count),
@@ -184,7 +187,9 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if !self.awaits_room {
                         self.awaits_room = true;
-                        poller.modify(socket, token, Interest::ReadWrite).map_err(Loss::Socket)?;
+                        poller
+                            .modify(socket, token, Interest::ReadWrite)
+                            .map_err(Loss::Socket)?;
                     }
                     return Ok(());
                 }
@@ -207,7 +212,10 @@ impl Client {
         let Some(text) = texts.get(slot) else { return Ok(false) };
         self.state = State::Preparing(slot);
         match text {
-            Some(text) => self.connection.prepare(text.as_bytes(), Detail::Skip).map_err(Loss::Protocol)?,
+            Some(text) => self
+                .connection
+                .prepare(text.as_bytes(), Detail::Skip)
+                .map_err(Loss::Protocol)?,
             None => {
                 self.statements.push(None);
                 return self.prepare(slot + 1, texts);
@@ -227,13 +235,19 @@ impl Client {
     /// When the connection is of no more use.
     #[inline]
     pub fn send_next(&mut self, context: &Context, slots: &[usize]) -> Result<bool, Loss> {
-        let Some(call) = self.transaction.call(context) else { return Ok(false) };
+        let Some(call) = self.transaction.call(context) else {
+            return Ok(false);
+        };
         let statement = &context.definition.statements[call.statement];
         self.kind = statement.kind;
         let (connection, statements) = (&mut self.connection, &mut self.statements);
         self.transaction
             .advance(context, self.number, |request| {
-                let offset = if statement.per_table { request.table as usize - 1 } else { 0 };
+                let offset = if statement.per_table {
+                    request.table as usize - 1
+                } else {
+                    0
+                };
                 let slot = slots[request.statement] + offset;
                 match statements.get_mut(slot) {
                     Some(Some(prepared)) => connection.execute(prepared, request.values, Detail::Skip),

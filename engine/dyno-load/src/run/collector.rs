@@ -101,7 +101,11 @@ impl<'a> Collector<'a> {
                 self.give_back(worker, recorder);
             }
         }
-        if self.pending.get(&id).is_some_and(|pending| pending.reports == self.workers) {
+        if self
+            .pending
+            .get(&id)
+            .is_some_and(|pending| pending.reports == self.workers)
+        {
             // A worker that skipped an interval reports nothing for it: everything before a complete one is complete.
             while let Some(entry) = self.pending.first_entry().filter(|entry| *entry.key() <= id) {
                 let (id, pending) = entry.remove_entry();

@@ -77,7 +77,8 @@ impl Worker {
             Ok(true) => Ok(()),
             Ok(false) => {
                 self.clients[index].state = State::Closed;
-                self.timers.push(std::cmp::Reverse((now_ns() + FULL_QUEUE_PAUSE_NS, index as u32)));
+                self.timers
+                    .push(std::cmp::Reverse((now_ns() + FULL_QUEUE_PAUSE_NS, index as u32)));
                 Ok(())
             }
             Err(failure) => self.lost(index, &Loss::Socket(std::io::Error::other(failure.message))),
@@ -94,7 +95,9 @@ impl Worker {
 
     /// A statement is prepared, or (`None`) cannot be.
     pub(super) fn prepared(&mut self, index: usize, statement: Option<Statement>, now: u64) -> Result<(), Failure> {
-        let State::Preparing(slot) = self.clients[index].state else { return Ok(()) };
+        let State::Preparing(slot) = self.clients[index].state else {
+            return Ok(());
+        };
         self.clients[index].keep(statement);
         self.prepare_from(index, slot + 1, now)
     }
@@ -120,8 +123,13 @@ impl Worker {
         if error.code == UNSUPPORTED_PREPARE {
             return self.prepared(index, None, now);
         }
-        let State::Preparing(slot) = self.clients[index].state else { return Ok(()) };
+        let State::Preparing(slot) = self.clients[index].state else {
+            return Ok(());
+        };
         let text = self.texts.get(slot).cloned().flatten().unwrap_or_default();
-        Err(Failure::with_code(error.code, format!("{error} (when preparing \"{text}\")")))
+        Err(Failure::with_code(
+            error.code,
+            format!("{error} (when preparing \"{text}\")"),
+        ))
     }
 }

@@ -69,7 +69,13 @@ impl Feed {
         let (start_ns, end_ns) = timeline.bounds(phase);
         let mut cursor = ArrivalCursor::new(Arc::clone(plan), self.worker, self.workers);
         let next = cursor.next_arrival();
-        self.planned = Some(Planned { cursor, next, start_ns, end_ns, passed: 0 });
+        self.planned = Some(Planned {
+            cursor,
+            next,
+            start_ns,
+            end_ns,
+            passed: 0,
+        });
     }
 
     /// Whether there is a plan.

@@ -96,23 +96,34 @@ pub fn run(
         let _ = start.send(timeline);
     }
     let mut collector = Collector::new(timeline, settings.plan.is_some(), settings.slowest, spares, observer);
-    collect(&incoming, threads.len(), timeline, interrupted, &cancelled, &mut collector, &mut outcome)?;
+    collect(
+        &incoming,
+        threads.len(),
+        timeline,
+        interrupted,
+        &cancelled,
+        &mut collector,
+        &mut outcome,
+    )?;
     outcome.totals = Some(collector.finish()?);
     join(threads, &incoming);
     Ok(outcome)
 }
 
 fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(format!("worker-{index}")).stack_size(256 * 1024).spawn(move || {
-        let reports = channels.reports.clone();
-        match Worker::new(index, settings, channels) {
-            Ok(worker) => worker.run(),
-            Err(error) => {
-                // The collector waits for this report, or is gone.
-                let _ = reports.send(Report::Failed(error.into()));
+    std::thread::Builder::new()
+        .name(format!("worker-{index}"))
+        .stack_size(256 * 1024)
+        .spawn(move || {
+            let reports = channels.reports.clone();
+            match Worker::new(index, settings, channels) {
+                Ok(worker) => worker.run(),
+                Err(error) => {
+                    // The collector waits for this report, or is gone.
+                    let _ = reports.send(Report::Failed(error.into()));
+                }
             }
-        }
-    })
+        })
 }
 
 fn wait_until_ready(
@@ -182,7 +193,9 @@ fn collect(
                     cancelled.store(true, Ordering::Relaxed);
                 }
                 if now_ns() > give_up_ns {
-                    outcome.failure.get_or_insert(Failure::new("a worker did not end by the hard stop"));
+                    outcome
+                        .failure
+                        .get_or_insert(Failure::new("a worker did not end by the hard stop"));
                     return Ok(());
                 }
             }
@@ -205,4 +218,3 @@ fn join(threads: Vec<JoinHandle<()>>, incoming: &Receiver<Report>) {
         }
     }
 }
-

@@ -61,7 +61,9 @@ impl Poller {
     /// # Errors
     /// When the descriptor is not watched.
     pub fn modify(&self, descriptor: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(self.epoll.modify(descriptor, &mut EpollEvent::new(interest.flags(), token))?)
+        Ok(self
+            .epoll
+            .modify(descriptor, &mut EpollEvent::new(interest.flags(), token))?)
     }
 
     /// Waits for events, at most `timeout_ns`; returns how many there are. A signal counts as a time-out.

@@ -35,7 +35,11 @@ impl Socket {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         match address {
             Address::Tcp(address) => {
-                let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+                let family = if address.is_ipv4() {
+                    AddressFamily::Inet
+                } else {
+                    AddressFamily::Inet6
+                };
                 let descriptor = socket(family, SockType::Stream, flags, None)?;
                 nix::sys::socket::setsockopt(&descriptor, sockopt::TcpNoDelay, &true)?;
                 let target = SockaddrStorage::from(*address);

@@ -67,7 +67,10 @@ impl Timeline {
         } else if now_ns < self.stop_ns {
             Phase::Measure
         } else {
-            return IntervalId { phase: Phase::Drain, index: 0 };
+            return IntervalId {
+                phase: Phase::Drain,
+                index: 0,
+            };
         };
         let index = now_ns.saturating_sub(self.bounds(phase).0) / self.interval_ns;
         IntervalId { phase, index }

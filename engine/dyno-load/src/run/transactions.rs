@@ -40,7 +40,9 @@ impl Worker {
             return Ok(());
         }
         while !self.idle.is_empty() && self.feed.next_due().is_some_and(|due| due <= now) {
-            let (Some(next), Some(index)) = (self.feed.take(), self.idle.pop_front()) else { break };
+            let (Some(next), Some(index)) = (self.feed.take(), self.idle.pop_front()) else {
+                break;
+            };
             if self.gives_up(&next, now)? {
                 self.idle.push_front(index);
                 continue;
@@ -89,7 +91,9 @@ impl Worker {
         client.intended_ns = next.intended_ns;
         client.started_ns = now;
         if client.measured && (self.feed.is_open_loop() || self.settings.think != Think::No) {
-            self.recorder.lag.record(now.saturating_sub(next.intended_ns.max(client.idle_since_ns)));
+            self.recorder
+                .lag
+                .record(now.saturating_sub(next.intended_ns.max(client.idle_since_ns)));
         }
         client.active = true;
         self.in_flight += 1;
@@ -125,7 +129,8 @@ impl Worker {
     pub(super) fn statement_done(&mut self, index: usize, now: u64, done: &Done) -> Result<(), Failure> {
         let client = &self.clients[index];
         let service_ns = now.saturating_sub(client.statement_ns);
-        self.recorder.statement(client.kind, service_ns, done.columns, done.rows, done.affected_rows);
+        self.recorder
+            .statement(client.kind, service_ns, done.columns, done.rows, done.affected_rows);
         if done.more_results {
             return Ok(());
         }
@@ -147,7 +152,12 @@ impl Worker {
             self.recorder.service.record(service_ns);
             self.recorder.response.record(response_ns);
             let number = client.transaction.number();
-            self.recorder.slowest.offer(Slow { response_ns, service_ns, ended_ns: now, number });
+            self.recorder.slowest.offer(Slow {
+                response_ns,
+                service_ns,
+                ended_ns: now,
+                number,
+            });
         }
         self.after_transaction(index, now)
     }
@@ -197,7 +207,10 @@ impl Worker {
             let kind = self.clients[index].kind.name();
             return Err(Failure::with_code(
                 error.code,
-                format!("{error} (statement {kind}); --ignore-errors {} would restart the transaction", error.code),
+                format!(
+                    "{error} (statement {kind}); --ignore-errors {} would restart the transaction",
+                    error.code
+                ),
             ));
         }
         self.recorder.counts.ignored_errors += 1;
@@ -215,12 +228,20 @@ impl Worker {
             || (code == client_code::CONNECTION && self.settings.ignored_errors.contains(client_code::SERVER_LOST));
         if !started || !ignored {
             self.recorder.counts.errors += 1;
-            let hint = if started { "; --ignore-errors 2003,2013 would connect again" } else { "" };
-            return Err(Failure::with_code(code, format!("connection {}: {message}{hint}", self.clients[index].number)));
+            let hint = if started {
+                "; --ignore-errors 2003,2013 would connect again"
+            } else {
+                ""
+            };
+            return Err(Failure::with_code(
+                code,
+                format!("connection {}: {message}{hint}", self.clients[index].number),
+            ));
         }
         self.recorder.counts.ignored_errors += 1;
         self.clients[index].close();
-        self.timers.push(std::cmp::Reverse((now_ns() + RECONNECT_PAUSE_NS, index as u32)));
+        self.timers
+            .push(std::cmp::Reverse((now_ns() + RECONNECT_PAUSE_NS, index as u32)));
         Ok(())
     }
 

@@ -124,7 +124,10 @@ impl Worker {
             index,
             channels,
             timeline: Timeline::new(0, &settings),
-            interval: IntervalId { phase: Phase::Warmup, index: 0 },
+            interval: IntervalId {
+                phase: Phase::Warmup,
+                index: 0,
+            },
             boundary_ns: u64::MAX,
             meter: UsageMeter::of_this_thread(),
             usage: ThreadUsage::default(),
@@ -151,7 +154,9 @@ impl Worker {
     fn connect_then_work(&mut self) -> Result<End, Failure> {
         self.connect_all()?;
         let _ = self.channels.reports.send(Report::Ready);
-        let Ok(timeline) = self.channels.start.recv() else { return Ok(End::default()) };
+        let Ok(timeline) = self.channels.start.recv() else {
+            return Ok(End::default());
+        };
         self.begin(timeline);
         while self.phase != Phase::Drain || self.in_flight > 0 {
             let now = now_ns();
@@ -229,9 +234,17 @@ impl Worker {
             self.recorder.traffic.wire_received_bytes += counters.wire_bytes_in;
         }
         let slowest = self.settings.slowest;
-        let spare = self.channels.spare.try_recv().unwrap_or_else(|_| Box::new(Recorder::new(slowest)));
+        let spare = self
+            .channels
+            .spare
+            .try_recv()
+            .unwrap_or_else(|_| Box::new(Recorder::new(slowest)));
         let recorder = std::mem::replace(&mut self.recorder, spare);
-        let report = Report::Interval { id: self.interval, worker: self.index, recorder };
+        let report = Report::Interval {
+            id: self.interval,
+            worker: self.index,
+            recorder,
+        };
         let _ = self.channels.reports.send(report);
     }
 
@@ -263,7 +276,11 @@ impl Worker {
         }
         let wait = until.saturating_sub(now_ns());
         if planned && self.settings.spin {
-            return if wait <= SPIN_NS { 0 } else { (wait - SPIN_NS).min(LONGEST_WAIT_NS) };
+            return if wait <= SPIN_NS {
+                0
+            } else {
+                (wait - SPIN_NS).min(LONGEST_WAIT_NS)
+            };
         }
         wait.min(LONGEST_WAIT_NS)
     }

@@ -65,11 +65,25 @@ fn read_facts(client: &mut Client) -> Result<Facts, Error> {
     let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
     let version = ask("SELECT @@version")?.unwrap_or_default();
     let version_comment = ask("SELECT @@version_comment").unwrap_or_default().unwrap_or_default();
-    let max_connections = ask("SELECT @@max_connections").ok().flatten().and_then(|text| text.parse().ok());
+    let max_connections = ask("SELECT @@max_connections")
+        .ok()
+        .flatten()
+        .and_then(|text| text.parse().ok());
     let described = format!("{version} {version_comment}").to_lowercase();
-    let kinds = [("mariadb", "mariadb"), ("percona", "percona"), ("mysql", "mysql"), ("(debian)", "mysql"), ("source distribution", "mysql")];
-    let foreign = ["tidb", "proxysql", "vitess", "doris", "starrocks", "dolt"].iter().any(|name| described.contains(name));
-    let kind = kinds.iter().find(|(word, _)| !foreign && described.contains(word)).map_or("unknown", |(_, kind)| kind);
+    let kinds = [
+        ("mariadb", "mariadb"),
+        ("percona", "percona"),
+        ("mysql", "mysql"),
+        ("(debian)", "mysql"),
+        ("source distribution", "mysql"),
+    ];
+    let foreign = ["tidb", "proxysql", "vitess", "doris", "starrocks", "dolt"]
+        .iter()
+        .any(|name| described.contains(name));
+    let kind = kinds
+        .iter()
+        .find(|(word, _)| !foreign && described.contains(word))
+        .map_or("unknown", |(_, kind)| kind);
     Ok(Facts {
         kind: kind.to_string(),
         version,
@@ -79,10 +93,16 @@ fn read_facts(client: &mut Client) -> Result<Facts, Error> {
 }
 
 fn check_connections(client: &mut Client, facts: &Facts, needs: &Needs<'_>) -> Result<(), Error> {
-    let Some(allowed) = facts.max_connections else { return Ok(()) };
+    let Some(allowed) = facts.max_connections else {
+        return Ok(());
+    };
     let question = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
     let answer = client.query(question).map_err(|error| failed(question, &error))?;
-    let in_use = answer.texts().first().and_then(|row| row.get(1)?.as_ref()?.parse().ok()).unwrap_or(1u64);
+    let in_use = answer
+        .texts()
+        .first()
+        .and_then(|row| row.get(1)?.as_ref()?.parse().ok())
+        .unwrap_or(1u64);
     let wanted = u64::from(needs.context.connections);
     if wanted + in_use > allowed {
         return Err(Error::User(format!(
@@ -97,9 +117,16 @@ fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(
     if !needs.prepared {
         return Ok(());
     }
-    let each = needs.context.definition.prepared_statements(needs.context.options.tables);
+    let each = needs
+        .context
+        .definition
+        .prepared_statements(needs.context.options.tables);
     let wanted = each * u64::from(needs.context.connections);
-    let allowed = client.query_text("SELECT @@max_prepared_stmt_count").ok().flatten().and_then(|text| text.parse().ok());
+    let allowed = client
+        .query_text("SELECT @@max_prepared_stmt_count")
+        .ok()
+        .flatten()
+        .and_then(|text| text.parse().ok());
     match allowed {
         Some(allowed) if wanted > allowed => Err(Error::User(format!(
             "{} connections prepare {each} statements each, {wanted} in all; the server's max_prepared_stmt_count is \
@@ -116,7 +143,9 @@ fn check_tables(client: &mut Client, needs: &Needs<'_>) -> Result<(), Error> {
     let by_size = needs.context.definition.name != "oltp_insert";
     for table in 1..=options.tables {
         let question = format!("SELECT MAX(id) FROM sbtest{table}");
-        let greatest = client.query_text(&question).map_err(|error| missing(&error, table, options))?;
+        let greatest = client
+            .query_text(&question)
+            .map_err(|error| missing(&error, table, options))?;
         let greatest: u64 = greatest.and_then(|text| text.parse().ok()).unwrap_or(0);
         if by_size && greatest < u64::from(options.table_size) {
             return Err(Error::User(format!(

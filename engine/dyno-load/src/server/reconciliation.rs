@@ -44,7 +44,10 @@ const COUNTERS: [(&str, &[StatementKind]); 6] = [
             StatementKind::RandomRanges,
         ],
     ),
-    ("Com_update", &[StatementKind::IndexUpdate, StatementKind::NonIndexUpdate]),
+    (
+        "Com_update",
+        &[StatementKind::IndexUpdate, StatementKind::NonIndexUpdate],
+    ),
     ("Com_delete", &[StatementKind::Delete]),
     ("Com_insert", &[StatementKind::Insert]),
     ("Com_begin", &[StatementKind::Begin]),

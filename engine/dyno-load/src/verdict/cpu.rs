@@ -6,7 +6,12 @@ use super::{level, Evidence, Finding};
 pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     let busiest_pct = evidence.totals.busiest_worker_cpu_pct;
     let level = level(busiest_pct, 80.0, 97.0)?;
-    let reason =
-        format!("the generator was busy: a worker used {busiest_pct:.0} % of a CPU in one interval; give more --threads");
-    Some(Finding { rule: "cpu", level, reason })
+    let reason = format!(
+        "the generator was busy: a worker used {busiest_pct:.0} % of a CPU in one interval; give more --threads"
+    );
+    Some(Finding {
+        rule: "cpu",
+        level,
+        reason,
+    })
 }

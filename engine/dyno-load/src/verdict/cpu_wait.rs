@@ -15,5 +15,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
         "the generator waited for a CPU {wait_pct:.0} % of the time, and the latencies hold that; keep the server and \
          other programs off its CPUs"
     );
-    Some(Finding { rule: "cpu_wait", level, reason })
+    Some(Finding {
+        rule: "cpu_wait",
+        level,
+        reason,
+    })
 }

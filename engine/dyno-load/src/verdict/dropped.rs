@@ -12,5 +12,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
          the rate",
         evidence.end.planned
     );
-    Some(Finding { rule: "dropped", level, reason })
+    Some(Finding {
+        rule: "dropped",
+        level,
+        reason,
+    })
 }

@@ -7,6 +7,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     (evidence.totals.measured.counts.transactions == 0).then(|| Finding {
         rule: "empty",
         level: Verdict::Invalid,
-        reason: format!("no transaction ended in the {:.1} s of the measurement", evidence.duration_s),
+        reason: format!(
+            "no transaction ended in the {:.1} s of the measurement",
+            evidence.duration_s
+        ),
     })
 }

@@ -9,11 +9,18 @@ const HARMLESS_US: f64 = 200.0;
 pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     let lag_us = evidence.totals.measured.lag.percentile_ns(99.0) as f64 / 1e3;
     let response_us = evidence.totals.measured.response.percentile_ns(99.0) as f64 / 1e3;
-    let (suspect, invalid) = ((response_us * 0.1).max(HARMLESS_US), (response_us * 0.5).max(HARMLESS_US * 5.0));
+    let (suspect, invalid) = (
+        (response_us * 0.1).max(HARMLESS_US),
+        (response_us * 0.5).max(HARMLESS_US * 5.0),
+    );
     let level = level(lag_us, suspect, invalid)?;
     let reason = format!(
         "the generator was late: lag p99 is {lag_us:.0} µs with a response p99 of {response_us:.0} µs; give it a CPU of \
          its own, more --threads, or --pacing spin"
     );
-    Some(Finding { rule: "lag", level, reason })
+    Some(Finding {
+        rule: "lag",
+        level,
+        reason,
+    })
 }

@@ -94,7 +94,11 @@ const RULES: [Rule; 9] = [
 /// The worst of all rules, and every finding.
 pub fn judge(evidence: &Evidence<'_>) -> (Verdict, Vec<Finding>) {
     let findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(evidence)).collect();
-    let verdict = findings.iter().map(|finding| finding.level).max().unwrap_or(Verdict::Valid);
+    let verdict = findings
+        .iter()
+        .map(|finding| finding.level)
+        .max()
+        .unwrap_or(Verdict::Valid);
     (verdict, findings)
 }
 

@@ -11,5 +11,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
         "{} of {} TCP segments ({share_pct:.3} %) were sent again; look for a full link or drops (`ss -ti`, `ip -s link`)",
         tcp.retransmitted, tcp.sent
     );
-    Some(Finding { rule: "network", level, reason })
+    Some(Finding {
+        rule: "network",
+        level,
+        reason,
+    })
 }

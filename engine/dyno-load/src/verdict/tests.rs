@@ -18,12 +18,18 @@ fn totals() -> Totals {
 fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdict, Vec<&'static str>) {
     let mut evidence = Evidence {
         totals,
-        end: End { planned: 1000, ..End::default() },
+        end: End {
+            planned: 1000,
+            ..End::default()
+        },
         duration_s: 10.0,
         threads: 1,
         open_loop: true,
         counters: &[],
-        tcp: Some(TcpSegments { sent: 100_000, retransmitted: 0 }),
+        tcp: Some(TcpSegments {
+            sent: 100_000,
+            retransmitted: 0,
+        }),
     };
     change(&mut evidence);
     let (verdict, findings) = judge(&evidence);
@@ -66,14 +72,33 @@ fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
 #[test]
 fn what_surrounds_the_run_counts_too() {
     let fine = totals();
-    assert_eq!(verdict_of(&fine, |e| e.end.not_started = 5), (Verdict::Suspect, vec!["unfinished"]));
-    assert_eq!(verdict_of(&fine, |e| e.end.unfinished = 50), (Verdict::Invalid, vec!["unfinished"]));
-    let lossy = |e: &mut Evidence<'_>| e.tcp = Some(TcpSegments { sent: 1000, retransmitted: 1 });
+    assert_eq!(
+        verdict_of(&fine, |e| e.end.not_started = 5),
+        (Verdict::Suspect, vec!["unfinished"])
+    );
+    assert_eq!(
+        verdict_of(&fine, |e| e.end.unfinished = 50),
+        (Verdict::Invalid, vec!["unfinished"])
+    );
+    let lossy = |e: &mut Evidence<'_>| {
+        e.tcp = Some(TcpSegments {
+            sent: 1000,
+            retransmitted: 1,
+        })
+    };
     assert_eq!(verdict_of(&fine, lossy), (Verdict::Suspect, vec!["network"]));
-    let checks = [CounterCheck { counter: "Questions", server: 1002, client: 1000, difference_pct: 0.2 }];
+    let checks = [CounterCheck {
+        counter: "Questions",
+        server: 1002,
+        client: 1000,
+        difference_pct: 0.2,
+    }];
     let mut evidence = Evidence {
         totals: &fine,
-        end: End { planned: 1000, ..End::default() },
+        end: End {
+            planned: 1000,
+            ..End::default()
+        },
         duration_s: 10.0,
         threads: 1,
         open_loop: true,

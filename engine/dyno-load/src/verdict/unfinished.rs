@@ -5,7 +5,10 @@ use super::{level, Evidence, Finding};
 /// SUSPECT above 0.01 % of the transactions, INVALID above 1 %.
 pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
     let missing = evidence.end.unfinished + evidence.end.not_started;
-    let all = evidence.end.planned.max(evidence.totals.measured.counts.transactions + missing);
+    let all = evidence
+        .end
+        .planned
+        .max(evidence.totals.measured.counts.transactions + missing);
     let share_pct = missing as f64 / all.max(1) as f64 * 100.0;
     let level = level(share_pct, 0.01, 1.0)?;
     let reason = format!(
@@ -13,5 +16,9 @@ pub fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
          the slowest; lower --rate, or raise --grace",
         evidence.end.unfinished, evidence.end.not_started
     );
-    Some(Finding { rule: "unfinished", level, reason })
+    Some(Finding {
+        rule: "unfinished",
+        level,
+        reason,
+    })
 }

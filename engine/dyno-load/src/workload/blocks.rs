@@ -33,8 +33,16 @@ pub fn ranges(definition: &mut Definition, options: &OltpOptions) {
         return;
     }
     let kinds = [
-        (StatementKind::SimpleRange, "SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ?", options.simple_ranges),
-        (StatementKind::SumRange, "SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN ? AND ?", options.sum_ranges),
+        (
+            StatementKind::SimpleRange,
+            "SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ?",
+            options.simple_ranges,
+        ),
+        (
+            StatementKind::SumRange,
+            "SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN ? AND ?",
+            options.sum_ranges,
+        ),
         (
             StatementKind::OrderRange,
             "SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c",
@@ -68,7 +76,11 @@ pub fn non_index_updates(definition: &mut Definition, count: u32) {
 
 /// The prepared delete of one row.
 pub fn delete_statement(definition: &mut Definition) -> usize {
-    definition.statement(StatementKind::Delete, "DELETE FROM sbtest{table} WHERE id=?", vec![Integer])
+    definition.statement(
+        StatementKind::Delete,
+        "DELETE FROM sbtest{table} WHERE id=?",
+        vec![Integer],
+    )
 }
 
 /// `count` pairs: a row is deleted and inserted again with other values; all pairs of a transaction on one table.

@@ -88,16 +88,26 @@ mod tests {
             let definition = (workload.define)(&OltpOptions::default());
             assert_eq!(definition.name, workload.name);
             assert!(!definition.calls.is_empty());
-            assert!(definition.calls.iter().all(|call| call.statement < definition.statements.len()));
-            assert!(definition.calls[0].new_table, "the first call of {} has no table", workload.name);
+            assert!(definition
+                .calls
+                .iter()
+                .all(|call| call.statement < definition.statements.len()));
+            assert!(
+                definition.calls[0].new_table,
+                "the first call of {} has no table",
+                workload.name
+            );
         }
     }
 
     #[test]
     fn a_default_read_write_transaction_is_that_of_sysbench() {
         let definition = (named("oltp_read_write").unwrap().define)(&OltpOptions::default());
-        let kinds: Vec<&str> =
-            definition.calls.iter().map(|call| definition.statements[call.statement].kind.name()).collect();
+        let kinds: Vec<&str> = definition
+            .calls
+            .iter()
+            .map(|call| definition.statements[call.statement].kind.name())
+            .collect();
         let mut expected = vec!["begin"];
         expected.extend(vec!["point_select"; 10]);
         expected.extend(["simple_range", "sum_range", "order_range", "distinct_range"]);

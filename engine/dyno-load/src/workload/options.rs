@@ -98,9 +98,15 @@ impl OltpOptions {
         }
         let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if self.storage_engine.is_empty() || !self.storage_engine.bytes().all(known) {
-            return Err(format!("--storage-engine '{}' is no name of an engine; try innodb", self.storage_engine));
+            return Err(format!(
+                "--storage-engine '{}' is no name of an engine; try innodb",
+                self.storage_engine
+            ));
         }
-        for (name, value) in [("--random-points", self.random_points), ("--number-of-ranges", self.number_of_ranges)] {
+        for (name, value) in [
+            ("--random-points", self.random_points),
+            ("--number-of-ranges", self.number_of_ranges),
+        ] {
             if value == 0 || value > 10_000 {
                 return Err(format!("{name} {value} is outside 1 to 10,000"));
             }

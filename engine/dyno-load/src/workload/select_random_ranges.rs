@@ -19,7 +19,11 @@ fn define(options: &OltpOptions) -> Definition {
         "SELECT count(k)\n          FROM sbtest1\n          WHERE {}",
         vec!["k BETWEEN ? AND ?"; count].join(" OR ")
     );
-    let statement = definition.statement(StatementKind::RandomRanges, &text, vec![ParameterType::Integer; count * 2]);
+    let statement = definition.statement(
+        StatementKind::RandomRanges,
+        &text,
+        vec![ParameterType::Integer; count * 2],
+    );
     definition.calls(statement, Values::Ranges, 1);
     definition
 }

@@ -100,13 +100,22 @@ impl Transaction {
             self.table = Uniform.draw(&mut self.stream, 1, context.options.tables);
         }
         let (statement, table) = (call.statement, self.table);
-        let request = |values: &[Value<'_>]| send(Request { statement, table, values });
+        let request = |values: &[Value<'_>]| {
+            send(Request {
+                statement,
+                table,
+                values,
+            })
+        };
         match call.values {
             Values::Nothing => request(&[]),
             Values::Id => request(&[Value::Int(i64::from(self.draw_id(context)))]),
             Values::Range => {
                 let first = i64::from(self.draw_id(context));
-                request(&[Value::Int(first), Value::Int(first + i64::from(context.options.range_size) - 1)])
+                request(&[
+                    Value::Int(first),
+                    Value::Int(first + i64::from(context.options.range_size) - 1),
+                ])
             }
             Values::TextAndId => {
                 let mut c = [0; C_BYTES];
@@ -124,7 +133,11 @@ impl Transaction {
             }
             Values::NewRow => {
                 let k = i64::from(self.draw_id(context));
-                let id = if context.options.auto_inc { 0 } else { unique_id(context.seed, self.number) };
+                let id = if context.options.auto_inc {
+                    0
+                } else {
+                    unique_id(context.seed, self.number)
+                };
                 self.with_row(|c, pad| request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)]))
             }
             Values::Points | Values::Ranges => {
@@ -136,7 +149,9 @@ impl Transaction {
 
     #[inline]
     fn draw_id(&mut self, context: &Context) -> u32 {
-        context.distribution.draw(&mut self.stream, 1, context.options.table_size)
+        context
+            .distribution
+            .draw(&mut self.stream, 1, context.options.table_size)
     }
 
     #[inline]
@@ -153,7 +168,11 @@ impl Transaction {
         let low = share * f64::from(connection % context.connections.max(1));
         let (low, high) = (low as u32, (low + share) as u32);
         let mut list = ShareValues::new();
-        let count = if ranges { context.options.number_of_ranges } else { context.options.random_points };
+        let count = if ranges {
+            context.options.number_of_ranges
+        } else {
+            context.options.random_points
+        };
         for _ in 0..count {
             let value = i64::from(context.distribution.draw(&mut self.stream, low, high));
             list.push(Value::Int(value));
@@ -220,7 +239,13 @@ mod tests {
 
     #[test]
     fn an_operation_asks_the_same_on_any_connection_and_another_when_restarted() {
-        let context = context("oltp_read_write", OltpOptions { tables: 9, ..OltpOptions::default() });
+        let context = context(
+            "oltp_read_write",
+            OltpOptions {
+                tables: 9,
+                ..OltpOptions::default()
+            },
+        );
         let first = transcript(&context, Transaction::start(&context, 77), 0);
         assert_eq!(first, transcript(&context, Transaction::start(&context, 77), 5));
         assert_ne!(first, transcript(&context, Transaction::start(&context, 78), 0));
@@ -232,7 +257,11 @@ mod tests {
 
     #[test]
     fn a_group_stays_on_one_table_and_the_insert_restores_the_deleted_row() {
-        let options = OltpOptions { tables: 50, delete_inserts: 2, ..OltpOptions::default() };
+        let options = OltpOptions {
+            tables: 50,
+            delete_inserts: 2,
+            ..OltpOptions::default()
+        };
         let context = context("oltp_write_only", options);
         let mut transaction = Transaction::start(&context, 1);
         let mut seen = Vec::new();
@@ -242,10 +271,17 @@ mod tests {
                     Some(Value::Int(id)) => *id,
                     _ => -1,
                 };
-                seen.push((context.definition.statements[request.statement].kind.name(), request.table, id));
+                seen.push((
+                    context.definition.statements[request.statement].kind.name(),
+                    request.table,
+                    id,
+                ));
             });
         }
-        let pairs: Vec<_> = seen.iter().filter(|call| matches!(call.0, "delete" | "insert")).collect();
+        let pairs: Vec<_> = seen
+            .iter()
+            .filter(|call| matches!(call.0, "delete" | "insert"))
+            .collect();
         assert_eq!(pairs.len(), 4);
         assert!(pairs.iter().all(|call| call.1 == pairs[0].1), "{pairs:?}");
         assert_eq!((pairs[0].2, pairs[2].2), (pairs[1].2, pairs[3].2));
@@ -253,7 +289,9 @@ mod tests {
 
     #[test]
     fn unique_ids_do_not_repeat() {
-        let mut ids: Vec<i64> = (0..200_000).map(|number| unique_id(0x1234_5678_9abc_def0, number)).collect();
+        let mut ids: Vec<i64> = (0..200_000)
+            .map(|number| unique_id(0x1234_5678_9abc_def0, number))
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 200_000);
@@ -262,12 +300,20 @@ mod tests {
 
     #[test]
     fn shares_of_the_table_follow_the_connection() {
-        let context = context("select_random_ranges", OltpOptions { table_size: 800, ..OltpOptions::default() });
+        let context = context(
+            "select_random_ranges",
+            OltpOptions {
+                table_size: 800,
+                ..OltpOptions::default()
+            },
+        );
         let mut transaction = Transaction::start(&context, 3);
         transaction.advance(&context, 2, |request| {
             assert_eq!(request.values.len(), 20);
             for pair in request.values.chunks(2) {
-                let (Value::Int(low), Value::Int(high)) = (&pair[0], &pair[1]) else { panic!("not integers") };
+                let (Value::Int(low), Value::Int(high)) = (&pair[0], &pair[1]) else {
+                    panic!("not integers")
+                };
                 assert!((200..=300).contains(low) && *high == low + 5);
             }
         });

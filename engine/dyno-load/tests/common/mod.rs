@@ -37,10 +37,19 @@ pub struct NullServer {
 
 impl NullServer {
     pub fn start() -> NullServer {
-        let mut child = Command::new(PROGRAM).arg("null").stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Command::new(PROGRAM)
+            .arg("null")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut place = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut place).unwrap();
-        NullServer { child, place: place.trim().to_string() }
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut place)
+            .unwrap();
+        NullServer {
+            child,
+            place: place.trim().to_string(),
+        }
     }
 
     pub fn port(&self) -> &str {
@@ -67,9 +76,17 @@ impl PrivateServer {
     pub fn start(name: &str, test: &str) -> Option<PrivateServer> {
         let command = variable("DYNO_TEST_SERVER_COMMAND", test)?;
         let folder = std::env::temp_dir().join(format!("dynoload-test-{name}-{}", std::process::id()));
-        let status = Command::new(&command).arg(&folder).stdout(Stdio::null()).status().unwrap();
+        let status = Command::new(&command)
+            .arg(&folder)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
         assert!(status.success(), "{command} {} failed", folder.display());
-        let id = std::fs::read_to_string(folder.join("pid")).unwrap().trim().parse().unwrap();
+        let id = std::fs::read_to_string(folder.join("pid"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         Some(PrivateServer { folder, id })
     }
 
@@ -100,16 +117,24 @@ pub struct Run {
 
 impl Run {
     pub fn last(&self) -> &Value {
-        self.records.last().unwrap_or_else(|| panic!("no record; stderr: {}", self.stderr))
+        self.records
+            .last()
+            .unwrap_or_else(|| panic!("no record; stderr: {}", self.stderr))
     }
 
     pub fn count(&self, path: &str) -> u64 {
-        let value = self.last().pointer(path).unwrap_or_else(|| panic!("no {path} in {}", self.last()));
+        let value = self
+            .last()
+            .pointer(path)
+            .unwrap_or_else(|| panic!("no {path} in {}", self.last()));
         value.as_u64().unwrap_or_else(|| panic!("{path} is {value}"))
     }
 
     pub fn number(&self, path: &str) -> f64 {
-        let value = self.last().pointer(path).unwrap_or_else(|| panic!("no {path} in {}", self.last()));
+        let value = self
+            .last()
+            .pointer(path)
+            .unwrap_or_else(|| panic!("no {path} in {}", self.last()));
         value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
     }
 }
@@ -128,14 +153,27 @@ pub fn run(arguments: &str) -> Run {
 
 pub fn parse(output: Output) -> Run {
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let records = stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let records = stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    Run { code: output.status.code().unwrap_or(-1), stdout, stderr, records }
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout,
+        stderr,
+        records,
+    }
 }
 
 /// Runs the program without `--json`.
 pub fn plain(arguments: &str) -> Run {
-    parse(Command::new(PROGRAM).args(arguments.split_ascii_whitespace()).output().unwrap())
+    parse(
+        Command::new(PROGRAM)
+            .args(arguments.split_ascii_whitespace())
+            .output()
+            .unwrap(),
+    )
 }
 
 /// A client of root at a socket.
