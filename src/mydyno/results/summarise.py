@@ -162,7 +162,7 @@ def _sentences(
     least = smallest_p(experiment.design.blocks)
     if least > 0.05:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called one; "
-            "for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
+            "one; for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)
