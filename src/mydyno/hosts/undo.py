@@ -105,9 +105,12 @@ class UndoJournal:
         return None
 
     def undo_all(self) -> list[str]:
-        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left."""
+        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left.
+
+        Processes come before all else: what still runs writes into folders and keeps mounts busy.
+        """
         left = []
-        for entry in self.open_entries():
+        for entry in sorted(self.open_entries(), key=lambda entry: entry.kind != "processes"):
             remains = UNDOERS[entry.kind](entry.facts)
             if remains is None:
                 self.undone(entry.number)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.drivers.base import Progress
-from mydyno.errors import DriverError, ServerError
+from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
@@ -56,13 +56,12 @@ async def make_run(
     recorder = _Recorder()
     instance = bench.instance(bench.scratch / "run", folder / "server.log")
     treatments = treatments_of(bench.experiment.arm(planned.arm))
-    for treatment in treatments:
-        await treatment.get(bench.settings.cache, bench.host)
     instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
     await bench.restore(template, instance)
     try:
+        await _get(bench, treatments)
         await _serve_and_load(bench, instance, treatments, steps, folder, tell, recorder)
-    except (ServerError, DriverError) as error:
+    except StudyError as error:
         recorder.reasons.append(error.message)
     finally:
         warning = await instance.stop()
@@ -73,6 +72,15 @@ async def make_run(
         _keep_configuration(instance, folder)
         shutil.rmtree(instance.folder, ignore_errors=True)
     return _finished(bench, planned, steps, folder, recorder)
+
+
+async def _get(bench: Workbench, treatments: Sequence[Treatment]) -> None:
+    """What the study got when it began may have gone since: then this run is lost, and others may still be made."""
+    for treatment in treatments:
+        try:
+            await treatment.get(bench.settings.cache, bench.host)
+        except (HostError, UserError) as error:
+            raise StudyError(f"{treatment.name} is not to be had any more: {error.message}", error.hint) from error
 
 
 async def _serve_and_load(

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 
 from mydyno.errors import BugError, HostError, UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Frozen, Scalar, ServerSpec
+from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.records import Evidence
 from mydyno.parts.debian import DebianPackages
 from mydyno.servers.instance import Instance
@@ -30,7 +30,7 @@ class AllocatorSetting(Frozen):
     """An allocator with options: { name = "jemalloc", library = "/path/libjemalloc.so", environment = {…} }."""
 
     name: AllocatorName
-    library: str | None = Field(None, description="a library of your own, instead of the packaged one")
+    library: Text | None = Field(None, description="a library of your own, instead of the packaged one")
     environment: dict[Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")], Scalar] = Field(
         default_factory=dict, description="the allocator's own variables, e.g. MALLOC_CONF"
     )
