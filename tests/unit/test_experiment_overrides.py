@@ -46,7 +46,9 @@ def test_the_built_in_experiment_holds_at_every_scale() -> None:
         ("question=", ("question",), ""),
     ],
 )
-def test_a_setting_is_read_as_toml_or_else_as_a_bare_word(assignment: str, path: tuple[str, ...], value: object) -> None:
+def test_a_setting_is_read_as_toml_or_else_as_a_bare_word(
+    assignment: str, path: tuple[str, ...], value: object
+) -> None:
     assert parse_set(assignment) == (path, value)
 
 

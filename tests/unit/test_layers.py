@@ -61,7 +61,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 def layer(module: str) -> str:
     """The layer of a module of ours; "" for the package itself (its version)."""
-    return (module.split(".") + [""])[1]
+    return [*module.split("."), ""][1]
 
 
 def test_every_file_belongs_to_a_layer() -> None:

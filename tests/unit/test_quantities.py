@@ -56,7 +56,15 @@ def test_what_is_no_size_is_refused(written: object) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (0.25, "250 ms"), (45, "45 s"), (60, "1 min"), (450, "7 min 30 s"), (7500, "2 h 5 min"), (7200, "2 h")],
+    [
+        (0, "0 s"),
+        (0.25, "250 ms"),
+        (45, "45 s"),
+        (60, "1 min"),
+        (450, "7 min 30 s"),
+        (7500, "2 h 5 min"),
+        (7200, "2 h"),
+    ],
 )
 def test_a_duration_is_written_for_people(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
