@@ -61,7 +61,7 @@ EXPECTED = [
     ':30: steps[1].measure = "0s": out of range; allowed: > 0',
     ':31: steps[1].driver = "sysbnch": unknown driver for oltp_read_write; allowed: sysbench; did',
     ":32: steps[1].options.range_sise: unknown key; allowed: ",
-    ':32: steps[1].options.rand_type = "uniforn": unknown value; allowed: uniform, gaussian, special or pareto; did you',
+    ':32: steps[1].options.rand_type = "uniforn": unknown value; allowed: uniform, gaussian, special or pareto; did',
     ":35: design.blocks = 0: out of range; allowed: >= 1",
     ":36: design.seeds: unknown key; allowed: blocks, seed; did you mean 'seed'?",
     ':39: verdict.primary = "pqs": unknown metric; allowed: qps, tps,',

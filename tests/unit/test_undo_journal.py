@@ -199,3 +199,19 @@ def test_a_line_cut_short_does_not_swallow_the_next(tmp_path: Path, tail: bytes)
         file.write(tail)
     journal.append("after")
     assert [event["event"] for event in journal.read()] == ["before", "after"]
+
+
+def test_a_full_disk_does_not_stop_the_undoing(
+    journal: UndoJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        journal.will_change("folder", path=str(folder))
+        folder.mkdir()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Journal, "append", full)
+    assert journal.undo_all() == []
+    assert not any(folder.exists() for folder in folders)

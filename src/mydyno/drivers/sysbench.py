@@ -194,7 +194,7 @@ class _Reader:
     async def read(self, process: Process) -> None:
         stream = process.streams.stdout
         assert stream is not None
-        with self._log.open("a") as log:
+        with self._log.open("a", buffering=1) as log:  # line by line: it is whole when mydyno is killed
             while line := (await stream.readline()).decode(errors="replace"):
                 self.lines.append(line)
                 log.write(line)

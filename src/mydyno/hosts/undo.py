@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,10 +113,11 @@ class UndoJournal:
         left = []
         for entry in sorted(self.open_entries(), key=lambda entry: entry.kind != "processes"):
             remains = UNDOERS[entry.kind](entry.facts)
-            if remains is None:
-                self.undone(entry.number)
-            else:
+            if remains is not None:
                 left.append(remains)
+                continue
+            with suppress(OSError):  # a full disk: undoing twice is harmless, stopping half-way is not
+                self.undone(entry.number)
         if not left:
             self.path.unlink(missing_ok=True)
         return left

@@ -5,6 +5,7 @@ Whatever goes wrong inside a run ends as an invalid run with its reason; what wo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.drivers.base import Progress
-from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
+from mydyno.errors import HostError, ServerError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
@@ -105,7 +106,10 @@ async def _serve_and_load(
     await probe.start()
     try:
         for step in steps:
-            record, samples = await _ask(bench, instance, probe, step, folder, tell)
+            try:
+                record, samples = await _ask(bench, instance, probe, step, folder, tell)
+            except StudyError as error:
+                raise await _with_the_servers_end(error, instance, step) from error
             recorder.steps.append(record)
             recorder.samples += samples
     finally:
@@ -132,13 +136,6 @@ async def _ask(
             on_start=lambda pid: probe.tell(f"driver 1 {pid}"),
             on_progress=lambda progress: tell(step, progress),
         )
-    except DriverError as error:
-        exit_code = instance.process.exit_code if instance.process else None
-        if exit_code is not None:
-            raise ServerError(
-                f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
-            ) from error
-        raise
     finally:
         probe.tell("driver 1 -")
     async with instance.control() as control:
@@ -154,6 +151,20 @@ async def _ask(
         server_counters=growth(before, after),
     )
     return record, outcome.samples
+
+
+async def _with_the_servers_end(error: StudyError, instance: Instance, step: Step) -> StudyError:
+    """The error, or where it came from a server that died, that and the server's own last words."""
+    if instance.process is None:
+        return error
+    with contextlib.suppress(TimeoutError):
+        await instance.process.wait(1.0)  # connections break a moment before the exit code is known
+    exit_code = instance.process.exit_code
+    if exit_code is None:
+        return error
+    return ServerError(
+        f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
+    )
 
 
 def _finished(
