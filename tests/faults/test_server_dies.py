@@ -83,7 +83,9 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
     inserts = SHORT_STEP.replace("oltp_read_only", "oltp_insert").replace('measure = "1s"', 'measure = "3s"')
     path = program.write(experiment_text("full", ONE_ARM, inserts))
     with small_disk(disk, "480m") as (seen, enter):
-        inside = replace(program, prefix=[*program.prefix, *enter], settings=replace(program.settings, data=disk / "data"))
+        inside = replace(
+            program, prefix=[*program.prefix, *enter], settings=replace(program.settings, data=disk / "data")
+        )
         with inside.started("run", path) as process:
             wait_for(lambda: STAGES["warm-up"](program), process)
             filler = fill(seen)
@@ -120,7 +122,7 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
         assert program.leftovers() == before
         filler.unlink()
         study = next(seen.iterdir())
-        done = inside.run("resume", study.name)
+        done = inside.run("resume", str(program.studies / study.name))
         assert done.returncode == 0, done.stderr
         assert json.loads((study / "summary.json").read_text())["state"] == "complete"
 
@@ -135,4 +137,3 @@ class _Seen(Program):
     @property
     def studies(self) -> Path:
         return self.seen
-

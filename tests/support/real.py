@@ -255,5 +255,3 @@ def finished_files(study: Path) -> dict[str, bytes]:
         for run in study.glob("blocks/*/[0-9]*/run.json")
         for path in run.parent.iterdir()
     }
-
-
