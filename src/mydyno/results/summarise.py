@@ -49,7 +49,8 @@ def summarise(folder: StudyFolder) -> Summary:
             primary=name == experiment.verdict.primary,
             seed=experiment.design.seed,
         )
-        effects += decide(family)
+        if len(arms) > 1:  # the control alone is a study of the host's noise
+            effects += decide(family)
         floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     summary = Summary(

@@ -123,7 +123,7 @@ class Instance:
                 environment=self.environment,
                 cwd=self.data,
                 as_server=True,
-                folders=[*self.build.folders, self.folder, *self.settings.folders],
+                folders=[*self.build.folders, self.folder, self.socket.parent, *self.settings.folders],
                 stdout=log.fileno(),
             )
         try:
