@@ -8,6 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use common::{client, plain, run, variable};
 use dyno_load::workload::CATALOGUE;
@@ -84,6 +85,13 @@ fn workloads() -> impl Iterator<Item = (&'static str, u32)> {
 
 /// Count by digest of the statements on the tables, the table's number left out: the choice of it is random.
 fn digests(client: &mut Client, database: &str) -> BTreeMap<String, u64> {
+    // The server counts a statement after its answer is sent: only a session that has ended is counted whole.
+    let open = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{database}'");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while client.query_text(&open).unwrap().as_deref() != Some("0") {
+        assert!(Instant::now() < deadline, "sessions on {database} do not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let question = format!(
         "SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest \
          WHERE SCHEMA_NAME = '{database}'"
