@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,17 @@ from scipy import stats
 
 from mydyno.hosts.reach import entering_command
 from mydyno.hosts.settings import Settings
-from tests.support.real import ROOT, SHORT_STEP, TWO_ARMS, Program, experiment_text, study_processes
+from tests.faults.test_killed import STAGES
+from tests.support.real import (
+    ONE_ARM,
+    ROOT,
+    SHORT_STEP,
+    TWO_ARMS,
+    Program,
+    experiment_text,
+    study_processes,
+    wait_for,
+)
 
 STEPS = """\
 [[steps]]
@@ -95,14 +106,27 @@ def test_the_servers_counters_agree_with_the_drivers_in_every_run(studied: tuple
             assert written == pytest.approx(whole["write"], rel=0.005)
 
 
-def test_no_password_is_in_the_study_folder(studied: tuple[Program, Path, str]) -> None:
-    _, study, _ = studied
-    words = (b"password=", b"identified by", b"init.sql", b"mysql-password")
-    for path in study.rglob("*"):
-        if path.is_file() and path.suffix not in (".html",):
-            content = path.read_bytes().lower()
-            found = [word for word in words if word in content and not (word == b"init.sql" and path.name == "my.cnf")]
-            assert found == [], path
+def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Program) -> None:
+    def passwords() -> list[str]:
+        words = [path.read_text() for path in program.temporary.glob("mydyno-*/control.password")]
+        for path in program.temporary.glob("mydyno-*/sysbench.conf"):
+            words += [line.partition("=")[2] for line in path.read_text().splitlines() if "password" in line]
+        return [word for word in words if len(word) == 32]
+
+    path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES["warm-up"](program), process)
+        words = wait_for(lambda: found if len(found := passwords()) == 2 else None, process)
+        listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
+        assert process.wait(120) == 0, program.output()
+    assert "mariadbd" in listed
+    assert not [word for word in words if word in listed]
+    assert not [word for word in words if word in program.output()]
+    assert not [
+        file
+        for file in program.study().rglob("*")
+        if file.is_file() and any(word.encode() in file.read_bytes() for word in words)
+    ]
 
 
 def test_summary_json_is_what_the_samples_say(studied: tuple[Program, Path, str]) -> None:
