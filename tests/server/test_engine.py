@@ -37,18 +37,18 @@ def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[st
     folder = Path(tempfile.mkdtemp(prefix="mydyno-engine-"))
     folder.chmod(0o755)
     port = free_port()
-    told = {**os.environ, "BASEDIR": str(build.basedir), **build.environment, "PATH": os.environ["PATH"]}
+    libraries = build.environment["LD_LIBRARY_PATH"]
+    told = {**os.environ, "BASEDIR": str(build.basedir), "LIBRARIES": libraries}
     subprocess.run([START, folder, f"--port={port}", "--performance-schema=ON"], env=told, check=True, timeout=120)
     packages = asyncio.run(DebianPackages(real_settings.cache, LocalHost("engine", None)).get(PACKAGES))
     sysbench = f"env LD_LIBRARY_PATH={packages.environment['LD_LIBRARY_PATH']} {packages.find('usr/bin/sysbench')}"
     server = ProcessIdentity.of(int((folder / "pid").read_text()))
     assert server is not None
-    loader = build.environment["LD_LIBRARY_PATH"]
     yield {
-        **os.environ,
+        **told,
         "DYNO_TEST_SERVER_SOCKET": str(folder / "s.sock"),
         "DYNO_TEST_SERVER_PORT": str(port),
-        "DYNO_TEST_SERVER_COMMAND": f"env BASEDIR={build.basedir} LD_LIBRARY_PATH={loader} {START}",
+        "DYNO_TEST_SERVER_COMMAND": str(START),
         "DYNO_TEST_SYSBENCH": sysbench,
         "DYNO_TEST_SYSBENCH_SHARE": str(packages.root / "usr/share/sysbench"),
     }
