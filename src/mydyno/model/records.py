@@ -103,6 +103,8 @@ class ServerRecord(Record):
     """SHOW GLOBAL VARIABLES after start."""
     pid: int = 0
     start_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    """Variables of the experiment that this version calls otherwise or does not have, and what was done."""
 
 
 class RunRecord(Record):

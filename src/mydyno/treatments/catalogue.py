@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, variables
+from mydyno.treatments import allocator, environment, server, variables
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
+    "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
@@ -19,5 +20,5 @@ TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
 
 
 def treatments_of(arm: ArmSpec) -> list[Treatment]:
-    """Fresh treatments for one run of an arm, in the catalogue's order. Raises KeyError for an unknown name."""
+    """Fresh treatments for one run of an arm, in the catalogue's order (the server first). Raises KeyError for an unknown name."""
     return [make(arm.treatments[name]) for name, (_, make) in TREATMENTS.items() if name in arm.treatments]
