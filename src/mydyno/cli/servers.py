@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from typing import Any
 
 import typer
 
@@ -51,7 +52,7 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False) -> Non
     )
 
 
-def _row(entry: CatalogueEntry, settings: Settings) -> dict[str, object]:
+def _row(entry: CatalogueEntry, settings: Settings) -> dict[str, Any]:
     return {
         "name": entry.name,
         "title": entry.title,
@@ -62,10 +63,10 @@ def _row(entry: CatalogueEntry, settings: Settings) -> dict[str, object]:
     }
 
 
-def _state(row: dict[str, object]) -> str:
+def _state(row: dict[str, Any]) -> str:
     if row["in_cache"] is not None:
         return f"in the cache, {row['in_cache']}"
-    return f"not here yet (download about {float(str(row['download_bytes'])) / 1e6:.0f} MB)"
+    return f"not here yet (download about {row['download_bytes'] / 1e6:.0f} MB)"
 
 
 def install(name: str = typer.Argument(help="A name from `mydyno servers`.")) -> None:

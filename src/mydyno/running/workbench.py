@@ -172,9 +172,7 @@ async def get_drivers(
     return drivers, {name: driver.version for name, driver in drivers.items()}
 
 
-async def get_builds(
-    experiment: Experiment, settings: Settings, host: LocalHost, say: Say
-) -> dict[str, ServerBuild]:
+async def get_builds(experiment: Experiment, settings: Settings, host: LocalHost, say: Say) -> dict[str, ServerBuild]:
     """Every arm's server. Raises UserError and HostError."""
     builds = {}
     for arm in experiment.arms:

@@ -20,5 +20,5 @@ TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
 
 
 def treatments_of(arm: ArmSpec) -> list[Treatment]:
-    """Fresh treatments for one run of an arm, in the catalogue's order (the server first). Raises KeyError for an unknown name."""
+    """Fresh treatments for one run of an arm, in the catalogue's order: the server first. Raises KeyError."""
     return [make(arm.treatments[name]) for name, (_, make) in TREATMENTS.items() if name in arm.treatments]

@@ -1,8 +1,7 @@
-"""The server itself as the treatment: another build per arm, proved by what it tells by SQL and by the process's file."""
+"""The server itself as the treatment: a build per arm, proved by what it tells by SQL and by the process's file."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -104,9 +103,9 @@ def program_of(pid: int, through_loader: bool, expected: Path) -> Path | None:
     """The file that a process executes; started by a private loader, the mapped file that is the program."""
     try:
         if not through_loader:
-            return Path(os.readlink(f"/proc/{pid}/exe"))
+            return Path(f"/proc/{pid}/exe").readlink()
         lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
     except OSError:
         return None
-    files = {Path(line.split(maxsplit=5)[5]) for line in lines if line.count("/") and " r-xp " in line}
-    return expected if expected in files else Path(os.readlink(f"/proc/{pid}/exe"))
+    files = {Path(line.split(maxsplit=5)[5]) for line in lines if " r-xp " in line and "/" in line}
+    return expected if expected in files else Path(f"/proc/{pid}/exe").readlink()
