@@ -73,7 +73,9 @@ class Workbench:
         """A server of this study, not yet started: the arm's, or the control's until a treatment says otherwise."""
         settings = InstanceSettings(base=self.base_variables())
         build = self.builds[arm or self.experiment.control]
-        return Instance(build, self.host, folder, self.sockets, log, self.credentials, settings)
+        instance = Instance(build, self.host, folder, self.sockets, log, self.credentials, settings)
+        instance.undo = self.undo
+        return instance
 
     async def template(self, arm: ArmSpec, say: Say) -> Template:
         """The arm's prepared data; made now where no study made it before."""

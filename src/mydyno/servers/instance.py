@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
@@ -79,6 +80,8 @@ class Instance:
         self.process: Process | None = None
         self.version: ServerVersion = build.version
         self.start_s = 0.0
+        self.undo: UndoJournal | None = None
+        """Where treatments write down what they change on the host; the workbench gives it."""
         self.notes: tuple[str, ...] = ()
         """What of the experiment's variables was said otherwise, or left out, for this server."""
 

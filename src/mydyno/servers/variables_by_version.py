@@ -117,6 +117,7 @@ SPANS: dict[str, Span] = {
     "innodb_snapshot_isolation": Span(None, ((10, 6), None), "a changed row never raises error 1020"),
     "query_cache_type": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
     "query_cache_size": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
+    "aria_pagecache_buffer_size": Span(None, ((5, 5), None), "it has no Aria"),
     "gtid_mode": Span(((5, 6), None), None, "it has no such mode"),
 }
 """Variables that only some versions have."""

@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, server, variables
+from mydyno.treatments import allocator, environment, huge_pages, server, variables
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
+    "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
 }
