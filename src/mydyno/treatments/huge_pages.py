@@ -1,9 +1,9 @@
 """The buffer pool's pages: "4k", "thp" (transparent huge pages) or "hugetlb" (large_pages, 2 MB reserved ahead).
 
-Every arm says both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp"; InnoDB itself
-never asks by madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and
-vm.hugetlb_shm_group lets the server's group have them, which MySQL before 8.0 needs because it asks by shmget. All three
-are written to the undo journal first and given back after the run (kernel: admin-guide/mm/hugetlbpage, transhuge).
+Every arm says both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp": InnoDB
+itself never asks by madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and
+vm.hugetlb_shm_group lets the server's group have them, which MySQL before 8.0 needs because it asks by shmget. All
+three are written to the undo journal first, and given back after the run (kernel: admin-guide/mm/hugetlbpage.rst).
 
 Proved from smaps of the live process, never from the variable: servers fall back to small pages in silence. Memory on
 hugetlb pages is not in RSS; the metric server_hugetlb_bytes has it.
