@@ -24,6 +24,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
+from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.instance import Instance
 from mydyno.servers.variables_by_version import fitted
 from mydyno.treatments.smaps import pool_mappings, read_mappings
@@ -65,6 +66,9 @@ class HugePagesTreatment:
         for path in (THP, NR_HUGEPAGES):
             if not os.access(path, os.W_OK):
                 return f"{path} cannot be written (a container, or a kernel without huge pages)"
+        entry = CATALOGUE.get(server.name or "")
+        if self._pages == "thp" and entry is not None and entry.version.flavour == "mariadb":
+            return f"{entry.title} switches transparent huge pages off for itself once its buffers are allocated"
         if self._pages == "hugetlb":
             needed, free = reserve_bytes(server.variables), _free_bytes()
             if needed > free:
@@ -123,6 +127,8 @@ class HugePagesTreatment:
         found = pool_mappings(mappings or [], unit_bytes(variables))
         thp = read_setting(THP)
         reasons = []
+        if self._pages == "thp" and _switched_off(instance.pid):
+            reasons.append("the server has switched transparent huge pages off for itself (THP_enabled: 0)")
         where = {"hugetlb": found.hugetlb, "thp": found.eligible, "4k": found.plain}[self._pages]
         if mappings is None:
             reasons.append("smaps of the live process cannot be read")
@@ -163,6 +169,14 @@ def _words(pages: Pages, where: int, pool: int, thp: str) -> str:
         "4k": "on 4 KB pages and closed to huge ones",
     }[pages]
     return f"{format_bytes(where)} of mappings for a pool of {format_bytes(pool)} {what} (smaps; THP is {thp})"
+
+
+def _switched_off(pid: int) -> bool:
+    """Whether the process did prctl(PR_SET_THP_DISABLE); false where the kernel does not tell (before 5.0)."""
+    try:
+        return "\nTHP_enabled:\t0" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 def unit_bytes(variables: dict[str, str]) -> int:
