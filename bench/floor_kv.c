@@ -26,8 +26,8 @@ struct connection {
 };
 
 static int keys, key_size, value_size, set_percent;
-static size_t hit_length;
-static char *request, *value;
+static size_t hit_length, get_length, set_length;
+static char key_text[256], get_request[300], *set_request;
 
 static void die(const char *what) {
   fprintf(stderr, "floor_kv: %s: %s\n", what, strerror(errno));
@@ -55,27 +55,22 @@ static int dial(const char *host, const char *port) {
   return fd;
 }
 
-/* Every key has the same length and every value, too, so every hit is as long as the first. */
-static void send_request(struct connection *each, int set, int key) {
-  char digits[9];
-  snprintf(digits, sizeof digits, "%08x", key);
-  size_t length;
-  if (set) {
-    memcpy(request, "set ", 4);
-    memset(request + 4, 'k', key_size - 8);
-    memcpy(request + 4 + key_size - 8, digits, 8);
-    length = 4 + key_size;
-    length += sprintf(request + length, " 0 0 %d\r\n", value_size);
-    memcpy(request + length, value, value_size);
-    memcpy(request + length + value_size, "\r\n", 2);
-    length += value_size + 2;
-  } else {
-    memcpy(request, "get ", 4);
-    memset(request + 4, 'k', key_size - 8);
-    memcpy(request + 4 + key_size - 8, digits, 8);
-    memcpy(request + 4 + key_size, "\r\n", 2);
-    length = 4 + key_size + 2;
-  }
+/* Every key has the same length and every value, too, so every hit is as long as the first. The commands are made once;
+ * only the digits at the key's end change. */
+static void make_requests(void) {
+  get_length = sprintf(get_request, "get %.*s\r\n", key_size, key_text);
+  set_length = sprintf(set_request, "set %.*s 0 0 %d\r\n", key_size, key_text, value_size);
+  memset(set_request + set_length, 'v', value_size);
+  memcpy(set_request + set_length + value_size, "\r\n", 2);
+  set_length += value_size + 2;
+  /* "VALUE key 0 1024\r\n" data "\r\nEND\r\n" */
+  hit_length = 6 + key_size + 3 + snprintf(NULL, 0, "%d", value_size) + 2 + value_size + 7;
+}
+
+static void send_request(struct connection *each, int set, uint32_t key) {
+  char *request = set ? set_request : get_request, *digits = request + 4 + key_size;
+  size_t length = set ? set_length : get_length;
+  for (int i = 0; i < 8; i++, key >>= 4) *--digits = "0123456789abcdef"[key & 15];
   each->expected = set ? 8 : hit_length;
   each->got = 0;
   if (send(each->fd, request, length, MSG_NOSIGNAL) != (ssize_t)length) die("send");
@@ -90,10 +85,9 @@ int main(int argc, char **argv) {
   double duration = atof(argv[4]);
   set_percent = atoi(argv[5]), keys = atoi(argv[6]), key_size = atoi(argv[7]), value_size = atoi(argv[8]);
   if (key_size < 8 || key_size > 250) die("a key has 8 to 250 bytes");
-  request = malloc(value_size + 400), value = malloc(value_size);
-  memset(value, 'v', value_size);
-  /* "VALUE key 0 1024\r\n" data "\r\nEND\r\n" */
-  hit_length = 6 + key_size + 3 + snprintf(NULL, 0, "%d", value_size) + 2 + value_size + 7;
+  memset(key_text, 'k', sizeof key_text);
+  set_request = malloc(value_size + 400);
+  make_requests();
   char *answer = malloc(65536);
   struct connection *connections = calloc(count, sizeof *connections);
   int poller = epoll_create1(0);

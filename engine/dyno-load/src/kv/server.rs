@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::server::{compare, CounterCheck, Facts};
 
 /// How long the control connection waits for anything.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connects for questions.
 ///

@@ -106,6 +106,7 @@ fn what_surrounds_the_run_counts_too() {
         open_loop: true,
         counters: &checks,
         tcp: None,
+        asked_hit_share: None,
     };
     assert_eq!(judge(&evidence).0, Verdict::Suspect);
     evidence.counters = &[];
