@@ -307,12 +307,16 @@ impl Worker {
         if flight.command == Command::Barrier || !counted {
             return;
         }
+        // Without a plan and without pauses both are the same, and one is copied when the interval ends.
+        let separate = self.feed.is_open_loop() || self.thinks();
         let service_ns = now.saturating_sub(flight.started_ns);
         let response_ns = now.saturating_sub(flight.intended_ns);
         let recorder = &mut self.intervals.recorder;
         recorder.counts.transactions += 1;
         recorder.service.record(service_ns);
-        recorder.response.record(response_ns);
+        if separate {
+            recorder.response.record(response_ns);
+        }
         recorder.slowest.offer(Slow {
             response_ns,
             service_ns,

@@ -174,6 +174,10 @@ impl Worker {
     }
 
     fn hand_over(&mut self) {
+        if !self.feed.is_open_loop() && !self.thinks() {
+            let recorder = &mut self.intervals.recorder;
+            recorder.response.merge(&recorder.service);
+        }
         for client in &mut self.clients {
             let mut traffic = client.take_traffic();
             // There is neither compression nor TLS: what is on the wire is what was said.
