@@ -276,6 +276,7 @@ impl Worker {
             }
             Command::Cas => {
                 counts.cmd_set += 1;
+                counts.cas += 1;
                 counts.cas_changed += u64::from(done.status == Status::Exists);
                 counts.cas_missing += u64::from(done.status == Status::NotFound);
                 counts.not_stored += u64::from(done.status == Status::NotStored);

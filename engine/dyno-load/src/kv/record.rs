@@ -83,6 +83,8 @@ counts! {
     get_misses,
     /// Items that the server did not store, though it was not asked for a condition.
     not_stored,
+    /// Requests to store by cas; they are in cmd_set, too.
+    cas,
     /// Exchanges whose item had changed in between.
     cas_changed,
     /// Exchanges whose item was gone.

@@ -59,7 +59,7 @@ pub fn check(client: &mut Client, endpoint: &Endpoint, protocol: Protocol) -> Re
     let memory = general.get("limit_maxbytes");
     let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "unknown".into());
     Ok(Facts {
-        kind: if general.contains_key("engine_maxbytes") || version.contains("innodb") {
+        kind: if is_plugin(&general) {
             "innodb_memcached".into()
         } else {
             "memcached".into()
@@ -68,6 +68,12 @@ pub fn check(client: &mut Client, endpoint: &Endpoint, protocol: Protocol) -> Re
         version_comment: format!("{} threads, limit_maxbytes {}", shown(threads), shown(memory)),
         max_connections: number("maxconns"),
     })
+}
+
+/// Whether these are the statistics of MySQL's InnoDB plugin: its memcached is a fork that counts the daemon's own
+/// connections.
+fn is_plugin(general: &BTreeMap<String, String>) -> bool {
+    general.contains_key("daemon_connections")
 }
 
 /// A group of statistics by name.
@@ -92,9 +98,11 @@ pub fn reconcile(
         let value = |stats: &BTreeMap<String, String>| stats.get(name)?.parse::<u64>().ok();
         Some(value(after)?.saturating_sub(value(before)?))
     };
+    // The InnoDB plugin's cmd_set is without cas (5.6.14), memcached's with it (1.6.18).
+    let elsewhere = if is_plugin(after) { counts.cas } else { 0 };
     let ours = [
         ("cmd_get", counts.cmd_get),
-        ("cmd_set", counts.cmd_set),
+        ("cmd_set", counts.cmd_set - elsewhere),
         ("get_hits", counts.get_hits),
         ("get_misses", counts.get_misses),
     ];
@@ -137,6 +145,17 @@ mod tests {
         // We saw no miss, the server saw ten.
         assert_eq!(differences[3].0, "get_misses");
         assert!(differences[3].1 >= 100.0);
+        let (mut plugin, mut later) = (stats([0; 4]), stats([0, 8, 0, 0]));
+        for stats in [&mut plugin, &mut later] {
+            stats.insert("daemon_connections".into(), "1".into());
+        }
+        let with_cas = KvCounts {
+            cmd_set: 10,
+            cas: 2,
+            ..KvCounts::default()
+        };
+        let checks = reconcile(&plugin, &later, &with_cas, 0);
+        assert_eq!((checks[0].counter, checks[0].difference_pct), ("cmd_set", 0.0));
         let missing = BTreeMap::new();
         assert!(reconcile(&missing, &missing, &counts, 0).is_empty());
     }
