@@ -6,9 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::connection::{Connection, Protocol};
+use crate::connection::Connection;
 use crate::error::Error;
 use crate::event::{Done, Event};
+use crate::request::Protocol;
 
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}

@@ -15,8 +15,10 @@ mod event;
 mod intake;
 mod meta;
 mod number;
+mod request;
 mod text;
 
-pub use connection::{Arithmetic, Connection, Item, Protocol, Store};
+pub use connection::Connection;
 pub use error::{Error, ServerError};
 pub use event::{Detail, Done, Event, Status};
+pub use request::{Arithmetic, Item, Protocol, Store};

@@ -1,11 +1,11 @@
 //! The meta commands: mg, ms, md, ma, mn of memcached 1.6 (doc/protocol.txt). Quiet requests carry an opaque, by which
 //! their failures are known.
 
-use crate::connection::{Arithmetic, Expected, Item, Kind, Step, Store};
 use crate::error::Error;
 use crate::event::{Detail, Status};
 use crate::intake::Measure;
 use crate::number;
+use crate::request::{Arithmetic, Expected, Item, Kind, Step, Store};
 use crate::text::{first_line, refusal, simple, whole};
 
 const NAME: &str = "meta";

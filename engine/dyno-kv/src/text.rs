@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::connection::{Arithmetic, Expected, Item, Kind, Step, Store};
 use crate::error::{Error, ServerError};
 use crate::event::{Detail, Status};
 use crate::intake::Measure;
 use crate::number;
+use crate::request::{Arithmetic, Expected, Item, Kind, Step, Store};
 
 const NAME: &str = "text";
 /// Longest line that is taken for one; memcached's own are below 3 KB.

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::kv_measure::execute;
 use super::kv_options::{DataArguments, PlaceArguments};
-use super::kv_run::{execute, fill, set_counters};
+use super::kv_run::{fill, set_counters};
 use super::oltp_run::OutputArguments;
 use super::run_settings::LoadArguments;
 use crate::error::{Error, Exit};

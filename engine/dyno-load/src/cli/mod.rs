@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod connection;
+mod kv_measure;
 mod kv_options;
 mod kv_prepare;
 mod kv_preset;

@@ -7,6 +7,7 @@ mod client;
 pub mod distribution;
 mod intervals;
 pub mod keys;
+mod losses;
 mod operations;
 mod record;
 pub mod server;
