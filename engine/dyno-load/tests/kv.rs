@@ -3,123 +3,17 @@
 //! DYNO_TEST_MEMCACHED is a memcached program; each test starts its own with it.
 
 mod common;
+#[path = "common/memcached.rs"]
+mod memcached;
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{command, parse, plain, run, signal, variable, Run};
+use common::{command, parse, plain, run, signal, Run};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Item, Protocol, Store};
+use memcached::Memcached;
 use nix::sys::signal::Signal;
-
-/// A memcached of one test's own.
-struct Memcached {
-    child: Child,
-    port: u16,
-    socket: Option<PathBuf>,
-}
-
-impl Memcached {
-    fn start(test: &str, more: &[&str]) -> Option<Memcached> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        Self::start_at(test, port, more)
-    }
-
-    fn start_at(test: &str, port: u16, more: &[&str]) -> Option<Memcached> {
-        let program = variable("DYNO_TEST_MEMCACHED", test)?;
-        let mut command = Command::new(program);
-        command.args([
-            "-l",
-            "127.0.0.1",
-            "-p",
-            &port.to_string(),
-            "-U",
-            "0",
-            "-t",
-            "1",
-            "-m",
-            "256",
-        ]);
-        if is_root() {
-            command.args(["-u", "nobody"]);
-        }
-        let child = command.args(more).spawn().unwrap();
-        let server = Memcached {
-            child,
-            port,
-            socket: None,
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "memcached does not answer at port {port}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(server)
-    }
-
-    /// One that listens on a Unix socket.
-    fn start_unix(test: &str) -> Option<Memcached> {
-        let program = variable("DYNO_TEST_MEMCACHED", test)?;
-        let folder = std::env::temp_dir().join(format!("dynoload-kv-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let socket = folder.join("m.sock");
-        let mut command = Command::new(program);
-        command.arg("-s").arg(&socket).args(["-a", "0700", "-t", "1"]);
-        if is_root() {
-            command.args(["-u", "root"]);
-        }
-        let child = command.spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-            assert!(
-                Instant::now() < deadline,
-                "memcached does not answer at {}",
-                socket.display()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(Memcached {
-            child,
-            port: 0,
-            socket: Some(socket),
-        })
-    }
-
-    fn place(&self) -> String {
-        match &self.socket {
-            Some(path) => format!("--socket {}", path.display()),
-            None => format!("--port {}", self.port),
-        }
-    }
-
-    fn kill(&mut self) {
-        signal(self.child.id(), Signal::SIGKILL);
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        signal(self.child.id(), Signal::SIGCONT);
-        signal(self.child.id(), Signal::SIGKILL);
-        // Killed already by a test, or now.
-        let _ = self.child.wait();
-        if let Some(folder) = self.socket.as_deref().and_then(std::path::Path::parent) {
-            std::fs::remove_dir_all(folder).unwrap();
-        }
-    }
-}
-
-/// memcached will not run as root without being told as whom.
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
-}
 
 fn start(arguments: &str) -> Child {
     command(arguments)
