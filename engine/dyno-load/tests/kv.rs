@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{command, parse, plain, run, signal, Run};
 use dyno_kv::blocking::Client;
-use dyno_kv::{Item, Protocol, Store};
+use dyno_kv::{Arithmetic, Detail, Event, Item, Protocol, Status, Store};
 use memcached::Memcached;
 use nix::sys::signal::Signal;
 
@@ -397,5 +397,96 @@ fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
         let result = plain(arguments);
         assert_eq!(result.code, code, "{arguments}: {}", result.stderr);
         assert!(result.stderr.contains(word), "{arguments}: {}", result.stderr);
+    }
+}
+
+#[test]
+fn every_command_of_the_protocols_is_answered_by_the_server() {
+    let Some(server) = Memcached::start("every_command_of_the_protocols_is_answered_by_the_server", &[]) else {
+        return;
+    };
+    for protocol in [Protocol::Text, Protocol::Binary, Protocol::Meta] {
+        let name = protocol.name();
+        let mut client = Client::tcp(("127.0.0.1", server.port), protocol, Duration::from_secs(10)).unwrap();
+        let large = vec![b'L'; 500_000];
+        let item = |key: &'static [u8], value: &'static [u8]| Item {
+            key,
+            flags: 7,
+            ttl_s: 60,
+            value,
+        };
+        let mut seen = Vec::new();
+        let mut cas_value = 0;
+        client
+            .exchange(
+                |connection| {
+                    connection.flush_all();
+                    connection.store(Store::Replace, &item(b"a", b"1"), false)?;
+                    connection.store(Store::Add, &item(b"a", b"10"), false)?;
+                    connection.arithmetic(Arithmetic::Increment, b"a", 5, false)?;
+                    connection.arithmetic(Arithmetic::Decrement, b"a", 100, false)?;
+                    connection.arithmetic(Arithmetic::Increment, b"nothing", 1, false)?;
+                    connection.touch(b"a", 30)?;
+                    connection.touch(b"nothing", 30)?;
+                    connection.store(
+                        Store::Set,
+                        &Item {
+                            value: &large,
+                            ..item(b"large", b"")
+                        },
+                        false,
+                    )?;
+                    connection.get(b"large", true, Detail::Deliver)?;
+                    connection.noop();
+                    Ok(())
+                },
+                |event| match event {
+                    Event::Done(done) => seen.push(done.status),
+                    Event::Value { cas, data, .. } => {
+                        assert_eq!(*data, large, "{name}");
+                        cas_value = cas.unwrap();
+                    }
+                    other => panic!("{name}: {other:?}"),
+                },
+            )
+            .unwrap();
+        use Status::{Exists, NotFound, NotStored, Number, Success};
+        // The binary protocol says of a replace without an item that there is none.
+        let replaced = if protocol == Protocol::Binary {
+            NotFound
+        } else {
+            NotStored
+        };
+        let expected = [
+            Success,
+            replaced,
+            Success,
+            Number(15),
+            Number(0),
+            NotFound,
+            Success,
+            NotFound,
+            Success,
+            Success,
+            Success,
+        ];
+        assert_eq!(seen, expected, "{name}");
+        for (cas, status) in [(cas_value + 1000, Exists), (cas_value, Success)] {
+            let done = client.exchange(|c| c.store(Store::Cas(cas), &item(b"large", b"x"), false), |_| {});
+            assert_eq!(done.unwrap().unwrap().status, status, "{name}");
+        }
+        let deleted = client.exchange(|c| c.delete(b"a", false), |_| {}).unwrap().unwrap();
+        assert_eq!(deleted.status, Success, "{name}");
+        assert!(
+            client
+                .version()
+                .unwrap()
+                .starts_with(|first: char| first.is_ascii_digit()),
+            "{name}"
+        );
+        assert!(
+            client.stats("").unwrap().iter().any(|(name, _)| name == "cmd_set"),
+            "{name}"
+        );
     }
 }
