@@ -65,6 +65,11 @@ class DriverResult(Record):
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
     """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
+    traffic: dict[str, int] = Field(default_factory=dict)
+    """Of the window, where the driver counts it: raw_sent_bytes, raw_received_bytes (the protocol's packets),
+    wire_sent_bytes, wire_received_bytes (compressed and encrypted as they left)."""
+    busiest_thread_cpu_pct: float | None = None
+    """CPU of the driver's busiest thread, in percent of one CPU, where the driver tells it."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
+from mydyno.treatments.base import NeedsDriver
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.oltp import data_bytes
 
@@ -56,6 +57,14 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         for arm in experiment.arms
         for treatment in treatments_of(arm)
         if (obstacle := treatment.obstacle(experiment.server)) is not None
+    ]
+    obstacles += [
+        f"arm {arm.name}: {treatment.name}: {obstacle}"
+        for arm in experiment.arms
+        for treatment in treatments_of(arm)
+        if isinstance(treatment, NeedsDriver)
+        for driver in dict.fromkeys(step.driver for step in steps)
+        if (obstacle := treatment.driver_obstacle(driver)) is not None
     ]
     needed = int(2.3 * size)
     if needed > free and experiment.server.dsn is None:

@@ -8,13 +8,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, variables
+from mydyno.treatments import allocator, compression, environment, network, tls, variables
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
+    # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
+    "network": (network.SETTING, network.NetworkTreatment),
+    "tls": (tls.SETTING, tls.TlsTreatment),
+    "compression": (compression.SETTING, compression.CompressionTreatment),
 }
 
 
