@@ -45,10 +45,10 @@ async def make_certificates(folder: Path, key: str, addresses: Sequence[str], ho
         return made
     names = ",".join(f"IP:{address}" for address in addresses)
     new_authority = ["openssl", "req", "-x509", "-nodes", *KEYS[key], "-keyout", str(folder / "ca-key.pem"),
-                     "-out", str(made.authority), "-days", str(DAYS), "-subj", "/CN=mydyno study authority"]  # fmt: skip
+                     "-out", str(made.authority), "-days", str(DAYS), "-subj", "/CN=mydyno authority"]  # fmt: skip
     request = str(folder / "server.csr")
     new_request = ["openssl", "req", "-nodes", *KEYS[key], "-keyout", str(made.key), "-out", request,
-                   "-subj", "/CN=mydyno study server"]  # fmt: skip
+                   "-subj", "/CN=mydyno server"]  # fmt: skip
     extensions = folder / "server.ext"
     # Version 3 with names: what a verifying client looks at.
     extensions.write_text(f"subjectAltName={names},DNS:localhost\nextendedKeyUsage=serverAuth\n")

@@ -150,7 +150,8 @@ class LocalHost:
         """Start a process in a session of its own (Ctrl-C does not reach it); stderr goes where stdout goes.
 
         `entering` is a command put before all others, so that it still has mydyno's own rights: it enters a namespace
-        or a group and executes what follows. `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by default nothing is read or kept.
+        or a group and executes what follows. `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by
+        default nothing is read or kept.
         Raises HostError where the program cannot be started.
         """
         command = [*entering, *self.command(argv, environment or {}, as_server, folders)]

@@ -190,6 +190,17 @@ class EffectRecord(Record):
     """For the report: per-block log ratios, unadjusted p, sign-flip p, Hodges-Lehmann, flags."""
 
 
+class LimitRecord(Record):
+    """What one arm was limited by at one step, told from utilisation."""
+
+    arm: str
+    step: str
+    limit: Literal["link", "server CPU", "load CPU", "others' CPU", "none"]
+    sentence: str
+    shares: dict[str, float] = Field(default_factory=dict)
+    """Shares of 1: link, cpu, server, load, thread."""
+
+
 class Summary(Record):
     """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
 
@@ -211,5 +222,7 @@ class Summary(Record):
     noise_floor: dict[str, dict[str, float]]
     """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
     published: tuple[dict[str, Any], ...] = ()
+    limits: tuple[LimitRecord, ...] = ()
+    """One for each arm and step with a proved link."""
     sentences: tuple[str, ...] = ()
     """The answer, in order: what a terminal prints at the end."""

@@ -11,6 +11,7 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.limits import limits_of
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
@@ -51,6 +52,7 @@ def summarise(folder: StudyFolder) -> Summary:
         effects += decide(family)
         floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
+    limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -66,7 +68,11 @@ def summarise(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=tuple(_effect_record(effect) for effect in effects),
         noise_floor={name: floor for name, floor in floors.items() if floor},
-        sentences=_sentences(experiment, effects, summaries, planned),
+        limits=limits,
+        sentences=(
+            *_sentences(experiment, effects, summaries, planned),
+            *(limit.sentence for limit in limits),
+        ),
     )
     folder.write_summary(summary)
     return summary

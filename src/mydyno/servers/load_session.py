@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pymysql
@@ -94,7 +94,13 @@ def tls_context(tls: ClientTls) -> ssl.SSLContext:
     return context
 
 
-class _Connection(pymysql.connections.Connection[pymysql.cursors.Cursor]):
+if TYPE_CHECKING:
+    _PlainConnection = pymysql.connections.Connection[pymysql.cursors.Cursor]
+else:
+    _PlainConnection = pymysql.connections.Connection  # generic in the stubs alone
+
+
+class _Connection(_PlainConnection):
     """PyMySQL's connection, with the compressed protocol where it is asked for."""
 
     def __init__(self, algorithm: str, level: int, **arguments: Any) -> None:

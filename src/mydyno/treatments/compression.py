@@ -3,7 +3,8 @@
 Proved twice in every run: a session on the load's own path is asked for its Compression status before the load, and
 after each step dynoload's count of bytes on the connection is held against its count of bytes in the protocol's
 packets, with the interface's own count beside them. zstd needs MySQL >= 8.0.18 (MariaDB has zlib alone). Both sides
-use zstd's level; zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes) are never compressed.
+use zstd's level; zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes)
+are never compressed.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class CompressionTreatment:
         speak(instance, compression=algorithm if level is None else f"{algorithm}:{level}")
 
     async def evidence(self, instance: Instance) -> Evidence:
-        """Compression (and its algorithm and level, where the server tells them) of a session on the load's own path."""
+        """Compression, algorithm and level, as far as the server tells them, of a session on the load's own path."""
         try:
             async with LoadSession(instance.address(LOAD_USER)) as session:
                 facts: dict[str, Any] = await session.session_status(
