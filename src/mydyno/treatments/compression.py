@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
@@ -37,11 +37,13 @@ class CompressionSetting(Frozen):
         None, ge=1, le=22, description="zlib: 1 to 9, zstd: 1 to 22; default: the algorithm's own"
     )
 
-    @model_validator(mode="after")
-    def _level_fits(self) -> CompressionSetting:
-        if self.level is not None and (self.algorithm == "off" or (self.algorithm == "zlib" and self.level > 9)):
-            raise ValueError(f"{self.algorithm} has no level {self.level}")
-        return self
+    @field_validator("level")
+    @classmethod
+    def _level_fits(cls, level: int | None, info: ValidationInfo) -> int | None:
+        algorithm = info.data.get("algorithm")
+        if level is not None and (algorithm == "off" or (algorithm == "zlib" and level > 9)):
+            raise ValueError(f"{algorithm} has no level {level}")
+        return level
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(AlgorithmName | CompressionSetting)

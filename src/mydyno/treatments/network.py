@@ -1,7 +1,7 @@
 """The network between load and server: two network namespaces, a veth pair between them, shaped at both ends.
 
-`network = { bandwidth = "1gbit" }`, or with `latency = "50us"` where the kernel has netem; `network = {}` leaves the
-pair as fast as the host is. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of that speed
+`network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with
+`network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of that speed
 delivers to TCP (941 Mbit/s for 1 Gbit/s). A bandwidth beyond what this host's CPUs can carry is measured and said. A
 pair has the delays of one host (some 20 µs there and back), a real network five times that. Needs root.
 """
@@ -50,10 +50,13 @@ def _is_bandwidth(text: str) -> str:
     return text
 
 
+Bandwidth = Annotated[str, AfterValidator(_is_bandwidth)]
+
+
 class NetworkSetting(Frozen):
     """{ bandwidth = "1gbit", latency = "50us" }; both may be left out."""
 
-    bandwidth: Annotated[str, AfterValidator(_is_bandwidth)] | None = Field(
+    bandwidth: Bandwidth | None = Field(
         None, description="of each direction, as Ethernet of that speed: 100mbit, 1gbit, 2.5gbit, 10gbit"
     )
     latency: Annotated[str, Field(pattern=r"^\d+(\.\d+)?(us|ms|s)$")] | None = Field(
@@ -61,7 +64,7 @@ class NetworkSetting(Frozen):
     )
 
 
-SETTING: TypeAdapter[Any] = TypeAdapter(NetworkSetting)
+SETTING: TypeAdapter[Any] = TypeAdapter(Bandwidth | NetworkSetting)
 
 
 class NetworkTreatment:
@@ -69,8 +72,8 @@ class NetworkTreatment:
 
     name = "network"
 
-    def __init__(self, value: dict[str, Any]) -> None:
-        self.setting = NetworkSetting.model_validate(value)
+    def __init__(self, value: str | dict[str, Any]) -> None:
+        self.setting = NetworkSetting.model_validate({"bandwidth": value} if isinstance(value, str) else value)
         bits_per_s = None if self.setting.bandwidth is None else parse_bits_per_s(self.setting.bandwidth)
         self._shape = Shape(bits_per_s, self.setting.latency)
         self._ends: tuple[LinkEnd, LinkEnd] | None = None
@@ -179,7 +182,7 @@ def judge(shape: Shape, bare_bits_per_s: float, down: Transfer, up: Transfer) ->
     expected = shape.payload_bits_per_s
     if expected is None:
         return True, f"{both}, not shaped"
-    wanted = f"Ethernet of {shape.bits_per_s:.3g} bit/s delivers {expected / 1e6:.0f}"
+    wanted = f"Ethernet of {(shape.bits_per_s or 0) / 1e6:.0f} Mbit/s delivers {expected / 1e6:.0f}"
     fastest, slowest = max(down.bits_per_s, up.bits_per_s), min(down.bits_per_s, up.bits_per_s)
     if fastest > expected * (1 + TOLERANCE):
         return False, f"{both}: faster than {wanted}; the shaping does not hold"
