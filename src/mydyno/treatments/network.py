@@ -1,9 +1,10 @@
 """The network between load and server: two network namespaces, a veth pair between them, shaped at both ends.
 
 `network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with
-`network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of that speed
-delivers to TCP (941 Mbit/s for 1 Gbit/s). A bandwidth beyond what this host's CPUs can carry is measured and said. A
-pair has the delays of one host (some 20 µs there and back), a real network five times that. Needs root.
+`network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what
+Ethernet of that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). A bandwidth beyond what this host's CPUs can carry is
+measured and said. A pair has the delays of one host (some 20 µs there and back), a real network five times that. Needs
+root.
 """
 
 from __future__ import annotations
