@@ -23,6 +23,7 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
     """Hold the host's lock. Raises HostError naming the study that holds it."""
     address = address or ADDRESS
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    answering: threading.Thread | None = None
     try:
         try:
             listener.bind(address)
@@ -34,13 +35,16 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
             ) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
-        threading.Thread(target=_answer, args=(listener, answer), daemon=True).start()
+        answering = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
+        answering.start()
         yield
     finally:
         # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        if answering is not None:
+            answering.join(timeout=10)
 
 
 def _answer(listener: socket.socket, answer: bytes) -> None:
