@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mydyno.drivers.dynoload import _spoken
+from mydyno.drivers.dynoload_output import interval_values
 from mydyno.errors import HostError, ServerError
 from mydyno.experiments import load
 from mydyno.hosts.link import Shape
@@ -243,3 +244,16 @@ async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkey
     evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
     assert not evidence.holds
     assert "no data comes" in evidence.text
+
+
+def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
+    counts = {"errors": 0, "ignored_errors": 0, "reconnects": 0}
+    record = {"length_s": 1.0, "qps": 3.0, "tps": 0.0, "counts": counts, "traffic": {"wire_received_bytes": 7}}
+    assert interval_values(record) == {
+        "qps": 3.0,
+        "tps": 0.0,
+        "errors_per_s": 0.0,
+        "ignored_errors_per_s": 0.0,
+        "reconnects_per_s": 0.0,
+        "protocol_wire_received_bytes_per_s": 7.0,
+    }
