@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mydyno.model.experiment import Step
 from mydyno.model.records import DriverResult, Evidence, RunRecord, RunSummary, StepRecord
-from mydyno.results.limits import judge, limits_of, utilisation
+from mydyno.results.limits import judge, limit_sentences, limits_of, utilisation
 from mydyno.results.values import _per_transaction
 
 SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0.1, "thread": 0.3}
@@ -84,3 +85,18 @@ def test_per_transaction_values_are_sums_over_the_rate() -> None:
     assert found["network_bytes_per_transaction"] == pytest.approx((VALUES["network_tx_bytes_per_s"] + 1e6) / 100)
     assert _per_transaction({**VALUES, "tps": 0.0}) == {}
     assert "network_bytes_per_transaction" not in _per_transaction({"tps": 1.0, "network_tx_bytes_per_s": 1.0})
+
+
+def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
+    step = Step(id="s", workload="oltp_read_only", connections=64, warmup_s=1, measure_s=1, driver="dynoload")
+    unasked = step.model_copy(update={"id": "t"})
+    found = [
+        judge("slow-raw", "s", 64, {**SHARES, "link": 0.97}, 2),
+        judge("slow-zlib", "s", 64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
+        judge("fast", "s", 64, SHARES, 2),
+    ]
+    assert limit_sentences(found, [step, unasked]) == (
+        "At 64 connections (oltp_read_only): the link limited slow-raw (97% of the link); the CPUs, most of them busy "
+        "with the server, limited slow-zlib (server 70%, load 20% of all CPUs); neither link nor CPUs were full with "
+        "fast (link 20%, CPUs 50%).",
+    )

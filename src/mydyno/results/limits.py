@@ -25,6 +25,13 @@ WHOSE: dict[Whose, str] = {
     "load CPU": "the load's",
     "others' CPU": "neither the server's nor the load's",
 }
+GROUPS = {
+    "link": "the link limited",
+    "server CPU": "the CPUs, most of them busy with the server, limited",
+    "load CPU": "the CPU of the load program limited",
+    "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
+    "none": "neither link nor CPUs were full with",
+}
 NEEDED = ("cpu_user_pct", "cpu_system_pct", "server_cpu_user_pct", "server_cpu_system_pct", "driver_cpu_user_pct",
           "driver_cpu_system_pct")  # fmt: skip
 
@@ -91,6 +98,34 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
     sentence = f"{arm} at {connections} {noun}: {words} ({carried}; {taken})."
     facts = {name: round(share, 4) for name, share in shares.items()}
     return LimitRecord(arm=arm, step=step, limit=limit, sentence=sentence, shares=facts)
+
+
+def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
+    """One sentence per step: which arms met which limit, each with the share that says so."""
+    sentences = []
+    for step in steps:
+        groups = []
+        for limit, words in GROUPS.items():
+            arms = [
+                f"{found.arm} ({_telling_share(found)})"
+                for found in limits
+                if found.step == step.id and found.limit == limit
+            ]
+            if arms:
+                groups.append(f"{words} {', '.join(arms)}")
+        if groups:
+            noun = "connection" if step.connections == 1 else "connections"
+            sentences.append(f"At {step.connections} {noun} ({step.workload}): {'; '.join(groups)}.")
+    return tuple(sentences)
+
+
+def _telling_share(found: LimitRecord) -> str:
+    shares = found.shares
+    if found.limit == "link":
+        return f"{shares['link']:.0%} of the link"
+    if found.limit == "none":
+        return f"link {shares['link']:.0%}, CPUs {shares['cpu']:.0%}"
+    return f"server {shares['server']:.0%}, load {shares['load']:.0%} of all CPUs"
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
-from mydyno.results.limits import limits_of
+from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
@@ -72,7 +72,7 @@ def summarise(folder: StudyFolder) -> Summary:
         limits=limits,
         sentences=(
             *_sentences(experiment, effects, summaries, planned),
-            *(limit.sentence for limit in limits),
+            *limit_sentences(limits, steps),
         ),
     )
     folder.write_summary(summary)
