@@ -257,3 +257,27 @@ def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
         "reconnects_per_s": 0.0,
         "protocol_wire_received_bytes_per_s": 7.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept", "tries"),
+    [
+        ([941.0], 941.0, 1),
+        ([700.0, 1100.0, 935.0], 935.0, 3),
+        ([700.0, 500.0, 600.0, 650.0, 400.0, 300.0], 700.0, 6),
+        ([14_000.0] * 6, 14_000.0, 6),
+    ],
+)
+async def test_a_disturbed_transfer_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, measured: list[float], kept: float, tries: int
+) -> None:
+    treatment = NetworkTreatment("1gbit")
+    left = list(measured)
+
+    async def next_one(*_: object) -> Transfer:
+        return transfer(left.pop(0))
+
+    monkeypatch.setattr(treatment, "_transfer", next_one)
+    found = await treatment._best(object(), object())  # type: ignore[arg-type]
+    assert found.bits_per_s == kept * 1e6
+    assert len(measured) - len(left) == tries

@@ -1,7 +1,8 @@
 """A timed transfer over TCP between two namespaces: what a link really delivers, as payload, in one direction.
 
 Measured at the receiver, after the sender's congestion window had time to open. Sender and receiver are threads of
-this process; they sleep in the kernel nearly all the time. On CPUs that others keep busy it can only come out too low.
+this process; they sleep in the kernel nearly all the time. On CPUs that others keep busy it comes out too low, or, when
+the receiver waited for a CPU just as its window began and then finds full buffers, some percent too high.
 """
 
 from __future__ import annotations

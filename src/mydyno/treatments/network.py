@@ -39,7 +39,7 @@ from mydyno.servers.load_path import LoadPath
 
 TOLERANCE = 0.05
 ATTEMPTS = 6
-"""Of a timed transfer that came out too low: a neighbour on the CPUs can only slow it."""
+"""Of a timed transfer that came out wrong: neighbours on the CPUs disturb it."""
 CPU_BOUND = 0.85
 STRICT_SHARE = 0.25
 """A cap below this share of what the bare pair delivers must be reached, however busy the CPUs are."""
@@ -159,11 +159,17 @@ class NetworkTreatment:
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
 
     async def _best(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
-        """The fastest of several transfers, as soon as one is within the tolerance."""
+        """The first of several transfers that is within the tolerance, else the fastest.
+
+        A receiver that had to wait for a CPU finds megabytes in its buffer and seems fast; a link that is not shaped
+        is fast every time.
+        """
         expected = self._shape.payload_bits_per_s
-        found = [await self._transfer(source, destination)]
-        while expected is not None and len(found) < ATTEMPTS and found[-1].bits_per_s < expected * (1 - TOLERANCE):
+        found: list[Transfer] = []
+        while len(found) < ATTEMPTS:
             found.append(await self._transfer(source, destination))
+            if expected is None or abs(found[-1].bits_per_s / expected - 1) <= TOLERANCE:
+                return found[-1]
         return max(found, key=lambda transfer: transfer.bits_per_s)
 
     async def undo(self) -> None:
