@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, wait_until
+from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
 
 EXPERIMENT = """
 name = "netfault"
@@ -58,20 +58,20 @@ def killed_under_load(study: NetworkStudy) -> bool:
             process.stdout.close()
 
 
-def test_clean_removes_the_namespaces_of_a_killed_study(tmp_path: Path) -> None:
+def test_clean_removes_the_namespaces_of_a_killed_study() -> None:
     if not means_or_words():
         return
-    study = NetworkStudy(tmp_path / "fault", "netfault", EXPERIMENT)
-    assert wait_until(lambda: killed_under_load(study), 600)
-    assert wait_until(lambda: not study.processes(), 20), "server and load die with mydyno"
-    left = study.namespaces()
-    assert [path.name.rpartition("-")[2] for path in left] == ["load", "server"]
-    assert all(os.path.ismount(path) for path in left)
-    _, told = study.finish("doctor")
-    assert left[0].name in told
-    assert "mydyno clean removes them" in " ".join(told.split())
-    exit_code, words = study.finish("clean")
-    assert exit_code == 0, words
-    assert study.namespaces() == []
-    assert "mydyno-netfault" not in Path("/proc/self/mounts").read_text()
-    assert list((study.cache / "undo").glob("*")) == []
+    with network_study("netfault", EXPERIMENT) as study:
+        assert wait_until(lambda: killed_under_load(study), 600)
+        assert wait_until(lambda: not study.processes(), 20), "server and load die with mydyno"
+        left = study.namespaces()
+        assert [path.name.rpartition("-")[2] for path in left] == ["load", "server"]
+        assert all(os.path.ismount(path) for path in left)
+        _, told = study.finish("doctor")
+        assert left[0].name in told
+        assert "mydyno clean removes them" in " ".join(told.split())
+        exit_code, words = study.finish("clean")
+        assert exit_code == 0, words
+        assert study.namespaces() == []
+        assert "mydyno-netfault" not in Path("/proc/self/mounts").read_text()
+        assert list((study.cache / "undo").glob("*")) == []

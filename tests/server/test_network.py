@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from mydyno.hosts.link import (
 from mydyno.hosts.transfer import timed_transfer
 from mydyno.hosts.undo import UndoJournal
 from mydyno.treatments.network import judge
-from tests.support.network_study import NetworkStudy, means_or_words
+from tests.support.network_study import NetworkStudy, means_or_words, network_study
 
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
 EXPERIMENT = f"""
@@ -94,16 +95,17 @@ def test_a_shaped_link_delivers_what_its_speed_does_and_leaves_nothing(tmp_path:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[NetworkStudy, dict[str, Any]] | None:
+def study() -> Iterator[tuple[NetworkStudy, dict[str, Any]] | None]:
     """{arm: run.json} of one block, and its summary under "summary"."""
     if not means_or_words():
-        return None
-    made = NetworkStudy(tmp_path_factory.mktemp("netserver"), "netserver", EXPERIMENT)
-    exit_code, output = made.finish("run", str(made.file), "--studies", str(made.studies))
-    assert exit_code == 0, output
-    (folder,) = made.studies.iterdir()
-    runs = {run["arm"]: run for file in folder.glob("blocks/*/*/run.json") if (run := json.loads(file.read_text()))}
-    return made, {**runs, "summary": json.loads((folder / "summary.json").read_text())}
+        yield None
+        return
+    with network_study("netserver", EXPERIMENT) as made:
+        exit_code, output = made.finish("run", str(made.file), "--studies", str(made.studies))
+        assert exit_code == 0, output
+        (folder,) = made.studies.iterdir()
+        runs = {run["arm"]: run for file in folder.glob("blocks/*/*/run.json") if (run := json.loads(file.read_text()))}
+        yield made, {**runs, "summary": json.loads((folder / "summary.json").read_text())}
 
 
 def texts(run: dict[str, Any], treatment: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +30,20 @@ def means_or_words() -> bool:
     return False
 
 
+@contextmanager
+def network_study(name: str, text: str) -> Iterator[NetworkStudy]:
+    """One experiment in a folder that the server's user can enter (pytest's own are closed to others)."""
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    folder.chmod(0o755)
+    try:
+        yield NetworkStudy(folder, name, text)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @dataclass
 class NetworkStudy:
-    """One experiment file in a folder of its own."""
+    """One experiment file with a cache of its own; the parts of the real cache are lent."""
 
     folder: Path
     name: str
@@ -44,9 +58,6 @@ class NetworkStudy:
         self.file = self.folder / f"{self.name}.toml"
         self.file.write_text(self.text)
         self.studies = self.folder / "studies"
-        # The server's user must be able to enter; pytest's folders are closed to others.
-        for folder in (self.folder, *list(self.folder.parents)[:2]):
-            folder.chmod(folder.stat().st_mode | 0o011)
 
     @property
     def environment(self) -> dict[str, str]:
