@@ -2,8 +2,8 @@
 
 What is measured: CPU of the client process (user + system, from wait4(2)) per query, queries per second, peak
 resident memory, rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the order
-changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels
-out. A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
+changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels out.
+A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
 """
 
 from __future__ import annotations

@@ -42,6 +42,8 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
         # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
+        if answering is not None:
+            answering.join(timeout=5)
         listener.close()
         if answering is not None:
             answering.join(timeout=10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -22,13 +23,15 @@ from mydyno.model.experiment import (
     VerdictSpec,
     steps_of,
 )
-from mydyno.model.overrides import merged, with_settings
+from mydyno.model.overrides import merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
 from mydyno.model.toml_source import TomlSource
 
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
+MOST_ARMS = 500
+"""A product of factors beyond this is a slip: such a study would take months."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +105,29 @@ def parse_experiment(
     tree = with_settings(tree, settings)
     experiment, problems = _validated(tree, vocabulary, chosen)
     if problems or experiment is None:
-        lines = [problem.text(source.place(problem.key)) for problem in _in_file_order(problems, source)]
+        placed = [(_place(source, problem.key, chosen, settings), problem) for problem in problems]
+        lines = [problem.text(place) for place, problem in _in_file_order(placed)]
         count = f"{len(lines)} mistakes" if len(lines) > 1 else "a mistake"
         raise UserError(f"{count} in {source.name}; nothing was started\n  " + "\n  ".join(lines))
     return experiment
 
 
-def _in_file_order(problems: list[Problem], source: TomlSource) -> list[Problem]:
-    def line(problem: Problem) -> int:
-        number = source.place(problem.key).rpartition(":")[2]
+def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:
+    """Where the mistaken value was said: in a --set, in the scale's overrides, or in the file itself."""
+    names = tuple(part for part in key if isinstance(part, str))
+    for assignment in reversed(settings):
+        path = tuple(part for part in parse_set(assignment)[0] if not part.isdigit())
+        if names[: len(path)] == path:
+            return f"--set {assignment}"
+    return source.place(key, scale)
+
+
+def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Problem]]:
+    def line(placed: tuple[str, Problem]) -> int:
+        number = placed[0].rpartition(":")[2]
         return int(number) if number.isdigit() else 0
 
-    once = {(problem.key, problem.message): problem for problem in problems}
+    once = {(problem.key, problem.message): (place, problem) for place, problem in problems}
     return sorted(once.values(), key=line)
 
 
@@ -169,7 +183,7 @@ def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem])
     if control is None:
         problems.append(Problem((section, "control"), "is missing: name the arm that the others are compared with",
                                 allowed=", ".join(named)))  # fmt: skip
-    elif control not in named:
+    elif not isinstance(control, str) or control not in named:
         problems.append(unknown((section, "control"), "arm", control, list(named)))
     if not named:
         problems.append(Problem((section,), "has no arm"))
@@ -187,11 +201,18 @@ def _product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str
         else:
             problems.append(Problem(("factors", factor), "must be a list of values or a table of levels", levels))
     arms: dict[str, dict[str, Any]] = {}
+    count = prod(len(levels) for levels in factors)
+    if count > MOST_ARMS:
+        problems.append(Problem(("factors",), f"give {count} arms", allowed=f"at most {MOST_ARMS}"))
+        return {}, {}
     for combination in itertools.product(*factors):
         treatments: dict[str, Any] = {}
         for _, level in combination:
             treatments = merged(treatments, level)
-        arms["-".join(name for name, _ in combination)] = treatments
+        name = "-".join(name for name, _ in combination)
+        if name in arms:
+            problems.append(Problem(("factors",), f"give two arms of the name {name!r}"))
+        arms[name] = treatments
     return arms, dict.fromkeys(arms, ("factors",))
 
 
@@ -214,7 +235,10 @@ def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Pro
     pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
     """
     table = isinstance(value, dict)
+    if isinstance(value, dict) and all(len(one.key) > len(key) and one.key[len(key)] in value for one in found):
+        return found  # there is one form only
     meant = [problem for problem in found if (len(problem.key) > len(key) + 1) == table] or found[:1]
+    meant = [problem for problem in meant if problem.nearest] or meant[:1] if not table else meant
     return [replace(problem, key=key + (problem.key[len(key) + 1 :] if table else ())) for problem in meant]
 
 
@@ -244,6 +268,8 @@ def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
         if not isinstance(step, dict) or "workload" not in step:
             continue
         workload = step["workload"]
+        if not isinstance(workload, str):
+            continue  # told already as no text
         if workload not in vocabulary.workload_options:
             problems.append(
                 unknown(("steps", index, "workload"), "workload", workload, list(vocabulary.workload_options))

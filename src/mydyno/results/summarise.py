@@ -50,7 +50,8 @@ def summarise(folder: StudyFolder) -> Summary:
             primary=name == experiment.verdict.primary,
             seed=experiment.design.seed,
         )
-        effects += decide(family)
+        if len(arms) > 1:  # the control alone is a study of the host's noise
+            effects += decide(family)
         floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
@@ -168,7 +169,7 @@ def _sentences(
     least = smallest_p(experiment.design.blocks)
     if least > 0.05:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called one; "
-            "for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
+            "one; for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)

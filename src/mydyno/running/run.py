@@ -5,6 +5,7 @@ Whatever goes wrong inside a run ends as an invalid run with its reason; what wo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.drivers.base import DriverOutcome, Progress
-from mydyno.errors import DriverError, ServerError
+from mydyno.errors import HostError, ServerError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
@@ -57,13 +58,12 @@ async def make_run(
     recorder = _Recorder()
     instance = bench.instance(bench.scratch / "run", folder / "server.log")
     treatments = treatments_of(bench.experiment.arm(planned.arm))
-    for treatment in treatments:
-        await treatment.get(bench.settings.cache, bench.host)
     instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
     await bench.restore(template, instance)
     try:
+        await _get(bench, treatments)
         await _serve_and_load(bench, instance, treatments, steps, folder, tell, recorder)
-    except (ServerError, DriverError) as error:
+    except StudyError as error:
         recorder.reasons.append(error.message)
     finally:
         warning = await instance.stop()
@@ -74,6 +74,15 @@ async def make_run(
         _keep_configuration(instance, folder)
         shutil.rmtree(instance.folder, ignore_errors=True)
     return _finished(bench, planned, steps, folder, recorder)
+
+
+async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
+    """What the study got when it began may have gone since: then this run is lost, and others may still be made."""
+    for treatment in treatments:
+        try:
+            await treatment.get(bench.settings.cache, bench.host)
+        except (HostError, UserError) as error:
+            raise StudyError(f"{treatment.name} is not to be had any more: {error.message}", error.hint) from error
 
 
 async def _serve_and_load(
@@ -98,7 +107,10 @@ async def _serve_and_load(
     await probe.start()
     try:
         for step in steps:
-            record, outcome = await _ask(bench, instance, probe, step, folder, tell)
+            try:
+                record, outcome = await _ask(bench, instance, probe, step, folder, tell)
+            except StudyError as error:
+                raise await _with_the_servers_end(error, instance, step) from error
             recorder.steps.append(record)
             recorder.samples += outcome.samples
             recorder.latency_logs[step.id] = outcome.latency_log
@@ -129,13 +141,6 @@ async def _ask(
             on_start=lambda pid: probe.tell(f"driver 1 {pid}"),
             on_progress=lambda progress: tell(step, progress),
         )
-    except DriverError as error:
-        exit_code = instance.process.exit_code if instance.process else None
-        if exit_code is not None:
-            raise ServerError(
-                f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
-            ) from error
-        raise
     finally:
         probe.tell("driver 1 -")
     async with instance.control() as control:
@@ -151,6 +156,20 @@ async def _ask(
         server_counters=growth(before, after),
     )
     return record, outcome
+
+
+async def _with_the_servers_end(error: StudyError, instance: Instance, step: Step) -> StudyError:
+    """The error, or where it came from a server that died, that and the server's own last words."""
+    if instance.process is None:
+        return error
+    with contextlib.suppress(TimeoutError):
+        await instance.process.wait(1.0)  # connections break a moment before the exit code is known
+    exit_code = instance.process.exit_code
+    if exit_code is None:
+        return error
+    return ServerError(
+        f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
+    )
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
