@@ -52,7 +52,7 @@ EXPECTED = [
     ':12: data.rows = "many": not understood; allowed: a whole number',
     ':15: arms.control = "glib": unknown arm; allowed: glibc, jemalloc, tcmalloc, mimalloc, fast; did',
     ':17: arms.jemalloc.allocator = "jemaloc": unknown value; allowed: glibc, jemalloc, tcmalloc or mimalloc; did you',
-    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: allocator, variables, environment; did",
+    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: allocator, variables, environment, network, tls, ",
     ':19: arms.mimalloc = "mimalloc": must be a table of treatments, e.g. { allocator = "jemalloc" }',
     ":20: arms.fast.variables.no such-name!: not a possible name; allowed: letters, digits and '_', beginning with a",
     ':23: steps[0].workload = "oltp_readonly": unknown workload; allowed: oltp_point_select, oltp_read_only,',
