@@ -156,6 +156,7 @@ def test_a_namespace_that_never_came_to_be_is_undone_like_any_other(
     journal.will_change("namespace", path=str(path), interfaces=[])
     path.touch()
     assert namespace.left_namespaces() == [path]
+    assert namespace.study_of(path) == "network-1"
     assert journal.undo_all() == []
     assert not path.exists()
     assert not folder.exists()

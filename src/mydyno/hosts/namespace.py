@@ -30,6 +30,11 @@ def namespace_path(study: str, role: str) -> Path:
     return FOLDER / f"{PREFIX}{study}-{role}"
 
 
+def study_of(path: Path) -> str:
+    """The study that a namespace's name carries."""
+    return path.name.removeprefix(PREFIX).rpartition("-")[0]
+
+
 def make_namespace(path: Path) -> None:
     """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
     FOLDER.mkdir(parents=True, exist_ok=True)
