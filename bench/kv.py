@@ -282,8 +282,14 @@ def main() -> int:
             for name, command in (("dynoload", [str(place.dynoload)]), ("memcached", place.memcached),
                                   ("memcaslap", place.memaslap))
         }  # fmt: skip
-        record = {"bench": "kv", "versions": versions, "pairs": options.pairs, "seconds": options.seconds,
-                  "command": shlex.join(sys.argv), "lines": [{**asdict(line), "holds": line.holds} for line in lines]}  # fmt: skip
+        record = {
+            "bench": "kv",
+            "versions": versions,
+            "pairs": options.pairs,
+            "seconds": options.seconds,
+            "command": shlex.join(sys.argv),
+            "lines": [{**asdict(line), "holds": line.holds} for line in lines],
+        }
         print(json.dumps(record, indent=1))
     else:
         for line in lines:
