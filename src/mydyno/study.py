@@ -17,10 +17,11 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, PlannedRun, make_plan
 from mydyno.model.records import RunRecord, Summary
 from mydyno.results.summarise import summarise
+from mydyno.running.bench import Bench, Opener
 from mydyno.running.forecast import forecast
+from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
-from mydyno.running.workbench import Opener, Workbench, open_workbench
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
@@ -54,7 +55,7 @@ class Request:
 
 
 async def run_study(
-    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_workbench
+    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_bench
 ) -> tuple[StudyFolder, Summary]:
     """A new study, from check to summary. `opener` makes the workbench; tests give a fake one.
 
@@ -75,7 +76,7 @@ async def run_study(
 
 
 async def resume_study(
-    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_workbench
+    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does."""
     folder = StudyFolder.open(path.resolve())
@@ -117,7 +118,7 @@ def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
     settings.program("dynoprobe")
 
 
-async def _make_runs(bench: Workbench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
+async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
     steps = {step.id: step for step in steps_of(bench.experiment)}
     failed = 0
     templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
@@ -147,6 +148,6 @@ def _first(reasons: Sequence[str]) -> str:
     return reasons[0] if reasons else "no reason was recorded"
 
 
-def _close(bench: Workbench, watcher: Watcher) -> None:
+def _close(bench: Bench, watcher: Watcher) -> None:
     for left in bench.close():
         watcher.say(f"could not be undone: {left}")

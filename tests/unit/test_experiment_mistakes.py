@@ -59,7 +59,7 @@ EXPECTED = [
     ":28: steps[1].connections[0] = 0: out of range; allowed: >= 1",
     ':29: steps[1].warmup = "ten seconds": not understood; allowed: a duration such as "10s", "2m" or "1h"',
     ':30: steps[1].measure = "0s": out of range; allowed: > 0',
-    ':31: steps[1].driver = "sysbnch": unknown driver for oltp_read_write; allowed: sysbench; did',
+    ':31: steps[1].driver = "sysbnch": unknown driver for oltp_read_write; allowed: dynoload, sysbench; did',
     ":32: steps[1].options.range_sise: unknown key; allowed: ",
     ':32: steps[1].options.rand_type = "uniforn": unknown value; allowed: uniform, gaussian, special or pareto; did',
     ":35: design.blocks = 0: out of range; allowed: >= 1",

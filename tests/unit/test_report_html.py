@@ -227,6 +227,26 @@ def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
     assert len(text.encode()) < 1_750_000, "six more blocks only add dots"
 
 
+def test_a_page_with_more_metrics_than_it_has_room_for_names_those_that_are_left(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, **SHORT))
+    summary = json.loads((folder.path / "summary.json").read_text())
+    for number in range(60):
+        name = f"extra_{number}_bytes_per_s"
+        summary["metrics"][name] = summary["metrics"]["disk_write_bytes_per_s"]
+        summary["effects"] += [
+            {**effect, "metric": name} for effect in summary["effects"] if effect["metric"] == "disk_write_bytes_per_s"
+        ]
+        for run in summary["runs"]:
+            for values in run["values"].values():
+                values[name] = values["disk_write_bytes_per_s"]
+    (folder.path / "summary.json").write_text(json.dumps(summary))
+    text, page = make(folder)
+    assert len(text.encode()) < 2_000_000
+    assert "forest:tps:oltp_read_only" in page.charts and "sweep:cpu_system_pct:oltp_read_only" in page.charts
+    assert "Only in summary.json, for want of room: Extra" in page.visible
+    assert "Only in csv and json, for want of room: Extra" in page.visible
+
+
 def test_telemetry_keeps_to_its_budget_by_coarser_buckets_and_says_so(full: tuple[StudyFolder, str, Page]) -> None:
     from mydyno.reports.result import StudyResult
     from mydyno.reports.telemetry import CORE, page_data, read_telemetry

@@ -207,3 +207,12 @@ async def test_a_run_knows_its_windows_steadiness(script: Script, settings: Sett
     script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
     with pytest.raises(StudyError, match="not steady"):
         await study(script, settings, tmp_path, experiment(design={"blocks": 2}))
+
+
+async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    _, summary, _ = await study(script, settings, tmp_path, experiment(("only",), design={"blocks": 2}))
+    assert (summary.state, summary.effects) == ("complete", ())
+    assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
+    assert "noise floor" in summary.sentences[0]

@@ -1,14 +1,17 @@
 //! The command line, and its translation into what is watched.
 
+#![allow(rustdoc::broken_intra_doc_links)] // Doc comments here are help texts, with brackets for what is optional.
+
 use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
 use dyno_mysql::{Endpoint, Options, Secret};
 
-use crate::machine::{Disk, Interface, Machine, Process, Role};
+use crate::machine::{Disk, Interface, Machine, Process, Role, ELSEWHERE};
 
-/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON lines.
+/// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON
+/// lines.
 ///
 /// It ends at SIGTERM or SIGINT, or when its standard input closes. Commands on standard input:
 /// 'driver ID PID', 'driver ID -', 'mark TEXT', 'sample [NS]', 'stop'.
@@ -27,7 +30,7 @@ pub struct Arguments {
     /// Where /sys is
     #[arg(long, value_name = "FOLDER", default_value = "/sys")]
     pub sys_root: PathBuf,
-    /// A server: ID:PID[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable
+    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable
     #[arg(long = "instance", value_name = "ID:PID…", value_parser = parse_instance)]
     pub instances: Vec<Instance>,
     /// A load program; repeatable
@@ -82,6 +85,9 @@ impl Arguments {
         if self.once && self.interval_ms == 0 {
             return Err("--once needs an interval: --interval-ms 0 waits for commands".into());
         }
+        if self.until_instances_end && self.instances.is_empty() {
+            return Err("--until-instances-end needs an --instance to wait for".into());
+        }
         let mut machine = Machine::new(self.proc_root.clone(), self.sys_root.clone());
         for argument in &self.disks {
             let disk = Disk::find(argument, &machine)?;
@@ -99,18 +105,11 @@ impl Arguments {
                 .iter()
                 .map(|instance| format!("--instance {}", instance.process.id)),
         );
-        let scopes = scopes.chain(
-            self.drivers
-                .iter()
-                .map(|driver| format!("--driver {}", driver.id)),
-        );
+        let scopes = scopes.chain(self.drivers.iter().map(|driver| format!("--driver {}", driver.id)));
         let mut scopes: Vec<_> = scopes.collect();
         scopes.sort_unstable();
         match scopes.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!(
-                "{} is given twice; each needs a name of its own",
-                pair[0]
-            )),
+            Some(pair) => Err(format!("{} is given twice; each needs a name of its own", pair[0])),
             None => Ok(machine),
         }
     }
@@ -125,7 +124,10 @@ fn parse_process(text: &str, role: Role) -> Result<Process, String> {
     Ok(Process {
         role,
         id: id.to_owned(),
-        pid: pid.parse().map_err(|_| wrong())?,
+        pid: match (pid, role) {
+            ("-", Role::Server) => ELSEWHERE,
+            _ => pid.parse().ok().filter(|pid| *pid != ELSEWHERE).ok_or_else(wrong)?,
+        },
     })
 }
 
@@ -140,9 +142,7 @@ fn parse_interface(text: &str) -> Result<Interface, String> {
             pid: None,
         });
     };
-    let pid = pid
-        .parse()
-        .map_err(|_| format!("'{text}' is not INTERFACE@PID"))?;
+    let pid = pid.parse().map_err(|_| format!("'{text}' is not INTERFACE@PID"))?;
     Ok(Interface {
         name: name.to_owned(),
         pid: Some(pid),
@@ -161,13 +161,7 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
         match key {
             "socket" => socket = Some(value),
             "host" => host = Some(value),
-            "port" => {
-                port = Some(
-                    value
-                        .parse()
-                        .map_err(|_| format!("port={value}: not a port number"))?,
-                )
-            }
+            "port" => port = Some(value.parse().map_err(|_| format!("port={value}: not a port number"))?),
             "dump" => dump = Some(value),
             "user" => user = Some(value),
             "password-file" => password = Some(read_password(value)?),
@@ -206,8 +200,7 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
 
 /// The first line of the file, so that no password stands in a list of processes.
 fn read_password(path: &str) -> Result<Secret, String> {
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
+    let text = fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
     Ok(Secret::new(text.lines().next().unwrap_or_default()))
 }
 
@@ -216,21 +209,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_elsewhere_has_no_process_here() {
+        assert_eq!(parse_instance("1:-,host=db,port=3306").unwrap().process.pid, ELSEWHERE);
+        assert!(parse_instance("1:0").is_err());
+        assert!(parse_driver("1:-").is_err());
+    }
+
+    #[test]
     fn an_instance_is_a_process_and_a_way_to_its_status() {
         let instance = parse_instance("1:77,socket=/run/s.sock,user=dyno").unwrap();
-        assert_eq!(
-            (instance.process.id.as_str(), instance.process.pid),
-            ("1", 77)
-        );
+        assert_eq!((instance.process.id.as_str(), instance.process.pid), ("1", 77));
         assert!(matches!(instance.access, Access::Connect(options) if options.user == "dyno"));
-        assert!(matches!(
-            parse_instance("a:1").unwrap().access,
-            Access::None
-        ));
-        assert!(matches!(
-            parse_instance("a:1,dump=/d").unwrap().access,
-            Access::Dump(_)
-        ));
+        assert!(matches!(parse_instance("a:1").unwrap().access, Access::None));
+        assert!(matches!(parse_instance("a:1,dump=/d").unwrap().access, Access::Dump(_)));
     }
 
     #[test]
@@ -239,9 +230,7 @@ mod tests {
         assert!(parse_instance("1:77,sock=/s")
             .unwrap_err()
             .contains("socket, host, port"));
-        assert!(parse_instance("1:77,socket=/s,host=h")
-            .unwrap_err()
-            .contains("one of"));
+        assert!(parse_instance("1:77,socket=/s,host=h").unwrap_err().contains("one of"));
         assert!(parse_instance("1:77,password-file=/no/such/file")
             .unwrap_err()
             .contains("/no/such/file"));
@@ -249,23 +238,15 @@ mod tests {
 
     #[test]
     fn the_same_name_twice_is_refused() {
-        let arguments =
-            Arguments::try_parse_from(["dynoprobe", "--driver", "1:5", "--driver", "1:6"]).unwrap();
-        assert!(arguments
-            .machine()
-            .unwrap_err()
-            .contains("--driver 1 is given twice"));
+        let arguments = Arguments::try_parse_from(["dynoprobe", "--driver", "1:5", "--driver", "1:6"]).unwrap();
+        assert!(arguments.machine().unwrap_err().contains("--driver 1 is given twice"));
     }
 
     #[test]
     fn the_password_comes_from_the_first_line_of_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "secret\n").unwrap();
-        let instance = parse_instance(&format!(
-            "1:7,socket=/s,password-file={}",
-            file.path().display()
-        ))
-        .unwrap();
+        let instance = parse_instance(&format!("1:7,socket=/s,password-file={}", file.path().display())).unwrap();
         assert!(!format!("{instance:?}").contains("secret"));
         let Access::Connect(options) = instance.access else {
             panic!("no connection")

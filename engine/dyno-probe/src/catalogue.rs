@@ -79,10 +79,7 @@ pub fn list() -> String {
             Subject::Status(_) => "server",
         };
         let count: usize = family.metrics.iter().map(|metrics| metrics.len()).sum();
-        text.push_str(&format!(
-            "{:<20} {subject:<8} {count} metrics\n",
-            family.name
-        ));
+        text.push_str(&format!("{:<20} {subject:<8} {count} metrics\n", family.name));
     }
     text
 }

@@ -40,7 +40,7 @@ pub trait Collector {
 /// A collector, or why there can be none on this host.
 pub type Opened = Result<Box<dyn Collector>, Failure>;
 
-/// What a family is read for.
+/// What a family is read for. Another kind of server (memcached) would be one more variant, with a reading of its own.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject {
     /// Once, for the host.

@@ -60,10 +60,7 @@ fn parse_driver(rest: &str) -> Result<Command, String> {
         "-" => None,
         pid => Some(pid.parse().map_err(|_| wrong())?),
     };
-    Ok(Command::Driver {
-        id: id.to_owned(),
-        pid,
-    })
+    Ok(Command::Driver { id: id.to_owned(), pid })
 }
 
 /// Puts bytes together to lines.
@@ -79,8 +76,7 @@ impl Lines {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             // What is beyond the limit is cut off; the command then fails aloud or the mark is shortened.
             let room = LONGEST_LINE_BYTES.saturating_sub(self.partial.len());
-            self.partial
-                .extend_from_slice(&piece[..piece.len().min(room)]);
+            self.partial.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
                 let line = String::from_utf8_lossy(&self.partial).trim().to_owned();
                 self.partial.clear();
@@ -116,15 +112,9 @@ mod tests {
         assert!(Command::parse("drive 1 2")
             .unwrap_err()
             .contains("driver, mark, sample, stop"));
-        assert!(Command::parse("driver 1")
-            .unwrap_err()
-            .contains("driver ID PID"));
-        assert!(Command::parse("driver 1 x")
-            .unwrap_err()
-            .contains("driver ID PID"));
-        assert!(Command::parse("sample soon")
-            .unwrap_err()
-            .contains("nanoseconds"));
+        assert!(Command::parse("driver 1").unwrap_err().contains("driver ID PID"));
+        assert!(Command::parse("driver 1 x").unwrap_err().contains("driver ID PID"));
+        assert!(Command::parse("sample soon").unwrap_err().contains("nanoseconds"));
     }
 
     #[test]

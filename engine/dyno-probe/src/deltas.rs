@@ -25,14 +25,11 @@ impl Deltas {
     /// Takes a reading made at `at_ns` (monotonic). A change is absent at the first reading, when the counter is
     /// missing in either reading, when no time passed, and when it went backwards, which is counted.
     pub fn advance(&mut self, at_ns: u64, current: &[Option<u64>]) {
-        let elapsed_ns = self
-            .previous_ns
-            .map_or(0, |previous| at_ns.saturating_sub(previous));
+        let elapsed_ns = self.previous_ns.map_or(0, |previous| at_ns.saturating_sub(previous));
         self.elapsed_s = elapsed_ns as f64 / 1e9;
         for (index, change) in self.changes.iter_mut().enumerate() {
             let now = current.get(index).copied().flatten();
-            self.went_back[index] =
-                matches!((self.previous[index], now), (Some(before), Some(now)) if now < before);
+            self.went_back[index] = matches!((self.previous[index], now), (Some(before), Some(now)) if now < before);
             *change = match (self.previous[index], now) {
                 (Some(before), Some(now)) if elapsed_ns > 0 => now.checked_sub(before),
                 _ => None,

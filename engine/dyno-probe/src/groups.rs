@@ -30,11 +30,10 @@ impl Groups {
         found.map(|(_, folder)| folder.as_path())
     }
 
-    /// The groups that /proc/PID/cgroup names, where they are mounted. Root groups are left out: their files are missing, or
-    /// say what the whole host does.
+    /// The groups that /proc/PID/cgroup names, where they are mounted. Root groups are left out: their files are
+    /// missing, or say what the whole host does.
     pub fn of(machine: &Machine, membership: &str) -> Self {
-        let mounts =
-            fs::read_to_string(machine.proc_root.join("self/mountinfo")).unwrap_or_default();
+        let mounts = fs::read_to_string(machine.proc_root.join("self/mountinfo")).unwrap_or_default();
         Self::find(&parse_mounts(&mounts, &machine.sys_root), membership)
     }
 
@@ -42,9 +41,7 @@ impl Groups {
         let mut groups = Self::default();
         for line in membership.lines() {
             let mut parts = line.splitn(3, ':');
-            let (Some(_), Some(controllers), Some(path)) =
-                (parts.next(), parts.next(), parts.next())
-            else {
+            let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
                 continue;
             };
             if path == "/" {
@@ -146,10 +143,7 @@ mod tests {
             Path::new("/sys"),
         );
         let folder = |path: &str| Groups::find(&mounts, &format!("0::{path}\n")).unified;
-        assert_eq!(
-            folder("/docker/x/mysql"),
-            Some("/sys/fs/cgroup/mysql".into())
-        );
+        assert_eq!(folder("/docker/x/mysql"), Some("/sys/fs/cgroup/mysql".into()));
         assert_eq!(folder("/docker/x"), None);
         assert_eq!(folder("/docker/xy"), None);
         assert_eq!(folder("/other"), None);

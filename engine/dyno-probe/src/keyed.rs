@@ -1,9 +1,12 @@
-//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become which metrics.
+//! Files of one `key value` a line (/proc/meminfo, /proc/vmstat, /proc/PID/status): one table says which keys become
+//! which metrics.
 
-use crate::collector::{Failure, Moment};
+use crate::collector::{Collector, Failure, Moment, Opened};
 use crate::deltas::Deltas;
+use crate::machine::{Machine, Process};
 use crate::metric::Metric;
 use crate::pseudo_file::PseudoFile;
+use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
 /// How a key's number becomes a metric.
@@ -61,11 +64,7 @@ impl KeyedFile {
     ///
     /// # Errors
     /// When the file cannot be read, or holds none of the keys.
-    pub fn read(
-        &mut self,
-        moment: &mut Moment<'_>,
-        mut put: impl FnMut(&Metric, Option<f64>),
-    ) -> Result<(), Failure> {
+    pub fn read(&mut self, moment: &mut Moment<'_>, mut put: impl FnMut(&Metric, Option<f64>)) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         parse(content, self.table, &mut self.current);
@@ -75,21 +74,56 @@ impl KeyedFile {
         self.deltas.advance(at_ns, &self.current);
         for (index, keyed) in self.table.iter().enumerate() {
             match keyed.take {
-                Take::Gauge(factor) => put(
-                    &keyed.metric,
-                    self.current[index].map(|value| value as f64 * factor),
-                ),
+                Take::Gauge(factor) => put(&keyed.metric, self.current[index].map(|value| value as f64 * factor)),
                 Take::Rate(factor) => {
                     moment.backwards += u32::from(self.deltas.backwards_at(index));
-                    put(
-                        &keyed.metric,
-                        self.deltas.rate(index).map(|rate| rate * factor),
-                    );
+                    put(&keyed.metric, self.deltas.rate(index).map(|rate| rate * factor));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// A family that is such a file, of the host (without role) or of a process.
+struct KeyedCollector {
+    scope: String,
+    role: &'static str,
+    file: KeyedFile,
+}
+
+impl Collector for KeyedCollector {
+    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
+        let scope = sample.scope(&self.scope);
+        self.file
+            .read(moment, |metric, value| scope.of_process(self.role, metric, value))
+    }
+}
+
+/// The collector of a file right under /proc.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn open_host(machine: &Machine, name: &str, table: &'static [Keyed]) -> Opened {
+    let file = KeyedFile::new(PseudoFile::open(machine.proc_root.join(name))?, table);
+    Ok(Box::new(KeyedCollector {
+        scope: "host".into(),
+        role: "",
+        file,
+    }))
+}
+
+/// The collector of a file under /proc/PID.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn open_process(machine: &Machine, process: &Process, name: &str, table: &'static [Keyed]) -> Opened {
+    let file = KeyedFile::new(PseudoFile::open(process.folder(machine).join(name))?, table);
+    Ok(Box::new(KeyedCollector {
+        scope: process.scope(),
+        role: process.prefix(),
+        file,
+    }))
 }
 
 fn parse(content: &[u8], table: &[Keyed], current: &mut [Option<u64>]) {
@@ -133,12 +167,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_with_and_without_colon_in_any_order_and_the_missing_stay_absent() {
-        let table = [
-            keyed("MemFree"),
-            keyed("Dirty"),
-            keyed("Nothing"),
-            keyed("oom_kill"),
-        ];
+        let table = [keyed("MemFree"), keyed("Dirty"), keyed("Nothing"), keyed("oom_kill")];
         let mut current = [Some(9); 4];
         parse(
             b"oom_kill 3\nDirty:      12 kB\nMemFree:\t 7 kB\nMemFreeX: 8\n\n",

@@ -1,7 +1,7 @@
 //! The sampler of mydyno: host, processes and database servers, read at a steady interval and written as JSON lines.
 //!
-//! One metric family a file under [`families`]. What it costs is measured by `bench/run probe`; what each metric means is printed
-//! by `dynoprobe --metrics-json`.
+//! One metric family a file under [`families`]. What it costs is measured by `bench/run probe`; what each metric means
+//! is printed by `dynoprobe --metrics-json`.
 
 pub mod arguments;
 pub mod catalogue;

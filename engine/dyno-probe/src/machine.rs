@@ -21,23 +21,21 @@ pub struct Machine {
     pub interfaces: Vec<Interface>,
     /// Clock ticks a second, the unit of CPU times in /proc.
     pub ticks_per_s: f64,
+    /// Bytes in a page, the unit of memory in some files of /proc.
+    pub page_bytes: f64,
 }
 
 impl Machine {
     /// The host under these roots, without disks and interfaces chosen.
     pub fn new(proc_root: PathBuf, sys_root: PathBuf) -> Self {
-        let configured = |variable, default| {
-            sysconf(variable)
-                .ok()
-                .flatten()
-                .map_or(default, |value| value as f64)
-        };
+        let configured = |variable, default| sysconf(variable).ok().flatten().map_or(default, |value| value as f64);
         Self {
             proc_root,
             sys_root,
             disks: Vec::new(),
             interfaces: Vec::new(),
             ticks_per_s: configured(SysconfVar::CLK_TCK, 100.0),
+            page_bytes: configured(SysconfVar::PAGE_SIZE, 4096.0),
         }
     }
 }
@@ -76,9 +74,12 @@ pub struct Process {
     pub role: Role,
     /// The caller's name for it.
     pub id: String,
-    /// Its number.
+    /// Its number; [`ELSEWHERE`] for a server whose process is not on this host.
     pub pid: u32,
 }
+
+/// The number of no process: the server runs elsewhere, and only its status can be read.
+pub const ELSEWHERE: u32 = 0;
 
 impl Process {
     /// Name of its scope in a sample.
@@ -104,8 +105,8 @@ impl Process {
 }
 
 impl Disk {
-    /// Finds the disk that an argument names: a device (`vda`, `/dev/vda1`), or a path on it. A partition gives its whole
-    /// disk, for that is what is busy; a device-mapper device is taken as it is.
+    /// Finds the disk that an argument names: a device (`vda`, `/dev/vda1`), or a path on it. A partition gives its
+    /// whole disk, for that is what is busy; a device-mapper device is taken as it is.
     ///
     /// # Errors
     /// What is wrong with the argument, and what to try.
@@ -116,13 +117,8 @@ impl Disk {
         } else {
             machine.sys_root.join("class/block").join(argument)
         };
-        let mut folder = fs::canonicalize(&link).map_err(|error| {
-            format!(
-                "--disk {argument}: {}: {error}; see {}",
-                link.display(),
-                hint(machine)
-            )
-        })?;
+        let mut folder = fs::canonicalize(&link)
+            .map_err(|error| format!("--disk {argument}: {}: {error}; see {}", link.display(), hint(machine)))?;
         if folder.join("partition").exists() {
             folder.pop();
         }
@@ -131,10 +127,7 @@ impl Disk {
                 name: name.to_string_lossy().into_owned(),
                 folder,
             }),
-            None => Err(format!(
-                "--disk {argument}: {} is no device",
-                folder.display()
-            )),
+            None => Err(format!("--disk {argument}: {} is no device", folder.display())),
         }
     }
 }
@@ -184,7 +177,8 @@ mod tests {
 
     #[test]
     fn the_source_of_a_mount_is_found_by_its_device_number() {
-        let mounts = "22 1 0:20 / /proc rw - proc proc rw\n29 1 0:33 /sub /data rw,relatime shared:1 - btrfs /dev/sda2 rw\n";
+        let mounts =
+            "22 1 0:20 / /proc rw - proc proc rw\n29 1 0:33 /sub /data rw,relatime shared:1 - btrfs /dev/sda2 rw\n";
         assert_eq!(mount_source(mounts, "0:33"), Some("/dev/sda2"));
         assert_eq!(mount_source(mounts, "0:99"), None);
     }
@@ -196,11 +190,7 @@ mod tests {
         fs::create_dir_all(&part).unwrap();
         fs::write(part.join("partition"), "1\n").unwrap();
         fs::create_dir_all(root.path().join("class/block")).unwrap();
-        std::os::unix::fs::symlink(
-            "../../devices/vda/vda1",
-            root.path().join("class/block/vda1"),
-        )
-        .unwrap();
+        std::os::unix::fs::symlink("../../devices/vda/vda1", root.path().join("class/block/vda1")).unwrap();
         let machine = Machine::new("/proc".into(), root.path().into());
         assert_eq!(Disk::find("vda1", &machine).unwrap().name, "vda");
     }

@@ -28,11 +28,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("dynoprobe: {error}");
-            ExitCode::from(if matches!(error, RunError::Usage(_)) {
-                2
-            } else {
-                1
-            })
+            ExitCode::from(if matches!(error, RunError::Usage(_)) { 2 } else { 1 })
         }
     }
 }

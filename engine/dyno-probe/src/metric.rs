@@ -105,14 +105,8 @@ mod tests {
 
     #[test]
     fn a_metric_of_a_process_carries_its_role() {
-        assert_eq!(
-            named("rss_bytes").name_in(Scope::Instance, true),
-            "server_rss_bytes"
-        );
-        assert_eq!(
-            named("rss_bytes").name_in(Scope::Driver, true),
-            "driver_rss_bytes"
-        );
+        assert_eq!(named("rss_bytes").name_in(Scope::Instance, true), "server_rss_bytes");
+        assert_eq!(named("rss_bytes").name_in(Scope::Driver, true), "driver_rss_bytes");
         assert_eq!(named("qps").name_in(Scope::Instance, false), "qps");
     }
 }

@@ -96,11 +96,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_unreadable_and_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        let pseudo = PseudoFile::open(folder.path()).unwrap();
+        let failure = pseudo.read(&mut Vec::new()).unwrap_err();
+        assert!(
+            matches!(&failure, Failure::Unreadable(text) if text.contains("directory")),
+            "{failure}"
+        );
+    }
+
+    #[test]
     fn a_process_that_ended_is_gone_even_with_its_file_still_open() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pseudo = PseudoFile::open(format!("/proc/{}/stat", child.id())).unwrap();
         let mut buffer = Vec::new();
         assert!(pseudo.read(&mut buffer).is_ok());

@@ -1,4 +1,4 @@
-//! The records of the stream, beside samples; see `docs/metrics.md` and [`dyno_core::wire`].
+//! The records of the stream, beside samples; see `docs/reference/probe-stream.md` and [`dyno_core::wire`].
 
 use serde::Serialize;
 
@@ -88,8 +88,8 @@ pub struct SampleRecord<'a> {
     pub metrics: &'a crate::sample::Sample,
 }
 
-/// `error` when a family begins to fail, `recovered` when it is read again, `gone` when a process has ended, `reset` when counters
-/// went backwards.
+/// `error` when a family begins to fail, `recovered` when it is read again, `gone` when a process has ended, `reset`
+/// when counters went backwards.
 #[derive(Debug, Serialize)]
 pub struct Event<'a> {
     /// When.

@@ -1,4 +1,5 @@
-//! The collectors at work, and how each of them is doing: a failure is recorded once when it begins and once when it ends.
+//! The collectors at work, and how each of them is doing: a failure is recorded once when it begins and once when it
+//! ends.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::families::ALL;
@@ -61,12 +62,8 @@ impl Health {
     /// Notes a good reading and how many counters went backwards in it.
     pub fn succeeded(&mut self, backwards: u32) -> impl Iterator<Item = Notice> {
         self.resets += u64::from(backwards);
-        let recovered = std::mem::replace(&mut self.failing, false).then(|| {
-            self.notice(
-                "recovered",
-                format!("after {} samples without", self.samples),
-            )
-        });
+        let recovered = std::mem::replace(&mut self.failing, false)
+            .then(|| self.notice("recovered", format!("after {} samples without", self.samples)));
         let reset = (backwards > 0).then(|| {
             self.notice(
                 "reset",
@@ -142,21 +139,15 @@ impl Roster {
 
     /// Stops reading for that scope.
     pub fn remove(&mut self, scope: &str) {
-        let (removed, kept) = self
-            .active
-            .drain(..)
-            .partition(|active| active.health.scope == scope);
+        let (removed, kept) = self.active.drain(..).partition(|active| active.health.scope == scope);
         self.active = kept;
         let removed: Vec<Active> = removed;
-        self.ended
-            .extend(removed.into_iter().map(|active| active.health));
+        self.ended.extend(removed.into_iter().map(|active| active.health));
     }
 
     /// Whether something is read for that scope.
     pub fn watches(&self, scope: &str) -> bool {
-        self.active
-            .iter()
-            .any(|active| active.health.scope == scope)
+        self.active.iter().any(|active| active.health.scope == scope)
     }
 
     /// Reads all once. Gives what is to be recorded; a process that has ended is removed, with a notice `gone`.
@@ -186,9 +177,7 @@ impl Roster {
 
     /// How all that were ever read did.
     pub fn health(&self) -> impl Iterator<Item = &Health> {
-        self.ended
-            .iter()
-            .chain(self.active.iter().map(|active| &active.health))
+        self.ended.iter().chain(self.active.iter().map(|active| &active.health))
     }
 }
 
@@ -212,10 +201,7 @@ mod tests {
     fn each_reset_is_told_and_counted() {
         let mut health = Health::new("network", "host");
         assert_eq!(
-            health
-                .succeeded(3)
-                .map(|notice| notice.kind)
-                .collect::<Vec<_>>(),
+            health.succeeded(3).map(|notice| notice.kind).collect::<Vec<_>>(),
             ["reset"]
         );
         assert_eq!((health.resets, health.count().is_none()), (3, true));

@@ -10,10 +10,9 @@ use crate::clock::Clock;
 use crate::collector::Moment;
 use crate::control::Command;
 use crate::families::{probe::own_cpu_us, ALL};
-use crate::machine::{Machine, Process, Role};
+use crate::machine::{Machine, Process, Role, ELSEWHERE};
 use crate::record::{
-    Availability, DriverFacts, DriverRecord, Event, Footer, Header, Mark, SampleRecord, Time,
-    FORMAT_VERSION,
+    Availability, DriverFacts, DriverRecord, Event, Footer, Header, Mark, SampleRecord, Time, FORMAT_VERSION,
 };
 use crate::roster::{Health, Notice, Roster};
 use crate::sample::Sample;
@@ -66,12 +65,11 @@ struct Run {
 /// # Errors
 /// [`RunError::Usage`] for a wrong argument, [`RunError::Io`] when the output fails.
 pub fn run(arguments: Arguments) -> Result<(), RunError> {
-    let mut waiter =
-        Waiter::new().map_err(|error| RunError::Io("waiting for signals".into(), error))?;
+    let mut waiter = Waiter::new().map_err(|error| RunError::Io("waiting for signals".into(), error))?;
     let machine = arguments.machine().map_err(RunError::Usage)?;
     for instance in &arguments.instances {
         let folder = instance.process.folder(&machine);
-        if !folder.exists() {
+        if instance.process.pid != ELSEWHERE && !folder.exists() {
             let Process { id, pid, .. } = &instance.process;
             return Err(RunError::Usage(format!(
                 "--instance {id}:{pid}: there is no {}",
@@ -101,15 +99,18 @@ impl Run {
         };
         let mut roster = Roster::default();
         let mut families = roster.add_host(&machine);
-        let mut servers = Vec::new();
+        let mut servers: Vec<WatchedServer> = Vec::new();
         let mut instances = Vec::new();
         for instance in arguments.instances {
-            families.extend(roster.add_process(&machine, &instance.process));
-            let mut server = WatchedServer::new(instance);
+            if instance.process.pid != ELSEWHERE {
+                families.extend(roster.add_process(&machine, &instance.process));
+            }
+            servers.push(WatchedServer::new(instance));
+        }
+        for server in &mut servers {
             let (facts, availability) = server.first_answer();
             instances.push(facts);
             families.extend(availability);
-            servers.push(server);
         }
         for driver in &arguments.drivers {
             families.extend(roster.add_process(&machine, driver));
@@ -136,10 +137,7 @@ impl Run {
             path => Box::new(File::create(path)?),
         };
         let output = LineWriter::start(writer, FORMAT, &header)?;
-        let schedule = Schedule::new(
-            clock.monotonic_ns(),
-            arguments.interval_ms.saturating_mul(1_000_000),
-        );
+        let schedule = Schedule::new(clock.monotonic_ns(), arguments.interval_ms.saturating_mul(1_000_000));
         Ok(Self {
             clock,
             machine,
@@ -241,17 +239,13 @@ impl Run {
             backwards: 0,
         };
         let mut notices = self.roster.collect(&mut moment, &mut self.sample);
-        let patience = self.schedule.half_interval_ns().map_or(PATIENCE, |half| {
-            Duration::from_nanos(half).min(PATIENCE_MAX)
-        });
+        let patience = self
+            .schedule
+            .half_interval_ns()
+            .map_or(PATIENCE, |half| Duration::from_nanos(half).min(PATIENCE_MAX));
         for server in &mut self.servers {
-            let waited =
-                Duration::from_nanos(Clock::System.monotonic_ns().saturating_sub(asked_ns));
-            let of_server = server.collect(
-                &self.clock,
-                patience.saturating_sub(waited),
-                &mut self.sample,
-            );
+            let waited = Duration::from_nanos(Clock::System.monotonic_ns().saturating_sub(asked_ns));
+            let of_server = server.collect(&self.clock, patience.saturating_sub(waited), &mut self.sample);
             let gone = notices
                 .iter()
                 .any(|notice| notice.kind == "gone" && notice.scope == server.process.scope());
@@ -268,7 +262,7 @@ impl Run {
         let (kept, ended) = self
             .servers
             .drain(..)
-            .partition(|server| roster.watches(&server.process.scope()));
+            .partition(|server| server.process.pid == ELSEWHERE || roster.watches(&server.process.scope()));
         self.servers = kept;
         let ended: Vec<WatchedServer> = ended;
         for server in ended {
@@ -343,12 +337,7 @@ impl Run {
             late: self.schedule.late,
             missed: self.schedule.missed,
             late_max_us: self.schedule.late_max_us,
-            status_late: self.ended_status_late
-                + self
-                    .servers
-                    .iter()
-                    .map(WatchedServer::status_late)
-                    .sum::<u64>(),
+            status_late: self.ended_status_late + self.servers.iter().map(WatchedServer::status_late).sum::<u64>(),
             resets: health().map(|health| health.resets).sum(),
             failures: health().filter_map(Health::count).collect(),
             probe_cpu_user_us: own.map(|[user, _]| user),
@@ -367,11 +356,9 @@ fn time(clock: &Clock) -> Time {
 
 /// Families for which there is nothing to read: no server, no process was named.
 fn unwatched(known: &[Availability]) -> Vec<Availability> {
-    let unknown = ALL.iter().filter(|family| {
-        known
-            .iter()
-            .all(|availability| availability.name != family.name)
-    });
+    let unknown = ALL
+        .iter()
+        .filter(|family| known.iter().all(|availability| availability.name != family.name));
     unknown
         .map(|family| Availability {
             name: family.name,

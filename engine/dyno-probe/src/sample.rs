@@ -132,9 +132,7 @@ mod tests {
     #[test]
     fn scopes_keep_their_order_and_empty_ones_are_left_out() {
         let mut sample = Sample::default();
-        sample
-            .scope("instance:1")
-            .of_process("server_", &RSS, Some(5.0));
+        sample.scope("instance:1").of_process("server_", &RSS, Some(5.0));
         sample.scope("host").real(&RSS, None);
         sample.scope("disk:a").real(&RSS, Some(0.123_456));
         assert_eq!(

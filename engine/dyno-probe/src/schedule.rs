@@ -40,9 +40,7 @@ impl Schedule {
         self.missed += missed;
         self.late += u64::from(late_ns > self.interval_ns / 10);
         self.late_max_us = self.late_max_us.max(late_ns / 1000);
-        self.next_ns = self
-            .next_ns
-            .saturating_add(self.interval_ns.saturating_mul(missed + 1));
+        self.next_ns = self.next_ns.saturating_add(self.interval_ns.saturating_mul(missed + 1));
         late_ns / 1000
     }
 
@@ -58,7 +56,7 @@ mod tests {
 
     #[test]
     fn samples_keep_to_whole_intervals_from_the_start() {
-        let mut schedule = Schedule::new(5, 1000_000);
+        let mut schedule = Schedule::new(5, 1_000_000);
         assert_eq!(schedule.begin(5), 0);
         assert_eq!(schedule.wait_ns(5), Some(1_000_000));
         assert_eq!(schedule.begin(1_000_005 + 50_000), 50);
@@ -70,10 +68,7 @@ mod tests {
     fn a_sample_that_is_too_late_leaves_out_those_it_missed() {
         let mut schedule = Schedule::new(0, 1_000_000);
         assert_eq!(schedule.begin(3_200_000), 3200);
-        assert_eq!(
-            (schedule.late, schedule.missed, schedule.late_max_us),
-            (1, 3, 3200)
-        );
+        assert_eq!((schedule.late, schedule.missed, schedule.late_max_us), (1, 3, 3200));
         assert_eq!(schedule.wait_ns(3_200_000), Some(800_000));
     }
 

@@ -57,15 +57,19 @@ fn connect(access: Access) -> Option<Connect> {
 }
 
 impl WatchedServer {
-    /// Begins to watch; connects when there is a way to.
+    /// Begins to watch; begins to connect when there is a way to.
     pub fn new(instance: Instance) -> Self {
-        let status = connect(instance.access).map(|connect| {
+        let mut status = connect(instance.access).map(|connect| {
             let wanted = Wanted::of(&families().map(|(_, status)| status).collect::<Vec<_>>());
             Status {
                 reader: Reader::start(connect, wanted.clone()),
                 view: StatusView::new(wanted),
             }
         });
+        // Asked now, so that several servers are waited for at the same time.
+        if let Some(status) = &mut status {
+            status.reader.ask();
+        }
         let scope = instance.process.scope();
         let health = Health::new(FAMILY, &scope);
         Self {
@@ -81,19 +85,16 @@ impl WatchedServer {
     pub fn first_answer(&mut self) -> (InstanceFacts, Vec<Availability>) {
         let answered = match &mut self.status {
             None => Err("no way to read its status was given (socket=, host=)".to_owned()),
-            Some(status) => {
-                status.reader.ask();
-                match status.reader.answer(FIRST_PATIENCE) {
-                    Some(reply) => {
-                        self.facts = reply.facts;
-                        reply.reading.map(|_| ())
-                    }
-                    None => Err(format!(
-                        "no answer within {} s; it will be tried again",
-                        FIRST_PATIENCE.as_secs()
-                    )),
+            Some(status) => match status.reader.answer(FIRST_PATIENCE) {
+                Some(reply) => {
+                    self.facts = reply.facts;
+                    reply.reading.map(|_| ())
                 }
-            }
+                None => Err(format!(
+                    "no answer within {} s; it will be tried again",
+                    FIRST_PATIENCE.as_secs()
+                )),
+            },
         };
         (self.facts(), self.availability(answered.err()))
     }
@@ -107,10 +108,7 @@ impl WatchedServer {
         };
         families()
             .map(|(family, _)| {
-                let redo = self
-                    .facts
-                    .as_ref()
-                    .and_then(|facts| facts.redo_source.as_ref().err());
+                let redo = self.facts.as_ref().and_then(|facts| facts.redo_source.as_ref().err());
                 let redo = redo.filter(|_| family.name == "innodb_redo");
                 one(family.name, reason.clone().or_else(|| redo.cloned()))
             })
@@ -136,18 +134,13 @@ impl WatchedServer {
     }
 
     /// Takes the answer when it comes in time, and adds its metrics.
-    pub fn collect(
-        &mut self,
-        clock: &Clock,
-        patience: Duration,
-        sample: &mut Sample,
-    ) -> Vec<Notice> {
+    pub fn collect(&mut self, clock: &Clock, patience: Duration, sample: &mut Sample) -> Vec<Notice> {
         let Some(status) = &mut self.status else {
             return Vec::new();
         };
         let Some(reply) = status.reader.answer(patience) else {
-            let message = format!("no answer within {} ms", patience.as_millis());
-            return self.health.failed(message).into_iter().collect();
+            let message = "no answer in time for the sample: within half the interval, at most 500 ms";
+            return self.health.failed(message.to_owned()).into_iter().collect();
         };
         if reply.facts.is_some() {
             self.facts = reply.facts;

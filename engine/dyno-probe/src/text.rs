@@ -60,16 +60,10 @@ mod tests {
     fn a_label_is_followed_by_blanks_and_digits() {
         assert_eq!(labelled(b"VmRSS:\t  1234 kB", b"VmRSS"), Some(1234));
         assert_eq!(
-            labelled(
-                b"Log sequence number          44760",
-                b"Log sequence number"
-            ),
+            labelled(b"Log sequence number          44760", b"Log sequence number"),
             Some(44760)
         );
-        assert_eq!(
-            labelled(b"Modified db pages  12, ", b"Modified db pages"),
-            Some(12)
-        );
+        assert_eq!(labelled(b"Modified db pages  12, ", b"Modified db pages"), Some(12));
         assert_eq!(labelled(b"VmRSSx: 3", b"VmRSS"), None);
         assert_eq!(labelled(b"VmRSS:", b"VmRSS"), None);
     }

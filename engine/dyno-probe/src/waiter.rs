@@ -36,8 +36,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Takes SIGTERM and SIGINT and standard input. Call before any thread is started, for threads inherit which signals are
-    /// blocked.
+    /// Takes SIGTERM and SIGINT and standard input. Call before any thread is started, for threads inherit which
+    /// signals are blocked.
     ///
     /// # Errors
     /// When the system refuses.
@@ -46,20 +46,14 @@ impl Waiter {
         ending.add(Signal::SIGTERM);
         ending.add(Signal::SIGINT);
         ending.thread_block()?;
-        let signals =
-            SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        let input = io::stdin()
-            .as_fd()
-            .try_clone_to_owned()
-            .ok()
-            .map(File::from);
+        let signals = SignalFd::with_flags(&ending, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let input = io::stdin().as_fd().try_clone_to_owned().ok().map(File::from);
         let kind = input
             .as_ref()
             .and_then(|input| input.metadata().ok())
             .map(|metadata| metadata.file_type());
-        let lifeline = kind.is_some_and(|kind| {
-            kind.is_fifo() || kind.is_socket() || (kind.is_char_device() && is_terminal())
-        });
+        let lifeline =
+            kind.is_some_and(|kind| kind.is_fifo() || kind.is_socket() || (kind.is_char_device() && is_terminal()));
         Ok(Self {
             signals,
             input,
@@ -89,20 +83,14 @@ impl Waiter {
             Err(nix::errno::Errno::EINTR) => return Ok(Wake::Time),
             Err(error) => return Err(error.into()),
         }
-        let ready = |index: usize| {
-            watched
-                .get(index)
-                .is_some_and(|fd| fd.any().unwrap_or(false))
-        };
+        let ready = |index: usize| watched.get(index).is_some_and(|fd| fd.any().unwrap_or(false));
         let (signal, input) = (ready(0), ready(1));
         if signal {
             if let Some(signal) = self.signals.read_signal()? {
                 let signal = i32::try_from(signal.ssi_signo)
                     .ok()
                     .and_then(|number| Signal::try_from(number).ok());
-                return Ok(Wake::End(
-                    signal.map_or("signal", Signal::as_str).to_owned(),
-                ));
+                return Ok(Wake::End(signal.map_or("signal", Signal::as_str).to_owned()));
             }
         }
         if input {
@@ -129,12 +117,8 @@ impl Waiter {
                 Wake::Time
             });
         }
-        self.pending.extend(
-            self.lines
-                .take(&bytes[..count])
-                .iter()
-                .map(|line| Command::parse(line)),
-        );
+        self.pending
+            .extend(self.lines.take(&bytes[..count]).iter().map(|line| Command::parse(line)));
         Ok(self.pending.pop_front().map_or(Wake::Time, Wake::Command))
     }
 }

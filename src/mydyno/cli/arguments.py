@@ -32,6 +32,9 @@ Data = Annotated[
 ]
 Studies = Annotated[Path, typer.Option(help="Where studies are kept.", metavar="DIR")]
 Study = Annotated[str, typer.Argument(help="A study's folder, or its name below the studies folder.", metavar="STUDY")]
+AllowWrites = Annotated[
+    bool, typer.Option("--allow-writes", help="Let mydyno fill an empty schema of an external server (server.dsn).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
 DEFAULT_STUDIES = Path("studies")
 

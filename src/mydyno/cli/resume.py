@@ -18,6 +18,7 @@ def resume(
     study: arguments.Study,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Resume a study; exit codes as in ExitCode."""
@@ -27,5 +28,5 @@ def resume(
     from mydyno.cli.study_runner import run_to_end
     from mydyno.study import resume_study
 
-    host = Settings.resolve(data)
+    host = Settings.resolve(data, allow_writes)
     run_to_end(lambda watcher: resume_study(path, host, watcher), experiment, as_json)

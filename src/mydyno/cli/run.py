@@ -24,6 +24,7 @@ def run(
     blocks: arguments.Blocks = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
@@ -33,5 +34,5 @@ def run(
     from mydyno.study import Request, run_study
 
     request = Request(resolved, source.text, Path(studies), ("mydyno", *sys.argv[1:]))
-    host = Settings.resolve(data)
+    host = Settings.resolve(data, allow_writes)
     run_to_end(lambda watcher: run_study(request, host, watcher), resolved, as_json)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -59,8 +61,9 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
         sys.stdout.write((folder.path / "summary.json").read_text() + "\n")
     else:
         print(f"\n{summary.question}")
+        width = max(60, min(shutil.get_terminal_size((120, 24)).columns, 140))
         for sentence in summary.sentences:
-            print(f"  {sentence}")
+            print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
         print(f"\nreport: {_shown(Path(str(report)))}")
     if summary.state == "failed":
         warn("mydyno: error: the study failed: not one run is valid; the reasons are above and in the report")

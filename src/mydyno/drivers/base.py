@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import DataSpec, Step
 from mydyno.model.records import DriverResult
 from mydyno.servers.sql import Address
@@ -34,6 +35,8 @@ class DriverOutcome:
     """Per second, scope "driver:1"."""
     started_unix_ns: int
     """When the load began."""
+    latency_log: tuple[str, ...] = ()
+    """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one; times from the window on."""
 
 
 class Driver(Protocol):
@@ -41,7 +44,7 @@ class Driver(Protocol):
 
     name: str
 
-    async def get(self, cache: Path, host: LocalHost) -> None:
+    async def get(self, settings: Settings, host: LocalHost) -> None:
         """Make the program available. Raises HostError."""
 
     @property

@@ -18,6 +18,7 @@ from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import DataSpec, Scalar, Step
 from mydyno.model.records import DriverResult
 from mydyno.parts.debian import DebianPackages, UnpackedPackages
@@ -40,10 +41,10 @@ class Sysbench:
         self._host: LocalHost | None = None
         self._packages: UnpackedPackages | None = None
 
-    async def get(self, cache: Path, host: LocalHost) -> None:
+    async def get(self, settings: Settings, host: LocalHost) -> None:
         """Debian's package, unpacked in the cache. Raises HostError."""
         self._host = host
-        self._packages = await DebianPackages(cache, host).get(PACKAGES)
+        self._packages = await DebianPackages(settings.cache, host).get(PACKAGES)
 
     @property
     def version(self) -> str:

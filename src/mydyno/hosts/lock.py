@@ -45,6 +45,8 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
         if answering is not None:
             answering.join(timeout=5)
         listener.close()
+        if answering is not None:
+            answering.join(timeout=10)
 
 
 def _answer(listener: socket.socket, answer: bytes) -> None:

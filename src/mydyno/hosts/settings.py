@@ -22,6 +22,8 @@ class Settings:
     """The folder of dynoprobe and dynoload."""
     server_user: str | None
     """The unprivileged user that servers run as when mydyno is root; None: as the present user."""
+    allow_writes: bool = False
+    """Whether an external server may be written to."""
 
     @property
     def undo(self) -> Path:
@@ -29,7 +31,7 @@ class Settings:
         return self.cache / "undo"
 
     @classmethod
-    def resolve(cls, data: Path | None = None) -> Settings:
+    def resolve(cls, data: Path | None = None, allow_writes: bool = False) -> Settings:
         """From MYDYNO_CACHE (set by the bootstrap), MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER.
 
         Raises HostError where the server's user does not exist.
@@ -41,6 +43,7 @@ class Settings:
             data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
             engine=Path(os.environ.get("MYDYNO_ENGINE") or cache / "engine" / "bin"),
             server_user=_server_user(),
+            allow_writes=allow_writes,
         )
 
     def program(self, name: str) -> Path:

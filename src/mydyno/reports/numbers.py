@@ -128,6 +128,8 @@ def signed_percent(share: float, decimals: int | None = None) -> str:
     if not math.isfinite(share):
         return "–"
     percent = share * 100
+    if percent > 900:
+        return f">+900{NARROW_SPACE}%"  # an interval this wide says nothing more by its digits
     if decimals is None:
         decimals = 0 if abs(percent) >= 100 else 1 if abs(percent) >= 0.1 else 2
     text = f"{abs(percent):.{decimals}f}"

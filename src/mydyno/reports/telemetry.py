@@ -57,7 +57,7 @@ EXPLAINING = (
 )
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
 BYTES_PER_VALUE = 4 * 4 / 3
-COARSE_BUCKETS = 60
+COARSE_BUCKETS = 40
 LEAST_BUCKETS = 20
 CORE_SHARE = 0.6
 

@@ -58,7 +58,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         if (obstacle := treatment.obstacle(experiment.server)) is not None
     ]
     needed = int(2.3 * size)
-    if needed > free:
+    if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and a copy), "
             f"{format_bytes(free)} are free at {settings.data}"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from mydyno.errors import StudyError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.servers.instance import CONTROL_USER, Instance
 from mydyno.store.samples import Sample
 
 INTERVAL_MS = 1000
@@ -19,10 +18,14 @@ FORMAT_VERSION = 1
 class Probe:
     """One dynoprobe process. Its standard input is its leash: when it closes, the probe ends."""
 
-    def __init__(self, host: LocalHost, program: Path, instance: Instance, scratch: Path, sockets: Path) -> None:
+    def __init__(
+        self, host: LocalHost, program: Path, target: str, password: str, data: Path, scratch: Path, sockets: Path
+    ) -> None:
         self._host = host
         self._program = program
-        self._instance = instance
+        self._target = target
+        self._password = password
+        self._data = data
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
@@ -31,14 +34,13 @@ class Probe:
         """Begin to sample host, instance and the data's disk."""
         self._output.unlink(missing_ok=True)
         self._password_file.touch(mode=0o600)
-        self._password_file.write_text(self._instance.credentials.control)
-        instance = f"1:{self._instance.pid},socket={self._instance.socket},user={CONTROL_USER}"
+        self._password_file.write_text(self._password)
         command = [
             str(self._program),
             f"--interval-ms={INTERVAL_MS}",
             f"--output={self._output}",
-            f"--instance={instance},password-file={self._password_file}",
-            f"--disk={self._instance.data}",
+            f"--instance={self._target},password-file={self._password_file}",
+            f"--disk={self._data}",
         ]
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
@@ -93,6 +95,8 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
         if kind == "sample":
             for scope, metrics in record["metrics"].items():
                 samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
-        elif kind == "failure":
-            warnings.append(f"dynoprobe: {record['scope']} {record['family']}: {record['message']}")
+        elif kind == "error" and record.get("family") != "process_pss":  # a driver caught in the middle of exec
+            warnings.append(f"dynoprobe: {record.get('scope')} {record.get('family')}: {record.get('message')}")
+        elif kind == "footer" and record["missed"]:
+            warnings.append(f"dynoprobe: {record['missed']} of {record['samples']} samples were missed (a busy host)")
     return samples, list(dict.fromkeys(warnings))

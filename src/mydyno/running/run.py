@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.drivers.base import Progress
+from mydyno.drivers.base import DriverOutcome, Progress
 from mydyno.errors import HostError, ServerError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.results.steadiness import judge_step
+from mydyno.running.bench import Bench
 from mydyno.running.latency_log import write_latency_log
 from mydyno.running.probe import Probe
-from mydyno.running.workbench import Workbench
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
@@ -46,12 +46,13 @@ class _Recorder:
     servers: list[ServerRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 async def make_run(
-    bench: Workbench, planned: PlannedRun, steps: Sequence[Step], template: Template, folder: Path, tell: Tell
+    bench: Bench, planned: PlannedRun, steps: Sequence[Step], template: Template, folder: Path, tell: Tell
 ) -> RunRecord:
     """Make one run into `folder` (aside, not yet in its place) and give its record."""
     recorder = _Recorder()
@@ -75,7 +76,7 @@ async def make_run(
     return _finished(bench, planned, steps, folder, recorder)
 
 
-async def _get(bench: Workbench, treatments: Sequence[Treatment]) -> None:
+async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
     """What the study got when it began may have gone since: then this run is lost, and others may still be made."""
     for treatment in treatments:
         try:
@@ -85,7 +86,7 @@ async def _get(bench: Workbench, treatments: Sequence[Treatment]) -> None:
 
 
 async def _serve_and_load(
-    bench: Workbench,
+    bench: Bench,
     instance: Instance,
     treatments: Sequence[Treatment],
     steps: Sequence[Step],
@@ -107,11 +108,12 @@ async def _serve_and_load(
     try:
         for step in steps:
             try:
-                record, samples = await _ask(bench, instance, probe, step, folder, tell)
+                record, outcome = await _ask(bench, instance, probe, step, folder, tell)
             except StudyError as error:
                 raise await _with_the_servers_end(error, instance, step) from error
             recorder.steps.append(record)
-            recorder.samples += samples
+            recorder.samples += outcome.samples
+            recorder.latency_logs[step.id] = outcome.latency_log
     finally:
         recorder.warnings += await probe.stop()
         sampled, complaints = probe.samples()
@@ -120,8 +122,8 @@ async def _serve_and_load(
 
 
 async def _ask(
-    bench: Workbench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
-) -> tuple[StepRecord, tuple[Sample, ...]]:
+    bench: Bench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
+) -> tuple[StepRecord, DriverOutcome]:
     """One step: the driver's load between two readings of the server's counters."""
     async with instance.control() as control:
         before = await control.status()
@@ -150,7 +152,7 @@ async def _ask(
         driver=outcome.result,
         server_counters=growth(before, after),
     )
-    return record, outcome.samples
+    return record, outcome
 
 
 async def _with_the_servers_end(error: StudyError, instance: Instance, step: Step) -> StudyError:
@@ -167,9 +169,7 @@ async def _with_the_servers_end(error: StudyError, instance: Instance, step: Ste
     )
 
 
-def _finished(
-    bench: Workbench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
-) -> RunRecord:
+def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
     """Apply the gates, write the run's files, and give its record."""
     bounds = bench.experiment.gates
     memory = MemoryCounters.read().since(recorder.memory)
@@ -180,7 +180,7 @@ def _finished(
     if not reasons and judged and not any(record.valid for record in judged):
         reasons.append("no step is valid: " + "; ".join(dict.fromkeys(r for record in judged for r in record.reasons)))
     write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, judged)
-    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, judged)
+    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, judged, recorder.latency_logs)
     drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in judged]
     write_text(folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
     return RunRecord(
@@ -200,7 +200,7 @@ def _finished(
     )
 
 
-def _judged(bench: Workbench, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
+def _judged(bench: Bench, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
     """The record with its steadiness and the gates that closed for this step."""
     steady = judge_step(samples, record.started_unix_ns, step, bench.experiment.verdict.margin)
     window_ns = (

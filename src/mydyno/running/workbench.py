@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
 from mydyno.model.problems import Key, format_key, nearest
+from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild, known_variables
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.instance import LOAD_USER, Credentials, Instance, InstanceSettings
+from mydyno.servers.instance import CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.templates import (
     Template,
@@ -34,7 +34,6 @@ from mydyno.servers.templates import (
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.oltp import prewarm_sql
 
-Say = Callable[[str], None]
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
 
@@ -98,7 +97,11 @@ class Workbench:
 
     def probe(self, instance: Instance) -> Probe:
         """The sampler of one run, not yet started."""
-        return Probe(self.host, self.settings.program("dynoprobe"), instance, self.scratch, self.sockets)
+        target = f"{instance.number}:{instance.pid},socket={instance.socket},user={CONTROL_USER}"
+        program = self.settings.program("dynoprobe")
+        return Probe(
+            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets
+        )
 
     async def prewarm(self, instance: Instance) -> None:
         """Read all data once, so that no run begins colder than another."""
@@ -115,10 +118,6 @@ class Workbench:
     def close(self) -> list[str]:
         """Undo everything that is still open; gives what could not be."""
         return self.undo.undo_all()
-
-
-Opener = Callable[[Settings, Experiment, str, Path, Say], Awaitable[Workbench]]
-"""Makes a study's workbench: settings, experiment, study's name, study's folder, where to say what is being done."""
 
 
 async def open_workbench(
@@ -143,13 +142,8 @@ async def open_workbench(
         say(f"getting the server {experiment.server.name or experiment.server.basedir}")
         build = await get_build(experiment.server, settings.cache, host)
         await check_variables(build, host, experiment)
-        versions = {"server": build.version.text, **build.packages}
-        drivers = {}
-        for name in dict.fromkeys(step.driver for step in experiment.steps):
-            say(f"getting the driver {name}")
-            drivers[name] = DRIVERS[name]()
-            await drivers[name].get(settings.cache, host)
-            versions[name] = drivers[name].version
+        drivers, versions = await get_drivers(experiment, settings, host, say)
+        versions |= {"server": build.version.text, **build.packages}
         for arm in experiment.arms:
             for treatment in treatments_of(arm):
                 versions |= await treatment.get(settings.cache, host)
@@ -157,6 +151,18 @@ async def open_workbench(
     except BaseException:
         undo.undo_all()
         raise
+
+
+async def get_drivers(
+    experiment: Experiment, settings: Settings, host: LocalHost, say: Say
+) -> tuple[dict[str, Driver], dict[str, str]]:
+    """The drivers that the steps name, ready to be used, and their versions. Raises HostError."""
+    drivers: dict[str, Driver] = {}
+    for name in dict.fromkeys(step.driver for step in experiment.steps):
+        say(f"getting the driver {name}")
+        drivers[name] = DRIVERS[name]()
+        await drivers[name].get(settings, host)
+    return drivers, {name: driver.version for name, driver in drivers.items()}
 
 
 async def check_variables(build: ServerBuild, host: LocalHost, experiment: Experiment) -> None:
@@ -167,7 +173,9 @@ async def check_variables(build: ServerBuild, host: LocalHost, experiment: Exper
         said |= {("arms", arm.name, "variables", name): name for name in arm.treatments.get("variables", {})}
     problems = []
     for key, name in said.items():
-        plain = option_name(name).removeprefix("loose_")
+        plain = option_name(name)
+        if plain.startswith("loose_"):
+            continue  # says itself that not every server knows it
         # An option's name may be cut short or carry a prefix (skip_, plugin_load_add): the server itself judges those.
         if known and plain not in known and not any(other.startswith(plain) for other in known):
             guess = nearest(plain, known)

@@ -64,6 +64,9 @@ def phrase(metric: Metric) -> Phrase:
     return _had(metric.name)
 
 
+TENFOLD = 10.0
+
+
 def percent(fraction: float) -> str:
     """The size of a fraction as a percentage: one decimal, none from 100 % on, two below 0.1 %."""
     size = abs(fraction) * 100.0
@@ -71,7 +74,9 @@ def percent(fraction: float) -> str:
 
 
 def signed(ratio: float) -> str:
-    """A ratio as a signed difference: +4.2 % or −4.2 %."""
+    """A ratio as a signed difference: +4.2 % or −4.2 %; beyond a tenfold its digits mean nothing and are left out."""
+    if ratio > TENFOLD:
+        return "more than +900 %"
     return ("+" if ratio >= 1.0 else "\N{MINUS SIGN}") + percent(ratio - 1.0)
 
 

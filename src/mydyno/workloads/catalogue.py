@@ -21,7 +21,7 @@ class Workload:
 
 
 WORKLOADS: dict[str, Workload] = {
-    name: Workload(name, description, "oltp", OltpOptions, ("sysbench",))
+    name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
     for name, description in OLTP_WORKLOADS.items()
 }
 DATA_WORKLOADS = ("oltp",)

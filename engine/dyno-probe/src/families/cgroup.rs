@@ -1,6 +1,7 @@
-//! Control groups. Measured: what the group of a process used and how long it was held back, from the group's cpu, memory and io files (kernel:
-//! admin-guide/cgroup-v2.rst; admin-guide/cgroup-v1/). Costs three or four reads. Wrong: the whole group counts, not only the process; version 1's
-//! I/O counts neither reads from the page cache nor what the kernel writes back by itself; nothing is reported for a root group.
+//! Control groups. Measured: what the group of a process used and how long it was held back, from the group's cpu,
+//! memory and io files (kernel: admin-guide/cgroup-v2.rst; admin-guide/cgroup-v1/). Costs three or four reads. Wrong:
+//! the whole group counts, not only the process; version 1's I/O counts neither reads from the page cache nor what the
+//! kernel writes back by itself; nothing is reported for a root group.
 
 use std::path::Path;
 
@@ -13,12 +14,7 @@ use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{labelled, lines, number, words};
 
-const fn metric(
-    name: &'static str,
-    better: Better,
-    source: &'static str,
-    meaning: &'static str,
-) -> Metric {
+const fn metric(name: &'static str, better: Better, source: &'static str, meaning: &'static str) -> Metric {
     Metric {
         name,
         scopes: &[Scope::Instance, Scope::Driver],
@@ -82,9 +78,7 @@ const WRITE: Metric = metric(
 pub const FAMILY: Family = Family {
     name: "cgroup",
     subject: Subject::Process(open),
-    metrics: &[&[
-        CPU, PERIODS, THROTTLED, MEMORY, LIMIT_HITS, OOM_KILLS, READ, WRITE,
-    ]],
+    metrics: &[&[CPU, PERIODS, THROTTLED, MEMORY, LIMIT_HITS, OOM_KILLS, READ, WRITE]],
 };
 
 // Counters in their order below.
@@ -128,11 +122,7 @@ const LEGACY: [(&str, &str, Parser); 6] = [
     ("memory", "memory.oom_control", |content, reading| {
         reading.counters[KILLS] = find(content, b"oom_kill")
     }),
-    (
-        "blkio",
-        "blkio.throttle.io_service_bytes",
-        blkio_service_bytes,
-    ),
+    ("blkio", "blkio.throttle.io_service_bytes", blkio_service_bytes),
 ];
 
 fn whole(content: &[u8]) -> Option<u64> {
@@ -154,8 +144,7 @@ fn cpu_stat(content: &[u8], reading: &mut Reading) {
     }
     reading.counters[PERIOD_COUNT] = find(content, b"nr_periods");
     reading.counters[THROTTLED_COUNT] = find(content, b"nr_throttled");
-    reading.counters[THROTTLED_NS] =
-        microseconds(b"throttled_usec").or_else(|| find(content, b"throttled_time"));
+    reading.counters[THROTTLED_NS] = microseconds(b"throttled_usec").or_else(|| find(content, b"throttled_time"));
 }
 
 fn memory_events(content: &[u8], reading: &mut Reading) {
@@ -236,19 +225,14 @@ impl Collector for Cgroup {
         for (file, parser) in &self.files {
             parser(file.read(moment.buffer)?, &mut reading);
         }
-        self.deltas
-            .advance(moment.clock.monotonic_ns(), &reading.counters);
+        self.deltas.advance(moment.clock.monotonic_ns(), &reading.counters);
         moment.backwards += self.deltas.backwards();
         let deltas = &self.deltas;
         let role = self.prefix;
         let scope = sample.scope(&self.scope);
         scope.of_process(role, &CPU, deltas.rate(USAGE_NS).map(|rate| rate / 1e7));
         scope.of_process(role, &PERIODS, deltas.pct(THROTTLED_COUNT, PERIOD_COUNT));
-        scope.of_process(
-            role,
-            &THROTTLED,
-            deltas.rate(THROTTLED_NS).map(|rate| rate / 1e3),
-        );
+        scope.of_process(role, &THROTTLED, deltas.rate(THROTTLED_NS).map(|rate| rate / 1e3));
         scope.of_process(role, &MEMORY, reading.memory.map(|bytes| bytes as f64));
         scope.of_process(role, &LIMIT_HITS, deltas.rate(HITS));
         scope.of_process(role, &OOM_KILLS, deltas.rate(KILLS));
@@ -274,20 +258,17 @@ mod tests {
             cpu_stat,
             b"usage_usec 5\nuser_usec 1\nnr_periods 10\nnr_throttled 3\nthrottled_usec 7\n",
         );
-        assert_eq!(
-            unified.counters[..4],
-            [Some(5000), Some(10), Some(3), Some(7000)]
-        );
-        let legacy = read(
-            cpu_stat,
-            b"nr_periods 10\nnr_throttled 3\nthrottled_time 7000\n",
-        );
+        assert_eq!(unified.counters[..4], [Some(5000), Some(10), Some(3), Some(7000)]);
+        let legacy = read(cpu_stat, b"nr_periods 10\nnr_throttled 3\nthrottled_time 7000\n");
         assert_eq!(legacy.counters[..4], [None, Some(10), Some(3), Some(7000)]);
     }
 
     #[test]
     fn io_is_summed_over_devices_in_both_versions() {
-        let unified = read(io_stat, b"254:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:0 rbytes=1 wbytes=2 rios=0\n");
+        let unified = read(
+            io_stat,
+            b"254:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:0 rbytes=1 wbytes=2 rios=0\n",
+        );
         assert_eq!(unified.counters[READ_BYTES..], [Some(11), Some(22)]);
         let legacy = read(
             blkio_service_bytes,
@@ -302,9 +283,6 @@ mod tests {
             memory_events,
             b"low 0\nhigh 4\nmax 2\noom 1\noom_kill 1\noom_group_kill 0\n",
         );
-        assert_eq!(
-            (reading.counters[HITS], reading.counters[KILLS]),
-            (Some(6), Some(1))
-        );
+        assert_eq!((reading.counters[HITS], reading.counters[KILLS]), (Some(6), Some(1)));
     }
 }

@@ -1,6 +1,7 @@
-//! Block devices. Measured: requests, bytes, busy time, queue and waiting, from /sys/class/block/DEV/stat (kernel: block/stat.rst). Costs one short read a
-//! disk. Wrong: busy time (util) says nothing of a device that serves many requests at once, such as flash; requests throttled by a cgroup wait above this
-//! layer and are not seen; the host's sums count twice when a device and one below it are both chosen.
+//! Block devices. Measured: requests, bytes, busy time, queue and waiting, from /sys/class/block/DEV/stat (kernel:
+//! block/stat.rst). Costs one short read a disk. Wrong: busy time (util) says nothing of a device that serves many
+//! requests at once, such as flash; requests throttled by a cgroup wait above this layer and are not seen; the host's
+//! sums count twice when a device and one below it are both chosen.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -264,7 +265,9 @@ mod tests {
 
     #[test]
     fn columns_are_taken_by_place_and_old_kernels_have_fewer() {
-        let columns = parse(b"   62815    11574  7188642    30432    43006    34049  4265648    11632        0    10708    43025\n");
+        let columns = parse(
+            b"   62815    11574  7188642    30432    43006    34049  4265648    11632        0    10708    43025\n",
+        );
         assert_eq!(columns[READ_SECTORS], Some(7_188_642));
         assert_eq!(columns[QUEUE_MS], Some(43_025));
         assert_eq!(columns[FLUSH_COUNT], None);

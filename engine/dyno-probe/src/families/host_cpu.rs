@@ -1,6 +1,7 @@
-//! Host CPU. Measured: where all CPUs spent their time, and what the scheduler did, from /proc/stat (kernel: filesystems/proc.rst, "Miscellaneous kernel
-//! statistics"). Costs one read, longer with more CPUs and interrupt sources. Wrong: in ticks of mostly 10 ms, so a share of a second on few CPUs is
-//! coarse; in a guest without steal accounting, time taken by the hypervisor looks like work.
+//! Host CPU. Measured: where all CPUs spent their time, and what the scheduler did, from /proc/stat (kernel:
+//! filesystems/proc.rst, "Miscellaneous kernel statistics"). Costs one read, longer with more CPUs and interrupt
+//! sources. Wrong: in ticks of mostly 10 ms, so a share of a second on few CPUs is coarse; in a guest without steal
+//! accounting, time taken by the hypervisor looks like work.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -10,12 +11,7 @@ use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{lines, number, words};
 
-const fn metric(
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-    wrong: &'static str,
-) -> Metric {
+const fn metric(name: &'static str, better: Better, meaning: &'static str, wrong: &'static str) -> Metric {
     Metric {
         name,
         scopes: &[Scope::Host],
@@ -68,18 +64,8 @@ const SWITCHES: Metric = metric(
     "Context switches of all CPUs.",
     "",
 );
-const INTERRUPTS: Metric = metric(
-    "interrupts_per_s",
-    Better::None,
-    "Hard interrupts serviced.",
-    "",
-);
-const FORKS: Metric = metric(
-    "forks_per_s",
-    Better::None,
-    "Processes and threads made.",
-    "",
-);
+const INTERRUPTS: Metric = metric("interrupts_per_s", Better::None, "Hard interrupts serviced.", "");
+const FORKS: Metric = metric("forks_per_s", Better::None, "Processes and threads made.", "");
 const RUNNING: Metric = metric(
     "processes_running",
     Better::None,
@@ -104,8 +90,8 @@ pub const FAMILY: Family = Family {
 
 const TIMES: usize = 8;
 
-/// What /proc/stat says: the eight times of the `cpu` line (user, nice, system, idle, iowait, irq, softirq, steal; guest time is
-/// within user and nice), then context switches, interrupts, forks; and the two gauges.
+/// What /proc/stat says: the eight times of the `cpu` line (user, nice, system, idle, iowait, irq, softirq, steal;
+/// guest time is within user and nice), then context switches, interrupts, forks; and the two gauges.
 #[derive(Debug, Default, PartialEq)]
 struct Stat {
     counters: [Option<u64>; TIMES + 3],
@@ -156,17 +142,12 @@ impl Collector for HostCpu {
         moment.backwards += self.deltas.backwards();
         let host = sample.scope("host");
         let change = |index: usize| self.deltas.change(index);
-        // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be known.
-        let known = stat.counters[..TIMES]
-            .iter()
-            .filter(|time| time.is_some())
-            .count();
+        // A kernel before 2.6.11 has no steal column: absent times are left out of the total, present ones must all be
+        // known.
+        let known = stat.counters[..TIMES].iter().filter(|time| time.is_some()).count();
         let total: Option<u64> = (0..known).map(change).sum();
         let share = |indexes: &[usize]| {
-            let part: u64 = indexes
-                .iter()
-                .map(|index| change(*index))
-                .sum::<Option<u64>>()?;
+            let part: u64 = indexes.iter().map(|index| change(*index)).sum::<Option<u64>>()?;
             let total = total.filter(|total| *total > 0)?;
             Some(100.0 * part as f64 / total as f64)
         };

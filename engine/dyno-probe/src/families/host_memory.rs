@@ -1,20 +1,12 @@
-//! Host memory. Measured: free, cached, dirty and huge pages, from /proc/meminfo (kernel: filesystems/proc.rst, "meminfo"). Costs one read of about 50
-//! lines. Wrong: MemAvailable is the kernel's estimate; huge pages of hugetlbfs are in no process' resident set.
+//! Host memory. Measured: free, cached, dirty and huge pages, from /proc/meminfo (kernel: filesystems/proc.rst,
+//! "meminfo"). Costs one read of about 50 lines. Wrong: MemAvailable is the kernel's estimate; huge pages of hugetlbfs
+//! are in no process' resident set.
 
-use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
-use crate::keyed::{metrics_of, Keyed, KeyedFile, Take};
-use crate::machine::Machine;
+use crate::collector::{Family, Subject};
+use crate::keyed::{metrics_of, open_host, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
-use crate::pseudo_file::PseudoFile;
-use crate::sample::Sample;
 
-const fn keyed(
-    key: &'static str,
-    factor: f64,
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-) -> Keyed {
+const fn keyed(key: &'static str, factor: f64, name: &'static str, better: Better, meaning: &'static str) -> Keyed {
     let metric = Metric {
         name,
         scopes: &[Scope::Host],
@@ -61,13 +53,7 @@ static TABLE: [Keyed; 13] = [
         Better::None,
         "Page cache, shared memory included.",
     ),
-    keyed(
-        "SwapTotal",
-        KB,
-        "swap_total_bytes",
-        Better::None,
-        "Swap space.",
-    ),
+    keyed("SwapTotal", KB, "swap_total_bytes", Better::None, "Swap space."),
     keyed(
         "SwapFree",
         KB,
@@ -130,21 +116,6 @@ const METRICS: [Metric; 13] = metrics_of(&TABLE);
 /// The family.
 pub const FAMILY: Family = Family {
     name: "host_memory",
-    subject: Subject::Host(open),
+    subject: Subject::Host(|machine| open_host(machine, "meminfo", &TABLE)),
     metrics: &[&METRICS],
 };
-
-struct HostMemory(KeyedFile);
-
-fn open(machine: &Machine) -> Opened {
-    let file = PseudoFile::open(machine.proc_root.join("meminfo"))?;
-    Ok(Box::new(HostMemory(KeyedFile::new(file, &TABLE))))
-}
-
-impl Collector for HostMemory {
-    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
-        let host = sample.scope("host");
-        self.0
-            .read(moment, |metric, value| host.real(metric, value))
-    }
-}

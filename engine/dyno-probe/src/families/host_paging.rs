@@ -1,19 +1,12 @@
-//! Host paging. Measured: faults, swapping, reclaim, OOM kills and transparent huge pages, from /proc/vmstat (kernel: admin-guide/mm/transhuge.rst for
-//! the thp_ counters). Costs one read of about 190 lines; the kernel sums each counter over all CPUs. Wrong: it counts the whole host, whoever caused it.
+//! Host paging. Measured: faults, swapping, reclaim, OOM kills and transparent huge pages, from /proc/vmstat (kernel:
+//! admin-guide/mm/transhuge.rst for the thp_ counters). Costs one read of about 190 lines; the kernel sums each counter
+//! over all CPUs. Wrong: it counts the whole host, whoever caused it.
 
-use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
-use crate::keyed::{metrics_of, Keyed, KeyedFile, Take};
-use crate::machine::Machine;
+use crate::collector::{Family, Subject};
+use crate::keyed::{metrics_of, open_host, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
-use crate::pseudo_file::PseudoFile;
-use crate::sample::Sample;
 
-const fn rate(
-    key: &'static str,
-    name: &'static str,
-    better: Better,
-    meaning: &'static str,
-) -> Keyed {
+const fn rate(key: &'static str, name: &'static str, better: Better, meaning: &'static str) -> Keyed {
     let metric = Metric {
         name,
         scopes: &[Scope::Host],
@@ -30,12 +23,7 @@ const fn rate(
 }
 
 static TABLE: [Keyed; 12] = [
-    rate(
-        "pswpin",
-        "swap_in_pages_per_s",
-        Better::Lower,
-        "Pages read from swap.",
-    ),
+    rate("pswpin", "swap_in_pages_per_s", Better::Lower, "Pages read from swap."),
     rate(
         "pswpout",
         "swap_out_pages_per_s",
@@ -108,21 +96,6 @@ const METRICS: [Metric; 12] = metrics_of(&TABLE);
 /// The family.
 pub const FAMILY: Family = Family {
     name: "host_paging",
-    subject: Subject::Host(open),
+    subject: Subject::Host(|machine| open_host(machine, "vmstat", &TABLE)),
     metrics: &[&METRICS],
 };
-
-struct HostPaging(KeyedFile);
-
-fn open(machine: &Machine) -> Opened {
-    let file = PseudoFile::open(machine.proc_root.join("vmstat"))?;
-    Ok(Box::new(HostPaging(KeyedFile::new(file, &TABLE))))
-}
-
-impl Collector for HostPaging {
-    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
-        let host = sample.scope("host");
-        self.0
-            .read(moment, |metric, value| host.real(metric, value))
-    }
-}

@@ -1,5 +1,6 @@
-//! InnoDB's buffer pool. Measured: pages in it, how many are dirty, and how often a page had to be read, from the server's status. Costs no more than the
-//! shared status statement. Wrong: three definitions of "dirty" are in use elsewhere; see the two metrics here.
+//! InnoDB's buffer pool. Measured: pages in it, how many are dirty, and how often a page had to be read, from the
+//! server's status. Costs no more than the shared status statement. Wrong: three definitions of "dirty" are in use
+//! elsewhere; see the two metrics here.
 
 use crate::collector::{Family, Subject};
 use crate::metric::{Better, Metric, Scope};
@@ -8,8 +9,7 @@ use crate::sample::ScopeValues;
 use crate::status;
 
 const PAGES: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_pages_dirty, _data, _free";
-const READS: &str =
-    "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
+const READS: &str = "SHOW GLOBAL STATUS: Innodb_buffer_pool_reads, Innodb_buffer_pool_read_requests";
 
 const fn metric(
     name: &'static str,
@@ -59,15 +59,31 @@ const MISS: Metric = metric(
 
 static ENTRIES: [Entry; 11] = [
     status!(Gauge "innodb_buffer_pool_pages_total" = "Innodb_buffer_pool_pages_total"; None; "Pages of the pool."; ""),
-    status!(Gauge "innodb_buffer_pool_pages_data" = "Innodb_buffer_pool_pages_data"; None; "Pages with data, dirty or clean."; ""),
-    status!(Gauge "innodb_buffer_pool_pages_dirty" = "Innodb_buffer_pool_pages_dirty"; None; "Pages changed and not yet written."; ""),
+    status!(Gauge "innodb_buffer_pool_pages_data" = "Innodb_buffer_pool_pages_data"; None;
+        "Pages with data, dirty or clean.";
+        ""),
+    status!(Gauge "innodb_buffer_pool_pages_dirty" = "Innodb_buffer_pool_pages_dirty"; None;
+        "Pages changed and not yet written.";
+        ""),
     status!(Gauge "innodb_buffer_pool_pages_free" = "Innodb_buffer_pool_pages_free"; None; "Pages without data."; ""),
-    status!(Rate "innodb_buffer_pool_read_requests_per_s" = "Innodb_buffer_pool_read_requests"; None; "Logical page reads."; ""),
-    status!(Rate "innodb_buffer_pool_reads_per_s" = "Innodb_buffer_pool_reads"; Lower; "Page reads that had to go to a file."; ""),
-    status!(Rate "innodb_buffer_pool_read_ahead_per_s" = "Innodb_buffer_pool_read_ahead"; None; "Pages read ahead."; ""),
-    status!(Rate "innodb_buffer_pool_write_requests_per_s" = "Innodb_buffer_pool_write_requests"; None; "Page changes."; ""),
-    status!(Rate "innodb_buffer_pool_flushed_pages_per_s" = "Innodb_buffer_pool_pages_flushed"; None; "Pages flushed."; ""),
-    status!(Rate "innodb_buffer_pool_wait_free_per_s" = "Innodb_buffer_pool_wait_free"; Lower; "Times that a thread waited because no page was free."; ""),
+    status!(Rate "innodb_buffer_pool_read_requests_per_s" = "Innodb_buffer_pool_read_requests"; None;
+        "Logical page reads.";
+        ""),
+    status!(Rate "innodb_buffer_pool_reads_per_s" = "Innodb_buffer_pool_reads"; Lower;
+        "Page reads that had to go to a file.";
+        ""),
+    status!(Rate "innodb_buffer_pool_read_ahead_per_s" = "Innodb_buffer_pool_read_ahead"; None;
+        "Pages read ahead.";
+        ""),
+    status!(Rate "innodb_buffer_pool_write_requests_per_s" = "Innodb_buffer_pool_write_requests"; None;
+        "Page changes.";
+        ""),
+    status!(Rate "innodb_buffer_pool_flushed_pages_per_s" = "Innodb_buffer_pool_pages_flushed"; None;
+        "Pages flushed.";
+        ""),
+    status!(Rate "innodb_buffer_pool_wait_free_per_s" = "Innodb_buffer_pool_wait_free"; Lower;
+        "Times that a thread waited because no page was free.";
+        ""),
     status!(Rate "innodb_pages_created_per_s" = "Innodb_pages_created"; None; "Pages created."; ""),
 ];
 const METRICS: [Metric; 11] = metrics_of(&ENTRIES);

@@ -1,6 +1,6 @@
-//! InnoDB's redo log. Measured: how far the last checkpoint is behind, how far it may be, how much redo is written, from the source that the server has
-//! (mysql/redo.rs). Costs, beyond the shared status statement, nothing on MariaDB from 10.5 and MySQL from 8.0.30, one more statement on others. Wrong: as each
-//! metric says.
+//! InnoDB's redo log. Measured: how far the last checkpoint is behind, how far it may be, how much redo is written,
+//! from the source that the server has (mysql/redo.rs). Costs, beyond the shared status statement, nothing on MariaDB
+//! from 10.5 and MySQL from 8.0.30, one more statement on others. Wrong: as each metric says.
 
 use crate::collector::{Family, Subject};
 use crate::metric::{Better, Metric, Scope};
@@ -67,11 +67,17 @@ const WRITTEN: Metric = metric(
 );
 
 static ENTRIES: [Entry; 5] = [
-    status!(Rate "innodb_os_log_written_bytes_per_s" = "Innodb_os_log_written"; None; "Bytes that InnoDB wrote to its log files."; "Not what the device writes."),
-    status!(Rate "innodb_os_log_fsyncs_per_s" = "Innodb_os_log_fsyncs"; None; "Calls of fsync for the log files."; "Absent on MariaDB 10.11."),
+    status!(Rate "innodb_os_log_written_bytes_per_s" = "Innodb_os_log_written"; None;
+        "Bytes that InnoDB wrote to its log files.";
+        "Not what the device writes."),
+    status!(Rate "innodb_os_log_fsyncs_per_s" = "Innodb_os_log_fsyncs"; None;
+        "Calls of fsync for the log files.";
+        "Absent on MariaDB 10.11."),
     status!(Rate "innodb_log_writes_per_s" = "Innodb_log_writes"; None; "Physical writes to the log files."; ""),
     status!(Rate "innodb_log_write_requests_per_s" = "Innodb_log_write_requests"; None; "Requests to write redo."; ""),
-    status!(Rate "innodb_log_waits_per_s" = "Innodb_log_waits"; Lower; "Times that the log buffer was too small and a thread waited for it."; ""),
+    status!(Rate "innodb_log_waits_per_s" = "Innodb_log_waits"; Lower;
+        "Times that the log buffer was too small and a thread waited for it.";
+        ""),
 ];
 const METRICS: [Metric; 5] = metrics_of(&ENTRIES);
 
@@ -79,11 +85,7 @@ static STATUS: StatusFamily = StatusFamily {
     entries: &ENTRIES,
     derived: Some(Derived {
         counters: &["redo:lsn_current"],
-        gauges: &[
-            "redo:checkpoint_age",
-            "redo:checkpoint_max_age",
-            "redo:capacity",
-        ],
+        gauges: &["redo:checkpoint_age", "redo:checkpoint_max_age", "redo:capacity"],
         put,
     }),
 };
@@ -97,16 +99,10 @@ pub const FAMILY: Family = Family {
 
 fn put(view: &StatusView, scope: &mut ScopeValues) {
     let gauge = |name: &str| view.value(name).map(|value| value as f64);
-    let (age, max_age) = (
-        gauge("redo:checkpoint_age"),
-        gauge("redo:checkpoint_max_age"),
-    );
+    let (age, max_age) = (gauge("redo:checkpoint_age"), gauge("redo:checkpoint_max_age"));
     scope.real(&AGE, age);
     scope.real(&MAX_AGE, max_age);
-    scope.real(
-        &AGE_PCT,
-        age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age),
-    );
+    scope.real(&AGE_PCT, age.zip(max_age).map(|(age, max_age)| 100.0 * age / max_age));
     scope.real(&CAPACITY, gauge("redo:capacity"));
     scope.real(&WRITTEN, view.rate("redo:lsn_current"));
 }

@@ -24,7 +24,8 @@ mod tcp;
 
 use crate::collector::Family;
 
-/// All families, in the order in which they are read: what changes fastest and what tells whether a process is still there first.
+/// All families, in the order in which they are read: what changes fastest and what tells whether a process is still
+/// there first.
 pub static ALL: &[Family] = &[
     host_cpu::FAMILY,
     process_cpu::FAMILY,

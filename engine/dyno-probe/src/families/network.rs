@@ -1,6 +1,7 @@
-//! Network interfaces. Measured: bytes, packets, drops and errors of each interface and their sum, from /proc/net/dev (proc_pid_net(5)), or from
-//! /proc/PID/net/dev for an interface in another namespace. Costs one read a namespace. Wrong: link-level bytes, so headers are in; the sum counts a
-//! packet twice that passes two chosen interfaces (a bridge and its port, both ends of a veth pair).
+//! Network interfaces. Measured: bytes, packets, drops and errors of each interface and their sum, from /proc/net/dev
+//! (proc_pid_net(5)), or from /proc/PID/net/dev for an interface in another namespace. Costs one read a namespace.
+//! Wrong: link-level bytes, so headers are in; the sum counts a packet twice that passes two chosen interfaces (a
+//! bridge and its port, both ends of a veth pair).
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -26,32 +27,12 @@ const fn metric(name: &'static str, better: Better, meaning: &'static str) -> Me
 
 /// Each metric and its column after the colon.
 const COLUMNS: [(Metric, usize); 8] = [
+    (metric("network_rx_bytes_per_s", Better::None, "Bytes received."), 0),
+    (metric("network_tx_bytes_per_s", Better::None, "Bytes sent."), 8),
+    (metric("network_rx_packets_per_s", Better::None, "Packets received."), 1),
+    (metric("network_tx_packets_per_s", Better::None, "Packets sent."), 9),
     (
-        metric("network_rx_bytes_per_s", Better::None, "Bytes received."),
-        0,
-    ),
-    (
-        metric("network_tx_bytes_per_s", Better::None, "Bytes sent."),
-        8,
-    ),
-    (
-        metric(
-            "network_rx_packets_per_s",
-            Better::None,
-            "Packets received.",
-        ),
-        1,
-    ),
-    (
-        metric("network_tx_packets_per_s", Better::None, "Packets sent."),
-        9,
-    ),
-    (
-        metric(
-            "network_rx_drops_per_s",
-            Better::Lower,
-            "Packets received and dropped.",
-        ),
+        metric("network_rx_drops_per_s", Better::Lower, "Packets received and dropped."),
         3,
     ),
     (
@@ -63,11 +44,7 @@ const COLUMNS: [(Metric, usize); 8] = [
         11,
     ),
     (
-        metric(
-            "network_rx_errors_per_s",
-            Better::Lower,
-            "Bad packets received.",
-        ),
+        metric("network_rx_errors_per_s", Better::Lower, "Bad packets received."),
         2,
     ),
     (
@@ -125,9 +102,7 @@ struct Network(Vec<Namespace>);
 
 fn open(machine: &Machine) -> Opened {
     let file_of = |pid: Option<u32>| {
-        let folder = pid.map_or(machine.proc_root.clone(), |pid| {
-            machine.proc_root.join(pid.to_string())
-        });
+        let folder = pid.map_or(machine.proc_root.clone(), |pid| machine.proc_root.join(pid.to_string()));
         PseudoFile::open(folder.join("net/dev"))
     };
     if machine.interfaces.is_empty() {
@@ -137,22 +112,13 @@ fn open(machine: &Machine) -> Opened {
             interfaces: Vec::new(),
         }])));
     }
-    let mut pids: Vec<_> = machine
-        .interfaces
-        .iter()
-        .map(|interface| interface.pid)
-        .collect();
+    let mut pids: Vec<_> = machine.interfaces.iter().map(|interface| interface.pid).collect();
     pids.sort_unstable();
     pids.dedup();
     let mut namespaces = Vec::new();
     for pid in pids {
-        let of_namespace = machine
-            .interfaces
-            .iter()
-            .filter(|interface| interface.pid == pid);
-        let interfaces = of_namespace
-            .map(|interface| Watched::new(&interface.name))
-            .collect();
+        let of_namespace = machine.interfaces.iter().filter(|interface| interface.pid == pid);
+        let interfaces = of_namespace.map(|interface| Watched::new(&interface.name)).collect();
         namespaces.push(Namespace {
             file: file_of(pid)?,
             chosen: true,
@@ -176,12 +142,7 @@ impl Watched {
 type Totals = [Option<f64>; COLUMNS.len()];
 
 impl Namespace {
-    fn collect(
-        &mut self,
-        moment: &mut Moment<'_>,
-        sample: &mut Sample,
-        totals: &mut Totals,
-    ) -> Result<(), Failure> {
+    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample, totals: &mut Totals) -> Result<(), Failure> {
         let content = self.file.read(moment.buffer)?;
         let at_ns = moment.clock.monotonic_ns();
         for interface in &mut self.interfaces {
@@ -214,16 +175,10 @@ impl Namespace {
                 }
             }
         }
-        match self
-            .interfaces
-            .iter()
-            .find(|interface| self.chosen && !interface.seen)
-        {
+        match self.interfaces.iter().find(|interface| self.chosen && !interface.seen) {
             Some(missing) => {
                 *totals = [None; COLUMNS.len()];
-                Err(self
-                    .file
-                    .malformed(&format!("has no interface {}", missing.name)))
+                Err(self.file.malformed(&format!("has no interface {}", missing.name)))
             }
             None => {
                 self.interfaces.retain(|interface| interface.seen);
@@ -243,12 +198,7 @@ impl Collector for Network {
                 result = Err(failure);
             }
         }
-        let others = |namespace: &Namespace| {
-            namespace
-                .interfaces
-                .iter()
-                .any(|interface| interface.name != "lo")
-        };
+        let others = |namespace: &Namespace| namespace.interfaces.iter().any(|interface| interface.name != "lo");
         if self.0.iter().any(others) {
             let host = sample.scope("host");
             for (metric, total) in METRICS.iter().zip(totals) {
@@ -265,13 +215,12 @@ mod tests {
 
     #[test]
     fn a_line_is_a_name_and_sixteen_columns_even_without_a_blank_after_the_colon() {
-        let (name, columns) =
-            parse_line(b"  eth0:439355017   10820    1    2    0     0          0         0   660740    7317    3    4    0 0 0 0").unwrap();
+        let (name, columns) = parse_line(
+            b"  eth0:439355017   10820    1    2    0     0          0         0   660740    7317    3    4    0 0 0 0",
+        )
+        .unwrap();
         assert_eq!(name, b"eth0");
-        assert_eq!(
-            columns,
-            [439_355_017, 660_740, 10_820, 7_317, 2, 4, 1, 3].map(Some)
-        );
+        assert_eq!(columns, [439_355_017, 660_740, 10_820, 7_317, 2, 4, 1, 3].map(Some));
         assert!(parse_line(b"Inter-|   Receive                 |  Transmit").is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! The probe itself. Measured: its own CPU time, all threads, user and kernel, by getrusage(2). Costs one system call. Wrong: what the server spends on
-//! answering the probe, and what interrupts spend on its packets, is not in it.
+//! The probe itself. Measured: its own CPU time, all threads, user and kernel, by getrusage(2). Costs one system call.
+//! Wrong: what the server spends on answering the probe, and what interrupts spend on its packets, is not in it.
 
 use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike;
@@ -46,9 +46,7 @@ impl Collector for Probe {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let used = own_cpu_us().map(|[user, system]| user + system);
         self.0.advance(moment.clock.monotonic_ns(), &[used]);
-        sample
-            .scope("host")
-            .real(&CPU, self.0.rate(0).map(|rate| rate / 1e4));
+        sample.scope("host").real(&CPU, self.0.rate(0).map(|rate| rate / 1e4));
         Ok(())
     }
 }

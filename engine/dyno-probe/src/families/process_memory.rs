@@ -1,12 +1,10 @@
-//! A process' memory. Measured: resident, virtual, swapped and huge memory of one process, from /proc/PID/status (proc_pid_status(5)). Costs one read of
-//! about 60 lines. Wrong: resident memory counts shared pages in full and, since Linux 6.2, may be off by some pages a CPU; pages of hugetlbfs are not in it.
+//! A process' memory. Measured: resident, virtual, swapped and huge memory of one process, from /proc/PID/status
+//! (proc_pid_status(5)). Costs one read of about 60 lines. Wrong: resident memory counts shared pages in full and,
+//! since Linux 6.2, may be off by some pages a CPU; pages of hugetlbfs are not in it.
 
-use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
-use crate::keyed::{metrics_of, Keyed, KeyedFile, Take};
-use crate::machine::{Machine, Process};
+use crate::collector::{Family, Subject};
+use crate::keyed::{metrics_of, open_process, Keyed, Take};
 use crate::metric::{Better, Metric, Scope};
-use crate::pseudo_file::PseudoFile;
-use crate::sample::Sample;
 
 const fn kb(
     key: &'static str,
@@ -37,7 +35,7 @@ static TABLE: [Keyed; 7] = [
         "vsize_bytes",
         Better::None,
         "Address space of the process.",
-        "Reserved and never touched memory counts: allocators differ in this without any cost.",
+        "Reserved and never touched memory counts: allocators differ in this without any cost, and MariaDB 10.11.19 reserves terabytes for a buffer pool that may grow.",
     ),
     kb(
         "VmHWM",
@@ -87,30 +85,6 @@ const METRICS: [Metric; 7] = metrics_of(&TABLE);
 /// The family.
 pub const FAMILY: Family = Family {
     name: "process_memory",
-    subject: Subject::Process(open),
+    subject: Subject::Process(|machine, process| open_process(machine, process, "status", &TABLE)),
     metrics: &[&METRICS],
 };
-
-struct ProcessMemory {
-    scope: String,
-    prefix: &'static str,
-    file: KeyedFile,
-}
-
-fn open(machine: &Machine, process: &Process) -> Opened {
-    let file = PseudoFile::open(process.folder(machine).join("status"))?;
-    Ok(Box::new(ProcessMemory {
-        scope: process.scope(),
-        prefix: process.prefix(),
-        file: KeyedFile::new(file, &TABLE),
-    }))
-}
-
-impl Collector for ProcessMemory {
-    fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
-        let scope = sample.scope(&self.scope);
-        self.file.read(moment, |metric, value| {
-            scope.of_process(self.prefix, metric, value)
-        })
-    }
-}

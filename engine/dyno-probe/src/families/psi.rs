@@ -1,6 +1,6 @@
-//! Pressure stall information. Measured: the share of time in which tasks waited for CPU, memory or I/O, from the `total` of /proc/pressure/* (kernel:
-//! accounting/psi.rst). Costs a read of two lines each. Wrong: absent before Linux 4.20, without CONFIG_PSI, or with psi=0; the whole host's tasks count,
-//! the load program's too.
+//! Pressure stall information. Measured: the share of time in which tasks waited for CPU, memory or I/O, from the
+//! `total` of /proc/pressure/* (kernel: accounting/psi.rst). Costs a read of two lines each. Wrong: absent before Linux
+//! 4.20, without CONFIG_PSI, or with psi=0; the whole host's tasks count, the load program's too.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -68,9 +68,7 @@ pub fn parse(content: &[u8]) -> [Option<u64>; 2] {
             Some(b"full") => 1,
             _ => continue,
         };
-        totals[slot] = words
-            .find_map(|word| word.strip_prefix(b"total="))
-            .and_then(number);
+        totals[slot] = words.find_map(|word| word.strip_prefix(b"total=")).and_then(number);
     }
     totals
 }
@@ -117,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_totals_of_both_lines_are_read() {
-        let text = b"some avg10=0.10 avg60=0.35 avg300=0.23 total=3590011\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        let text =
+            b"some avg10=0.10 avg60=0.35 avg300=0.23 total=3590011\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse(text), [Some(3_590_011), Some(7)]);
         assert_eq!(parse(b"some avg10=0.1 total=\n"), [None, None]);
     }

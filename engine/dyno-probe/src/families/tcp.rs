@@ -1,5 +1,6 @@
-//! TCP. Measured: segments and retransmissions of the whole network namespace, from /proc/net/snmp (kernel: networking/snmp_counter.rst; RFC 1213). Costs one
-//! read. Wrong: all connections of the namespace count, not only the server's; retransmissions that the other side makes are not seen here.
+//! TCP. Measured: segments and retransmissions of the whole network namespace, from /proc/net/snmp (kernel:
+//! networking/snmp_counter.rst; RFC 1213). Costs one read. Wrong: all connections of the namespace count, not only the
+//! server's; retransmissions that the other side makes are not seen here.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
 use crate::deltas::Deltas;
@@ -23,22 +24,14 @@ const fn metric(name: &'static str, better: Better, meaning: &'static str) -> Me
 
 const NAMES: [&[u8]; 4] = [b"RetransSegs", b"OutSegs", b"InSegs", b"InErrs"];
 const METRICS: [Metric; 4] = [
-    metric(
-        "tcp_retransmits_per_s",
-        Better::Lower,
-        "Segments sent again.",
-    ),
+    metric("tcp_retransmits_per_s", Better::Lower, "Segments sent again."),
     metric(
         "tcp_out_segments_per_s",
         Better::None,
         "Segments sent, those sent again not among them.",
     ),
     metric("tcp_in_segments_per_s", Better::None, "Segments received."),
-    metric(
-        "tcp_in_errors_per_s",
-        Better::Lower,
-        "Segments received in error.",
-    ),
+    metric("tcp_in_errors_per_s", Better::Lower, "Segments received in error."),
 ];
 
 /// The family.
@@ -76,8 +69,7 @@ fn open(machine: &Machine) -> Opened {
 
 impl Collector for Tcp {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
-        let counters = parse(self.file.read(moment.buffer)?)
-            .ok_or_else(|| self.file.malformed("has no Tcp lines"))?;
+        let counters = parse(self.file.read(moment.buffer)?).ok_or_else(|| self.file.malformed("has no Tcp lines"))?;
         self.deltas.advance(moment.clock.monotonic_ns(), &counters);
         moment.backwards += self.deltas.backwards();
         let host = sample.scope("host");
@@ -94,7 +86,8 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_the_names_of_the_first_line() {
-        let text = b"Ip: A B\nIp: 1 2\nTcp: RtoMin InSegs OutSegs RetransSegs InErrs\nTcp: 200 10 20 3 4\nUdp: X\nUdp: 1\n";
+        let text =
+            b"Ip: A B\nIp: 1 2\nTcp: RtoMin InSegs OutSegs RetransSegs InErrs\nTcp: 200 10 20 3 4\nUdp: X\nUdp: 1\n";
         assert_eq!(parse(text), Some([Some(3), Some(20), Some(10), Some(4)]));
         assert_eq!(parse(b"Tcp: InSegs\n"), None);
     }

@@ -1,8 +1,8 @@
 //! A server made of saved answers: a folder with `version.txt`, `global_status.tsv` and, as that version has them,
 //! `global_variables.tsv`, `innodb_metrics.tsv` (with its column names) and `innodb_status.txt`.
 //!
-//! For looking again at what was saved from a server elsewhere, and for tests of versions that are not at hand. Files are read
-//! anew at each question.
+//! For looking again at what was saved from a server elsewhere, and for tests of versions that are not at hand. Files
+//! are read anew at each question.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,8 +15,10 @@ pub struct Dump {
     folder: PathBuf,
 }
 
+type Read = fn(&str) -> Table;
+
 /// What a statement begins with or holds, the file that answers it, and how the file is read.
-const ANSWERS: [(&str, &str, fn(&str) -> Table); 5] = [
+const ANSWERS: [(&str, &str, Read); 5] = [
     ("VERSION()", "version.txt", version),
     ("GLOBAL STATUS", "global_status.tsv", pairs),
     ("GLOBAL VARIABLES", "global_variables.tsv", pairs),
@@ -34,11 +36,9 @@ impl Dump {
 impl Server for Dump {
     fn query(&mut self, statement: &str) -> Result<Table, String> {
         let answer = ANSWERS.iter().find(|(part, _, _)| statement.contains(part));
-        let (_, name, read) =
-            answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
+        let (_, name, read) = answer.ok_or_else(|| format!("a dump has no answer to: {statement}"))?;
         let path = self.folder.join(name);
-        let text =
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(read(&text))
     }
 }
@@ -76,10 +76,7 @@ fn version(text: &str) -> Table {
     let columns = vec!["VERSION()".to_owned(), "@@version_comment".to_owned()];
     Table {
         columns,
-        rows: vec![text
-            .lines()
-            .map(|line| Some(line.as_bytes().to_vec()))
-            .collect()],
+        rows: vec![text.lines().map(|line| Some(line.as_bytes().to_vec())).collect()],
     }
 }
 

@@ -1,6 +1,8 @@
-//! The text of `SHOW ENGINE INNODB STATUS`, parsed by labels: columns and the number of lines differ from version to version.
+//! The text of `SHOW ENGINE INNODB STATUS`, parsed by labels: columns and the number of lines differ from version to
+//! version.
 //!
-//! MySQL 5.5 has three LSN lines, 5.6 to 5.7 and MariaDB four, 8.0 eight and more, some builds with capacity lines first.
+//! MySQL 5.5 has three LSN lines, 5.6 to 5.7 and MariaDB four, 8.0 eight and more, some builds with capacity lines
+//! first.
 
 use crate::text::{labelled, lines};
 
@@ -17,7 +19,8 @@ pub struct EngineStatus {
 
 /// Parses the text.
 pub fn parse(text: &[u8]) -> EngineStatus {
-    // Statements of clients stand in the sections before LOG and may hold anything, so the last LOG heading is the true one.
+    // Statements of clients stand in the sections before LOG and may hold anything, so the last LOG heading is the true
+    // one.
     let log = last_section(text, b"---\nLOG\n---\n");
     let transactions = last_section(text, b"------------\nTRANSACTIONS\n------------\n");
     EngineStatus {
@@ -28,9 +31,7 @@ pub fn parse(text: &[u8]) -> EngineStatus {
 }
 
 fn last_section<'t>(text: &'t [u8], heading: &[u8]) -> &'t [u8] {
-    let start = text
-        .windows(heading.len())
-        .rposition(|window| window == heading);
+    let start = text.windows(heading.len()).rposition(|window| window == heading);
     start.map_or(&[], |start| &text[start + heading.len()..])
 }
 
@@ -72,9 +73,7 @@ mod tests {
         check(modern, 30_009_887, 30_009_880);
         // Builds that begin the section with the capacity
         check(
-            &format!(
-                "Log capacity                 104857600\nLog capacity used            7\n{modern}"
-            ),
+            &format!("Log capacity                 104857600\nLog capacity used            7\n{modern}"),
             30_009_887,
             30_009_880,
         );
@@ -84,10 +83,7 @@ mod tests {
     fn a_statement_that_looks_like_the_log_section_is_not_taken_for_it() {
         let fake = "SELECT '\n---\nLOG\n---\nLog sequence number 1\nLast checkpoint at 1\n'\n";
         let status = parse(text(fake, "Log sequence number 9\nLast checkpoint at 5\n").as_bytes());
-        assert_eq!(
-            (status.lsn_current, status.lsn_checkpoint),
-            (Some(9), Some(5))
-        );
+        assert_eq!((status.lsn_current, status.lsn_checkpoint), (Some(9), Some(5)));
     }
 
     #[test]

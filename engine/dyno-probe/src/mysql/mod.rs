@@ -1,4 +1,5 @@
-//! The status of MySQL and MariaDB servers: what is asked, by which statement on which version, and how it becomes metrics.
+//! The status of MySQL and MariaDB servers: what is asked, by which statement on which version, and how it becomes
+//! metrics.
 
 pub mod dump;
 pub mod engine_status;
@@ -21,9 +22,7 @@ pub struct Table {
 impl Table {
     /// Place of a column, in whatever case the server gives it.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns
-            .iter()
-            .position(|column| column.eq_ignore_ascii_case(name))
+        self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))
     }
 
     /// The first row's value in that column.

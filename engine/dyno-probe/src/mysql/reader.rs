@@ -26,6 +26,8 @@ pub struct Reader {
     requests: SyncSender<()>,
     replies: Receiver<Reply>,
     waiting: bool,
+    /// Whether what is waited for was asked for an earlier sample.
+    overdue: bool,
     /// Readings that came after their sample was written, and were dropped.
     pub late: u64,
 }
@@ -38,10 +40,7 @@ impl Reader {
         thread::spawn(move || {
             let mut session = None;
             while asked.recv().is_ok() {
-                if answers
-                    .send(reply(&mut session, &mut connect, &wanted))
-                    .is_err()
-                {
+                if answers.send(reply(&mut session, &mut connect, &wanted)).is_err() {
                     return;
                 }
             }
@@ -50,25 +49,33 @@ impl Reader {
             requests,
             replies,
             waiting: false,
+            overdue: false,
             late: 0,
         }
     }
 
-    /// Asks for a reading, unless the one before is still under way. An answer that came too late is dropped and counted.
+    /// Asks for a reading, unless the one before is still under way. An answer that came too late is dropped and
+    /// counted.
     pub fn ask(&mut self) {
         if self.waiting && self.replies.try_recv().is_ok() {
             self.waiting = false;
             self.late += 1;
         }
+        self.overdue = self.waiting;
         if !self.waiting {
             self.waiting = self.requests.send(()).is_ok();
         }
     }
 
-    /// The answer, when it comes in time.
+    /// The answer, when it comes in time. One that was asked for an earlier sample is dropped and counted: when within
+    /// so long a wait the server read its counters is not known.
     pub fn answer(&mut self, patience: Duration) -> Option<Reply> {
         let reply = self.replies.recv_timeout(patience).ok()?;
         self.waiting = false;
+        if self.overdue {
+            self.late += 1;
+            return None;
+        }
         Some(reply)
     }
 }
@@ -89,10 +96,9 @@ fn reply(session: &mut Option<Session>, connect: &mut Connect, wanted: &Wanted) 
             }
         }
     }
-    let reading = session.as_mut().map_or_else(
-        || Err("no connection".to_owned()),
-        |session| session.read(wanted),
-    );
+    let reading = session
+        .as_mut()
+        .map_or_else(|| Err("no connection".to_owned()), |session| session.read(wanted));
     if reading.is_err() {
         *session = None;
     }
@@ -134,23 +140,19 @@ mod tests {
         let mut reader = Reader::start(connect, Wanted::of(&[]));
         reader.ask();
         assert!(reader.answer(Duration::from_millis(1)).is_none());
+        at_server.recv().unwrap();
         // Still under way: nothing new is asked, and what arrives belongs to the sample before.
+        reader.ask();
         allow.send(()).unwrap();
         allow.send(()).unwrap();
-        at_server.recv().unwrap();
-        at_server.recv().unwrap();
-        while reader.late == 0 {
-            reader.ask();
-            thread::yield_now();
-        }
+        assert!(reader.answer(Duration::from_secs(60)).is_none());
+        assert_eq!(reader.late, 1);
+        reader.ask();
         allow.send(()).unwrap();
         let reply = reader.answer(Duration::from_secs(60)).unwrap();
         assert_eq!(
             reply.reading.unwrap().values,
-            [None; 8]
-                .into_iter()
-                .chain([Some(7), None])
-                .collect::<Vec<_>>()
+            [None; 8].into_iter().chain([Some(7), None]).collect::<Vec<_>>()
         );
     }
 
@@ -165,11 +167,7 @@ mod tests {
         for expected in ["try 1", "try 2"] {
             reader.ask();
             assert_eq!(
-                reader
-                    .answer(Duration::from_secs(60))
-                    .unwrap()
-                    .reading
-                    .unwrap_err(),
+                reader.answer(Duration::from_secs(60)).unwrap().reading.unwrap_err(),
                 expected
             );
         }

@@ -1,6 +1,7 @@
 //! Redo: where each server says how far its log and its last checkpoint are.
 //!
-//! What a server has is tried, not looked up by version, in this order (reference: the servers' log0log.cc and ha_innodb.cc):
+//! What a server has is tried, not looked up by version, in this order (reference: the servers' log0log.cc and
+//! ha_innodb.cc):
 //! 1. `Innodb_redo_log_current_lsn`, `_checkpoint_lsn`: MySQL from 8.0.30;
 //! 2. `Innodb_checkpoint_age`: MariaDB from 10.5, Percona Server 5.5 to 5.7;
 //! 3. INNODB_METRICS `log_lsn_current`, `log_lsn_last_checkpoint`: MySQL 5.6 to 8.0.29, when enabled (a disabled one reads 0);
@@ -40,15 +41,9 @@ impl RedoSource {
     /// Words for the header.
     pub fn name(self) -> &'static str {
         match self {
-            Self::RedoLogVariables => {
-                "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn"
-            }
-            Self::CheckpointAgeVariables => {
-                "SHOW GLOBAL STATUS: Innodb_checkpoint_age, Innodb_lsn_current"
-            }
-            Self::InnodbMetrics => {
-                "INFORMATION_SCHEMA.INNODB_METRICS: log_lsn_current, log_lsn_last_checkpoint"
-            }
+            Self::RedoLogVariables => "SHOW GLOBAL STATUS: Innodb_redo_log_current_lsn, Innodb_redo_log_checkpoint_lsn",
+            Self::CheckpointAgeVariables => "SHOW GLOBAL STATUS: Innodb_checkpoint_age, Innodb_lsn_current",
+            Self::InnodbMetrics => "INFORMATION_SCHEMA.INNODB_METRICS: log_lsn_current, log_lsn_last_checkpoint",
             Self::EngineStatus => "SHOW ENGINE INNODB STATUS",
         }
     }
@@ -82,19 +77,14 @@ pub struct RedoReader {
 
 const METRICS: &str = "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME IN \
                        ('log_lsn_current', 'log_lsn_last_checkpoint')";
-const MAXIMUM: &str =
-    "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME = 'log_max_modified_age_sync'";
+const MAXIMUM: &str = "SELECT * FROM INFORMATION_SCHEMA.INNODB_METRICS WHERE NAME = 'log_max_modified_age_sync'";
 const ENGINE_STATUS: &str = "SHOW ENGINE INNODB STATUS";
 const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_log_file_size', \
                         'innodb_log_files_in_group', 'innodb_page_size', 'innodb_thread_concurrency')";
 
 impl RedoReader {
     /// Tries the sources. `status` gives a status variable of the first reading.
-    pub fn choose(
-        server: &mut dyn Server,
-        version: &Version,
-        status: &dyn Fn(&str) -> Option<u64>,
-    ) -> Self {
+    pub fn choose(server: &mut dyn Server, version: &Version, status: &dyn Fn(&str) -> Option<u64>) -> Self {
         let source = choose_source(server, status);
         let mut reader = Self {
             source,
@@ -158,12 +148,7 @@ impl RedoReader {
     }
 
     /// The log's size and the greatest age. A server that does not tell leaves them absent.
-    fn read_size(
-        &mut self,
-        server: &mut dyn Server,
-        version: &Version,
-        status: &dyn Fn(&str) -> Option<u64>,
-    ) {
+    fn read_size(&mut self, server: &mut dyn Server, version: &Version, status: &dyn Fn(&str) -> Option<u64>) {
         self.sized_for = size_key(status);
         let capacity_now = status("Innodb_redo_log_capacity_resized");
         if capacity_now.is_some() {
@@ -203,13 +188,8 @@ fn size_key(status: &dyn Fn(&str) -> Option<u64>) -> Option<u64> {
     status("Innodb_redo_log_capacity_resized").or_else(|| status("Innodb_checkpoint_max_age"))
 }
 
-fn choose_source(
-    server: &mut dyn Server,
-    status: &dyn Fn(&str) -> Option<u64>,
-) -> Result<RedoSource, String> {
-    if status("Innodb_redo_log_current_lsn").is_some()
-        && status("Innodb_redo_log_checkpoint_lsn").is_some()
-    {
+fn choose_source(server: &mut dyn Server, status: &dyn Fn(&str) -> Option<u64>) -> Result<RedoSource, String> {
+    if status("Innodb_redo_log_current_lsn").is_some() && status("Innodb_redo_log_checkpoint_lsn").is_some() {
         return Ok(RedoSource::RedoLogVariables);
     }
     if status("Innodb_checkpoint_age").is_some() {
@@ -217,9 +197,7 @@ fn choose_source(
     }
     // MySQL 5.5 has no such table, which is an error and not the end.
     if let Ok(metrics) = server.query(METRICS) {
-        if enabled(&metrics, "log_lsn_current").is_some()
-            && enabled(&metrics, "log_lsn_last_checkpoint").is_some()
-        {
+        if enabled(&metrics, "log_lsn_current").is_some() && enabled(&metrics, "log_lsn_last_checkpoint").is_some() {
             return Ok(RedoSource::InnodbMetrics);
         }
     }
@@ -227,14 +205,12 @@ fn choose_source(
     let status = engine_status::parse(&engine_text(&text));
     match (status.lsn_current, status.lsn_checkpoint) {
         (Some(_), Some(_)) => Ok(RedoSource::EngineStatus),
-        _ => {
-            Err("SHOW ENGINE INNODB STATUS has no log sequence numbers; is InnoDB disabled?".into())
-        }
+        _ => Err("SHOW ENGINE INNODB STATUS has no log sequence numbers; is InnoDB disabled?".into()),
     }
 }
 
-/// COUNT of an enabled metric. MySQL has a column STATUS, MariaDB from 10.5 on ENABLED; a disabled metric's COUNT is 0, which
-/// is not its value.
+/// COUNT of an enabled metric. MySQL has a column STATUS, MariaDB from 10.5 on ENABLED; a disabled metric's COUNT is 0,
+/// which is not its value.
 fn enabled(metrics: &Table, name: &str) -> Option<u64> {
     let row = metrics
         .rows
@@ -281,7 +257,8 @@ impl Settings {
         self.log_file_bytes.saturating_mul(self.log_files)
     }
 
-    /// `log_calc_max_ages()` of MySQL 5.5 to 5.7 (log0log.c, log0log.cc): two tenths and a reserve for running threads are kept.
+    /// `log_calc_max_ages()` of MySQL 5.5 to 5.7 (log0log.c, log0log.cc): two tenths and a reserve for running threads
+    /// are kept.
     fn max_checkpoint_age(&self) -> Option<u64> {
         const FILE_HEADER_BYTES: u64 = 2048;
         let room = self
@@ -290,9 +267,7 @@ impl Settings {
             .checked_mul(self.log_files)?;
         let room = room - room / 10;
         let threads = self.thread_concurrency.checked_add(10)?;
-        let reserve = self
-            .page_bytes
-            .checked_mul(threads.checked_mul(4)?.checked_add(8)?)?;
+        let reserve = self.page_bytes.checked_mul(threads.checked_mul(4)?.checked_add(8)?)?;
         let margin = room.checked_sub(reserve)?;
         Some(margin - margin / 10)
     }

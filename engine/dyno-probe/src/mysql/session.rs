@@ -1,4 +1,5 @@
-//! A connection to one server and what was found out about it: the statement that is asked each time, and where its redo is.
+//! A connection to one server and what was found out about it: the statement that is asked each time, and where its
+//! redo is.
 
 use crate::clock::Clock;
 use crate::mysql::redo::RedoReader;
@@ -21,7 +22,8 @@ pub struct Facts {
 /// One reading of a server's status.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// The middle between asking and answer, monotonic: when the server read its counters, as well as a client can know.
+    /// The middle between asking and answer, monotonic: when the server read its counters, as well as a client can
+    /// know.
     pub at_ns: u64,
     /// In the order of [`Wanted`].
     pub values: Vec<Option<u64>>,
@@ -77,10 +79,7 @@ impl Session {
         let status = |name: &str| values[wanted.index(name)?];
         let redo = self.redo.read(&mut *self.server, &self.version, &status)?;
         let own = [
-            (
-                "probe:round_trip_us",
-                Some(answered_ns.saturating_sub(asked_ns) / 1000),
-            ),
+            ("probe:round_trip_us", Some(answered_ns.saturating_sub(asked_ns) / 1000)),
             ("redo:lsn_current", redo.lsn_current),
             ("redo:checkpoint_age", redo.checkpoint_age),
             ("redo:checkpoint_max_age", redo.checkpoint_max_age),
@@ -99,14 +98,12 @@ impl Session {
     }
 }
 
-/// SHOW with a list of names: on MariaDB 10.11 it costs the server about half of a full SHOW GLOBAL STATUS, and the client a
-/// fourth; preparing it saves nothing that could be measured (bench/probe.py prints both).
+/// SHOW with a list of names: on MariaDB 10.11 it costs the server about half of a full SHOW GLOBAL STATUS (210 against
+/// 400 µs) and the client a fourth. Preparing it would save the server another 30 µs a sample and add to its count of
+/// prepared statements; it is not done. `bench/run probe` measures all three.
 pub fn statement(wanted: &Wanted) -> String {
     let names: Vec<_> = wanted.of_server().map(|name| format!("'{name}'")).collect();
-    format!(
-        "SHOW GLOBAL STATUS WHERE Variable_name IN ({})",
-        names.join(",")
-    )
+    format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", names.join(","))
 }
 
 fn status_values(table: &Table, wanted: &Wanted) -> Result<Vec<Option<u64>>, String> {
@@ -115,10 +112,7 @@ fn status_values(table: &Table, wanted: &Wanted) -> Result<Vec<Option<u64>>, Str
         let [Some(name), Some(value), ..] = row.as_slice() else {
             continue;
         };
-        if let Some(index) = std::str::from_utf8(name)
-            .ok()
-            .and_then(|name| wanted.index(name))
-        {
+        if let Some(index) = std::str::from_utf8(name).ok().and_then(|name| wanted.index(name)) {
             values[index] = number(value);
         }
     }

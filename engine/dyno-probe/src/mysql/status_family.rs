@@ -92,12 +92,7 @@ impl Wanted {
         all.extend(crate::mysql::redo::VARIABLES.map(|name| (name, false)));
         for family in families {
             for entry in family.entries {
-                all.extend(
-                    entry
-                        .variables
-                        .iter()
-                        .map(|name| (*name, entry.kind == Kind::Rate)),
-                );
+                all.extend(entry.variables.iter().map(|name| (*name, entry.kind == Kind::Rate)));
             }
             if let Some(derived) = family.derived {
                 all.extend(derived.counters.iter().map(|name| (*name, true)));
@@ -125,10 +120,7 @@ impl Wanted {
 
     /// The server's own variables; names with a colon are filled by the probe.
     pub fn of_server(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.names
-            .iter()
-            .copied()
-            .filter(|name| !name.contains(':'))
+        self.names.iter().copied().filter(|name| !name.contains(':'))
     }
 }
 
@@ -153,28 +145,23 @@ impl StatusView {
         }
     }
 
-    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards; when the uptime did, all rates of
-    /// this reading are absent, whatever each counter shows.
+    /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards, uptimes among them; when an
+    /// uptime did, all rates of this reading are absent, whatever each counter shows.
     pub fn advance(&mut self, at_ns: u64, values: &[Option<u64>]) -> u32 {
         self.values.clear();
         self.values.extend_from_slice(values);
         self.values.resize(self.wanted.count(), None);
         self.deltas.advance(at_ns, &self.values);
         let uptimes = UPTIMES.map(|name| self.value(name));
-        let went_back = |(now, before): (&Option<u64>, &Option<u64>)| now.is_some() && now < before;
-        if uptimes.iter().zip(&self.uptimes).any(went_back) {
+        let went_back = |(now, before): &(&Option<u64>, &Option<u64>)| now.is_some() && now < before;
+        let began_anew = uptimes.iter().zip(&self.uptimes).filter(went_back).count();
+        if began_anew > 0 {
             self.deltas.discard();
         }
         self.uptimes = uptimes;
-        let counters = self
-            .wanted
-            .counters
-            .iter()
-            .enumerate()
-            .filter(|(_, counter)| **counter);
-        counters
-            .map(|(index, _)| u32::from(self.deltas.backwards_at(index)))
-            .sum()
+        let counters = self.wanted.counters.iter().enumerate().filter(|(_, counter)| **counter);
+        let backwards = counters.filter(|(index, _)| self.deltas.backwards_at(*index)).count();
+        u32::try_from(began_anew + backwards).unwrap_or(u32::MAX)
     }
 
     /// A variable as it is.
@@ -243,26 +230,17 @@ mod tests {
         let mut view = StatusView::new(wanted.clone());
         view.advance(
             0,
-            &reading(
-                &wanted,
-                &[("Com_commit", 10), ("Com_rollback", 1), ("Threads", 9)],
-            ),
+            &reading(&wanted, &[("Com_commit", 10), ("Com_rollback", 1), ("Threads", 9)]),
         );
         let backwards = view.advance(
             2_000_000_000,
-            &reading(
-                &wanted,
-                &[("Com_commit", 30), ("Com_rollback", 3), ("Threads", 4)],
-            ),
+            &reading(&wanted, &[("Com_commit", 30), ("Com_rollback", 3), ("Threads", 4)]),
         );
         assert_eq!(
             (put(&view).as_str(), backwards),
             (r#"{"instance:1":{"tps":11,"threads":4}}"#, 0)
         );
-        view.advance(
-            3_000_000_000,
-            &reading(&wanted, &[("Com_commit", 40), ("Threads", 4)]),
-        );
+        view.advance(3_000_000_000, &reading(&wanted, &[("Com_commit", 40), ("Threads", 4)]));
         assert_eq!(put(&view), r#"{"instance:1":{"threads":4}}"#);
     }
 
@@ -284,7 +262,7 @@ mod tests {
             ("Uptime", 51),
             ("Uptime_since_flush_status", 0),
         ];
-        assert_eq!(view.advance(1_000_000_000, &reading(&wanted, &second)), 1);
+        assert_eq!(view.advance(1_000_000_000, &reading(&wanted, &second)), 2);
         assert_eq!(put(&view), "{}");
         let third = [
             ("Com_commit", 6),

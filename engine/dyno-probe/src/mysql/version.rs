@@ -1,4 +1,5 @@
-//! Server versions, as `SELECT VERSION()` tells them; the handshake's is not used, for some MariaDB prefix it with `5.5.5-`.
+//! Server versions, as `SELECT VERSION()` tells them; the handshake's is not used, for some MariaDB prefix it with
+//! `5.5.5-`.
 
 /// Which server, in which version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +24,7 @@ impl Version {
         let end = digits
             .find(|c: char| c != '.' && !c.is_ascii_digit())
             .unwrap_or(digits.len());
-        let mut parts = digits[..end]
-            .split('.')
-            .map(|part| part.parse().unwrap_or(0));
+        let mut parts = digits[..end].split('.').map(|part| part.parse().unwrap_or(0));
         let mut next = || parts.next().unwrap_or(0);
         Self {
             text: text.to_owned(),

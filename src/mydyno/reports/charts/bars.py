@@ -1,4 +1,4 @@
-"""Bars per arm at each number of connections (study 3's chart), from zero, every valid run a dot over its bar."""
+"""Bars per arm at each number of connections (study 3's chart), from zero, every run a dot over its bar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bars_chart(
 ) -> str:
     """The chart; a bar is the median of the arm's valid runs, and an arm without any has none."""
     svg = Svg(key, width, 250, f"{heading}, bars per arm against connections", description)
-    values = [value for one in series for _, value, valid in one.points if valid]
+    values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading, from_zero=True)
     ordered = sorted(set(levels))
     slot = (frame.right - frame.left) / max(1, len(ordered))
@@ -32,10 +32,11 @@ def bars_chart(
         for index, one in enumerate(series):
             x = centre + (index - len(series) / 2) * bar
             top = one.medians().get(level)
-            if top is None:
-                continue
             svg.open_group(one.style.css)
-            svg.rect(x + 1, frame.y(top), bar - 2, frame.bottom - frame.y(top), "bar")
+            invalid = [(x + bar / 2, frame.y(value)) for at, value, valid in one.points if not valid and at == level]
+            svg.marks("cross", invalid, 2.4, "invalid")
+            if top is not None:
+                svg.rect(x + 1, frame.y(top), bar - 2, frame.bottom - frame.y(top), "bar")
             runs = [value for at, value, valid in one.points if valid and at == level]
             spread = min(bar - 6, 2.5 * len(runs)) / max(1, len(runs))
             middle = x + bar / 2

@@ -84,7 +84,7 @@ def forest_chart(
         for row in group.rows:
             _draw_row(svg, scale, row, y + ROW / 2, width if wide else None, int((left - 24) / LETTER))
             y += ROW
-    return svg.render("wide" if wide else "narrow")
+    return svg.render("wide" if wide else "narrow" if key.endswith(":narrow") else "")
 
 
 def _scale(

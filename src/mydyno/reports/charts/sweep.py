@@ -1,4 +1,4 @@
-"""A metric against connections: every valid run as a dot, the arms' medians joined; invalid runs as crosses in grey."""
+"""A metric against connections: every valid run as a dot, the arms' medians joined; what is not valid as a cross."""
 
 from __future__ import annotations
 
@@ -45,18 +45,13 @@ def sweep_chart(
         svg.open_group(one.style.css)
         dots = [(positions[level] + shift, frame.y(value)) for level, value, valid in one.points if valid]
         svg.marks("circle" if one.style.copy else "dot", dots, 1.8, "ring" if one.style.copy else "dot")
+        crosses = [(positions[level] + shift, frame.y(value)) for level, value, valid in one.points if not valid]
+        svg.marks("cross", crosses, 2.4, "invalid")
         medians = [(positions[level], frame.y(value)) for level, value in one.medians().items()]
         if not one.style.copy:
             svg.path(polyline(medians), "line", one.style.dash)
             svg.marks(one.style.shape, medians, 3.1, "mark")
         svg.close_group()
-    crosses = [
-        (positions[level] + (index - (len(series) - 1) / 2) * gap, frame.y(value))
-        for index, one in enumerate(series)
-        for level, value, valid in one.points
-        if not valid
-    ]
-    svg.marks("cross", crosses, 2.4, "invalid")
     return svg.render()
 
 

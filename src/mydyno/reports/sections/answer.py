@@ -19,6 +19,8 @@ WORDS = {
 DECIDED = ("higher", "lower", "equivalent")
 SHOWN = 8
 """Sentences that stand open; a sweep has dozens, and the table beside them holds them all."""
+SHOWN_UNDECIDED = 3
+"""Of what could not be decided, where nothing could be."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅"}
 
 
@@ -50,8 +52,10 @@ def _sentences(result: StudyResult, effects: tuple[EffectRecord, ...]) -> tuple[
     undecided = {effect.sentence for effect in effects if effect.verdict not in DECIDED}
     general = [sentence for sentence in result.summary.sentences if sentence not in {*decided, *undecided}]
     every = list(dict.fromkeys((*general, *decided, *result.summary.sentences, *(one.sentence for one in effects))))
-    at_once = [sentence for sentence in every if sentence not in undecided] or every
-    return at_once[:SHOWN], [sentence for sentence in every if sentence not in at_once[:SHOWN]]
+    at_once = [sentence for sentence in every if sentence not in undecided][:SHOWN]
+    if not decided:
+        at_once += [sentence for sentence in every if sentence in undecided][:SHOWN_UNDECIDED]
+    return at_once, [sentence for sentence in every if sentence not in at_once]
 
 
 def _state_words(result: StudyResult) -> str:

@@ -12,37 +12,35 @@ from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import PERCENT, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.answer import SYMBOLS, WORDS
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
+from mydyno.reports.sections.sweep import FIRST
+
+EXPLORATORY_CHARACTERS = 420_000
+"""Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
 
 def build(result: StudyResult) -> Section:
     """Forest plots per metric and workload, each with its table; the primary metric's open, the others folded."""
-    groups: list[FigureGroup] = []
-    without: list[str] = []
-    for metric in dict.fromkeys((result.summary.primary, *result.summary.metrics)):
-        primary = metric == result.summary.primary
-        if not primary and all(effect.ratio is None for effect in result.effects(metric)):
-            without += [metric_name(metric)] if result.effects(metric) else []
-            continue
-        figures = _figures(result, metric, primary)
-        if figures:
-            first = not primary and not any(group.folded for group in groups)
-            above = "Other metrics: exploratory, with unadjusted intervals and without verdicts" if first else ""
-            groups.append(FigureGroup(metric_name(metric), figures, folded=not primary, above=above))
-    note = (
-        f"Ratio of each arm to {result.summary.control}, from runs of the same block. The shaded band is the declared "
-        f"margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: "
-        "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
-    )
-    if without:
-        note += f" No ratio can be formed for: {', '.join(without)}."
+    primary = result.summary.primary
+    others = [metric for metric in (*FIRST, *result.summary.metrics) if metric in result.summary.metrics]
+    others = [metric for metric in dict.fromkeys(others) if metric != primary and result.effects(metric)]
+    without = [metric for metric in others if all(effect.ratio is None for effect in result.effects(metric))]
+    figures = {metric: _figures(result, metric) for metric in others if metric not in without}
+    kept, left = within(figures, EXPLORATORY_CHARACTERS)
+    groups = [FigureGroup(metric_name(primary), _figures(result, primary))]
+    for metric in kept:
+        above = (
+            "Other metrics: exploratory, with unadjusted intervals and without verdicts" if metric == kept[0] else ""
+        )
+        groups.append(FigureGroup(metric_name(metric), figures[metric], folded=True, above=above))
+    groups = [group for group in groups if group.figures]
     return Section(
         "effects",
         "Effects and their intervals",
         "Effects",
         render(
             "figures.html",
-            intro=note,
+            intro=_intro(result, without, left),
             legend=legend(result, with_copy=False),
             groups=groups,
             empty="No effect could be computed." if not groups else "",
@@ -50,8 +48,23 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _figures(result: StudyResult, metric: str, primary: bool) -> list[Figure]:
-    """A forest plot with its table per workload, all on the same axis."""
+def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
+    note = (
+        f"Ratio of each arm to {result.summary.control}, from runs of the same block. The shaded band is the declared "
+        f"margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: "
+        "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
+    )
+    if without:
+        note += f" No ratio can be formed for: {', '.join(map(metric_name, without))}."
+    if left:
+        note += f" Only in summary.json, for want of room: {', '.join(map(metric_name, left))}."
+    return note
+
+
+def _figures(result: StudyResult, metric: str) -> list[Figure]:
+    """A forest plot with its table per workload, all on the same axis; small for metrics that carry no verdict."""
+    primary = metric == result.summary.primary
+    sizes = (("", 560.0), (":narrow", 350.0)) if primary else (("", 350.0),)
     by_workload = {workload: _groups(result, metric, workload) for workload in result.workloads}
     beside = [group for groups in by_workload.values() for group in groups]
     figures = []
@@ -73,7 +86,7 @@ def _figures(result: StudyResult, metric: str, primary: bool) -> list[Figure]:
                     beside,
                 )
             )
-            for suffix, width in (("", 560.0), (":narrow", 350.0))
+            for suffix, width in sizes
         ]
         figures.append(
             Figure(charts, _table(result, metric, workload, primary), workload, "double", numbers_open=primary)
@@ -100,7 +113,7 @@ def _table(result: StudyResult, metric: str, workload: str, primary: bool) -> Ta
     """All numbers of a forest plot; the verdicts only where there are any."""
     head: tuple[str, ...] = ("arm", "effect", "95 % interval", "verdict", "p", "blocks", "noise floor")
     if not primary:
-        head = (*head[:3], *head[4:])
+        head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []
     for step in result.steps_of_workload(workload):
         noise = _noise(result, metric, step.id)
@@ -108,7 +121,7 @@ def _table(result: StudyResult, metric: str, workload: str, primary: bool) -> Ta
         rows += [[step.level]] if of_step else []
         for effect in of_step:
             row = _table_row(result, effect, noise)
-            rows.append(row if primary else [*row[:3], *row[4:]])
+            rows.append(row if primary else [*row[:3], *row[4:6]])
     return Table(f"{metric_name(metric)}, {workload}, by number of connections", head, rows)
 
 
@@ -121,7 +134,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         share(effect.ratio),
         share(effect.ci_low),
         share(effect.ci_high),
-        block_shares(result, effect),
+        block_shares(result, effect) if effect.primary else (),
         f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
     )
 

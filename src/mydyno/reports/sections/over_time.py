@@ -155,7 +155,7 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
     ]
     together = FigureGroup(
         f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
-        [Figure(charts, _session_table(panel), "", "full")],
+        [Figure(charts, _session_table(result, panel), "", "full")],
         text="Steps come in another order in every block, so this shows growth over a run, not the effect of a step.",
     )
     blocks = [
@@ -187,9 +187,10 @@ def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
     )
 
 
-def _session_table(panel: Panel) -> Table:
+def _session_table(result: StudyResult, panel: Panel) -> Table:
     rows: list[list[str | Cell]] = []
-    for (arm, copy), line in panel.items():
+    order = list(result.styles)
+    for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
         label = arm if copy == 1 else f"{arm} again (A/A)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,9 @@ from mydyno.reports import numbers
 from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
 from mydyno.reports.result import StudyResult
+
+CELL_CHARACTERS = 45
+"""A table's cell with its markup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ class Figure:
     css: str = ""
     numbers_open: bool = False
 
+    def characters(self) -> int:
+        """About how much room the figure takes in the page."""
+        cells = sum(len(row) for row in self.table.rows) if self.table else 0
+        return sum(len(chart) for chart in self.charts) + CELL_CHARACTERS * cells
+
 
 @dataclass(frozen=True, slots=True)
 class FigureGroup:
@@ -69,6 +77,18 @@ class FigureGroup:
     text: str = ""
     above: str = ""
     """A heading before this group and those that follow."""
+
+
+def within(figures: Mapping[str, Sequence[Figure]], room: int) -> tuple[list[str], list[str]]:
+    """Which of these (by name, the most wanted first) fit into so many characters, and which are left."""
+    kept: list[str] = []
+    used = 0
+    for name, of_name in figures.items():
+        used += sum(figure.characters() for figure in of_name)
+        if used > room:
+            break
+        kept.append(name)
+    return kept, list(figures)[len(kept) :]
 
 
 @cache

@@ -11,27 +11,30 @@ from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
 from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render, within
 
 FIRST = ("qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 BARS = ("qps", "tps", "tpmc")
+OTHER_CHARACTERS = 300_000
+"""Room for metrics beyond the leading ones."""
 
 
 def build(result: StudyResult) -> Section:
     """Per workload: small multiples of the leading metrics, bars, and the other metrics folded."""
     groups = []
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
-    others = [metric for metric in result.metrics if metric not in leading]
+    others = [metric for metric in result.metrics if metric not in leading and not _is_zero(result, metric)]
+    zeros = [metric_name(metric) for metric in result.metrics if metric not in leading and metric not in others]
+    drawn = {metric: _by_workload(result, metric) for metric in others}
+    kept, left = within({metric: list(figures.values()) for metric, figures in drawn.items()}, OTHER_CHARACTERS)
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
-        groups.append(FigureGroup(workload, _figures(result, leading, workload, steps)))
+        figures = [figure for metric in leading if (figure := _figure(result, metric, workload, steps))]
+        groups.append(FigureGroup(workload, figures))
         bars = [figure for metric in BARS if (figure := _bars(result, metric, workload, steps))]
-        if bars:
-            groups.append(FigureGroup(f"{workload}: bars per arm", bars))
-        if others:
-            groups.append(
-                FigureGroup(f"{workload}: other metrics", _figures(result, others, workload, steps), folded=True)
-            )
+        groups.append(FigureGroup(f"{workload}: bars per arm", bars))
+        figures = [drawn[metric][workload] for metric in kept if workload in drawn[metric]]
+        groups.append(FigureGroup(f"{workload}: other metrics", figures, folded=True))
     groups = [group for group in groups if group.figures]
     return Section(
         "connections",
@@ -40,7 +43,9 @@ def build(result: StudyResult) -> Section:
         render(
             "figures.html",
             intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
-            "marks are the medians of the valid runs. Small grey crosses are runs that are not valid.",
+            "marks are the medians of the valid runs. Crosses are runs that are not valid."
+            + (f" Zero in every run: {', '.join(zeros)}." if zeros else "")
+            + (f" Only in csv and json, for want of room: {', '.join(map(metric_name, left))}." if left else ""),
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="" if groups else "No run has a value yet.",
@@ -48,29 +53,35 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _figures(result: StudyResult, metrics: list[str], workload: str, steps: tuple[ReportStep, ...]) -> list[Figure]:
-    figures = []
-    for metric in metrics:
-        series = _series(result, metric, steps)
-        values = [value for one in series for _, value, _ in one.points]
-        if not values:
-            continue
-        unit = display_unit(metric, max(abs(value) for value in values), _unit(result, metric))
-        chart = sweep_chart(
-            f"sweep:{metric}:{workload}",
-            metric_name(metric),
-            f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
-            unit,
-            series,
-            [step.connections for step in steps],
-        )
-        figures.append(Figure([Markup(chart)], _table(result, metric, workload, steps, unit)))
-    return figures
+def _by_workload(result: StudyResult, metric: str) -> dict[str, Figure]:
+    """The metric's figure for every workload that has values of it."""
+    return {
+        workload: figure
+        for workload in result.workloads
+        if (figure := _figure(result, metric, workload, result.steps_of_workload(workload)))
+    }
+
+
+def _figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
+    series = _series(result, metric, steps)
+    values = [value for one in series for _, value, _ in one.points]
+    if not values:
+        return None
+    unit = display_unit(metric, max(abs(value) for value in values), _unit(result, metric))
+    chart = sweep_chart(
+        f"sweep:{metric}:{workload}",
+        metric_name(metric),
+        f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
+        unit,
+        series,
+        [step.connections for step in steps],
+    )
+    return Figure([Markup(chart)], _table(result, metric, workload, steps, unit))
 
 
 def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
     series = [one for one in _series(result, metric, steps) if not one.style.copy]
-    values = [value for one in series for _, value, valid in one.points if valid]
+    values = [value for one in series for _, value, _ in one.points]
     if not values:
         return None
     unit = display_unit(metric, max(values), _unit(result, metric))
@@ -108,6 +119,11 @@ def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> 
         for style, arm, copy in looks
     ]
     return [one for one in series if one.points]
+
+
+def _is_zero(result: StudyResult, metric: str) -> bool:
+    """Whether a metric is zero in every run at every step: named instead of drawn."""
+    return all(value == 0 for step in result.steps for _, value, _ in result.values(metric, step.id))
 
 
 def _unit(result: StudyResult, metric: str) -> str:
