@@ -222,6 +222,14 @@ def test_one_trustworthy_cut_moves_the_window_of_all_runs() -> None:
     assert begin_s(with_cut(40, valid=False)) == 2
 
 
+def test_a_drivers_own_interval_lines_are_kept_and_moved_to_the_runs_clock(tmp_path: Path) -> None:
+    path = tmp_path / "latency.hlog"
+    own = ["Tag=oltp_read_only-4,0.000,1.000,5.000,PAYLOAD", "Tag=oltp_read_only-4,1.000,1.000,6.000,PAYLOAD"]
+    write_latency_log(path, START_NS, [step_record()], {"oltp_read_only-4": own})
+    lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
+    assert [line.split(",")[1] for line in lines] == ["12.000", "13.000"]
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.floats(1, 5e6), st.integers(1, 5000)), min_size=1, max_size=30))
 def test_the_latency_log_is_read_back_by_any_reader_of_the_format(
@@ -229,14 +237,14 @@ def test_the_latency_log_is_read_back_by_any_reader_of_the_format(
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "latency.hlog"
     step = step_record(driver={"latency_histogram_us": tuple(buckets)})
-    write_latency_log(path, START_NS, [step, step_record("without-histogram")])
+    write_latency_log(path, START_NS, [step, step_record("without-histogram")], {})
     lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
     assert len(lines) == 1
     tag, begin_s, length_s, longest, payload = lines[0].split(",", 4)
     assert (tag, float(begin_s), float(length_s)) == ("Tag=oltp_read_only-4", 12.0, 4.0)
     histogram = HdrHistogram.decode(payload)
     assert histogram.total_count == sum(count for _, count in buckets)
-    assert histogram.get_max_value() == pytest.approx(max(bound for bound, _ in buckets), rel=2e-3, abs=1)
+    assert histogram.get_max_value() == pytest.approx(1000 * max(bound for bound, _ in buckets), rel=2e-3)
     assert float(longest) == pytest.approx(histogram.get_max_value(), abs=0.5)
 
 
@@ -247,12 +255,16 @@ def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: P
         json.dumps(
             {"record": "sample", "unix_ns": 5, "metrics": {"host": {"cpu_user_pct": 1}, "instance:1": {"x": 2.5}}}
         ),
-        json.dumps({"record": "failure", "scope": "instance:1", "family": "smaps", "message": "denied"}),
-        json.dumps({"record": "failure", "scope": "instance:1", "family": "smaps", "message": "denied"}),
+        json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
+        json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
+        json.dumps({"record": "footer", "missed": 2, "samples": 9}),
         '{"record": "sample", "unix_n',
     ]
     path.write_text("\n".join(lines))
     samples, warnings = read_samples(path)
     assert samples == [Sample(5, "host", "cpu_user_pct", 1.0), Sample(5, "instance:1", "x", 2.5)]
-    assert warnings == ["dynoprobe: instance:1 smaps: denied"]
+    assert warnings == [
+        "dynoprobe: instance:1 smaps: denied",
+        "dynoprobe: 2 of 9 samples were missed (a busy host)",
+    ]
     assert read_samples(tmp_path / "none") == ([], ["dynoprobe wrote no samples"])
