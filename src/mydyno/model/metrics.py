@@ -42,6 +42,12 @@ METRICS: dict[str, MetricSource] = {
     "latency_max_us": _latency("longest"),
     "server_rss_bytes": MetricSource("bytes", "lower", "resident memory of the server", "instance"),
     "server_vsize_bytes": MetricSource("bytes", "lower", "virtual memory of the server", "instance"),
+    "server_hugetlb_bytes": MetricSource(
+        "bytes", "lower", "server's memory on reserved huge pages, which is not in its resident memory", "instance"
+    ),
+    "server_anonymous_huge_bytes": MetricSource(
+        "bytes", "none", "server's memory on transparent huge pages", "instance"
+    ),
     "server_pss_bytes": MetricSource("bytes", "lower", "proportional memory of the server", "instance"),
     "server_cpu_user_pct": MetricSource("% of one CPU", "none", "server's CPU time in user mode", "instance"),
     "server_cpu_system_pct": MetricSource("% of one CPU", "none", "server's CPU time in the kernel", "instance"),

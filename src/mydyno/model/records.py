@@ -103,6 +103,8 @@ class ServerRecord(Record):
     """SHOW GLOBAL VARIABLES after start."""
     pid: int = 0
     start_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    """Variables of the experiment that this version calls otherwise or does not have, and what was done."""
 
 
 class RunRecord(Record):
@@ -206,5 +208,8 @@ class Summary(Record):
     noise_floor: dict[str, dict[str, float]]
     """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
     published: tuple[dict[str, Any], ...] = ()
+    """Figures of published studies beside ours: see results/published.py."""
+    server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
+    """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
     sentences: tuple[str, ...] = ()
     """The answer, in order: what a terminal prints at the end."""

@@ -11,6 +11,8 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.published import compare_with_published
+from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
@@ -53,6 +55,7 @@ def summarise(folder: StudyFolder) -> Summary:
             effects += decide(family)
         floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
+    records = tuple(_effect_record(effect) for effect in effects)
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -66,8 +69,10 @@ def summarise(folder: StudyFolder) -> Summary:
         metrics={name: METRICS[name].record() for name in METRICS if name in measured},
         windows=windows,
         runs=summaries,
-        effects=tuple(_effect_record(effect) for effect in effects),
+        effects=records,
         noise_floor={name: floor for name, floor in floors.items() if floor},
+        published=tuple(compare_with_published(experiment, records)),
+        server_differences=server_differences(runs),
         sentences=_sentences(experiment, effects, summaries, planned),
     )
     folder.write_summary(summary)
@@ -126,7 +131,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     ]
     return Scope(
         workload=step.workload,
-        server=ServerVersion.parse(servers[0].version).name if servers else "",
+        server=" and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers)),
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
         data_to_buffer_pool=data_bytes(study.experiment.data) / parse_bytes(int(pool)) if pool else None,

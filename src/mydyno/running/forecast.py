@@ -12,7 +12,10 @@ from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.my_cnf import option_name
+from mydyno.servers.variables_by_version import fitted
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.server import server_of
 from mydyno.workloads.oltp import data_bytes
 
 RUN_OVERHEAD_S = 4.0
@@ -113,9 +116,19 @@ def _cautions(experiment: Experiment, settings: Settings) -> list[str]:
     load = os.getloadavg()[0]
     if load > 0.5 * cpus:
         cautions.append(f"the host is busy: load average {load:.1f} on {cpus} CPUs")
-    name = experiment.server.name
-    if name in CATALOGUE and not (settings.cache / "debian").is_dir():
-        cautions.append(
-            f"{CATALOGUE[name].title} will be downloaded (about {CATALOGUE[name].download_bytes / 1e6:.0f} MB)"
-        )
+    if experiment.server.dsn is None:
+        cautions += _server_cautions(experiment, settings)
+    return cautions
+
+
+def _server_cautions(experiment: Experiment, settings: Settings) -> list[str]:
+    """What will be downloaded, and what of the experiment's variables each server calls otherwise or lacks."""
+    cautions = []
+    names = [server_of(arm, experiment.server).name for arm in experiment.arms]
+    for name in dict.fromkeys(name for name in names if name is not None):
+        entry = CATALOGUE[name]
+        if entry.source.present(settings.cache) is None:
+            cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+        variables = {option_name(key): value for key, value in experiment.server.variables.items()}
+        cautions += [f"{name}: {note}" for note in fitted(variables, entry.version).notes]
     return cautions

@@ -6,7 +6,6 @@ import asyncio
 import os
 import pwd
 import secrets
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +13,13 @@ from pathlib import Path
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.sql import Address, Control
+from mydyno.servers.variables_by_version import fitted
 from mydyno.servers.version import ServerVersion
 
 START_TIMEOUT_S = 180.0
@@ -41,7 +42,10 @@ class Credentials:
 class InstanceSettings:
     """What treatments may change before the start."""
 
+    base: dict[str, Scalar] = field(default_factory=dict)
+    """What the experiment says for every arm; fitted to the server's version when it starts."""
     variables: dict[str, Scalar] = field(default_factory=dict)
+    """What an arm says: taken as it is, and wins over `base`."""
     environment: dict[str, str] = field(default_factory=dict)
     wrappers: list[list[str]] = field(default_factory=list)
     """Commands put before the server's, outermost first (a cgroup, a namespace)."""
@@ -76,6 +80,10 @@ class Instance:
         self.process: Process | None = None
         self.version: ServerVersion = build.version
         self.start_s = 0.0
+        self.undo: UndoJournal | None = None
+        """Where treatments write down what they change on the host; the workbench gives it."""
+        self.notes: tuple[str, ...] = ()
+        """What of the experiment's variables was said otherwise, or left out, for this server."""
 
     @property
     def data(self) -> Path:
@@ -111,7 +119,10 @@ class Instance:
         configuration = self.folder / "my.cnf"
         init_file = self.folder / "init.sql"
         self._write(init_file, "".join(f"{statement};\n" for statement in [*before_passwords, *self._password_sql()]))
-        text = my_cnf(self.build, self.folder, self.socket, self.port, self.settings.variables)
+        base = fitted(self.settings.base, self.build.version, self.build.variables)
+        self.notes = tuple(base.notes)
+        variables = {**base.variables, **self.settings.variables}
+        text = my_cnf(self.build, self.folder, self.socket, self.port, variables, self.notes)
         self._write(configuration, text + f"init_file = {init_file}\n")
         began = time.monotonic()
         command = [*self.build.command, f"--defaults-file={configuration}"]
@@ -176,6 +187,7 @@ class Instance:
             variables=variables,
             pid=self.pid,
             start_s=round(self.start_s, 3),
+            notes=self.notes,
         )
 
     def log_tail(self) -> str:
@@ -208,63 +220,3 @@ class Instance:
         if self.host.server_user is not None:
             entry = pwd.getpwnam(self.host.server_user)
             os.chown(path, entry.pw_uid, entry.pw_gid)
-
-
-async def initialise(instance: Instance) -> None:
-    """A fresh data directory with mydyno's accounts and no others that need no password; the server is left stopped.
-
-    Raises ServerError with the words of the server's own initialisation.
-    """
-    shutil.rmtree(instance.folder, ignore_errors=True)
-    for folder in (instance.folder, instance.folder / "tmp"):
-        instance.own(folder)
-    build = instance.build
-    options = [f"--basedir={build.basedir}", f"--datadir={instance.data}", f"--tmpdir={instance.folder / 'tmp'}"]
-    shaping = [f"--{name}={value}" for name, value in instance.settings.variables.items() if name.startswith("innodb_")]
-    if build.version.initialises_itself:
-        command = [*build.command, "--no-defaults", "--initialize-insecure", *options, *shaping]
-        command.append(f"--lc-messages-dir={build.messages}")
-    else:
-        script = _initialisation_script(build)
-        command = [str(script), "--no-defaults", *options, *shaping]
-        if build.version.flavour == "mariadb":
-            command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    done = await instance.host.run(
-        command,
-        environment=build.environment,
-        cwd=build.basedir,
-        as_server=True,
-        folders=[*build.folders, instance.folder],
-        timeout_s=START_TIMEOUT_S,
-    )
-    if done.exit_code or not (instance.data / "mysql").is_dir():
-        words = "\n  ".join(done.output.strip().splitlines()[-LOG_TAIL_LINES:])
-        raise ServerError(f"{command[0]} failed with exit code {done.exit_code}:\n  {words}")
-    await _make_accounts(instance)
-
-
-def _initialisation_script(build: ServerBuild) -> Path:
-    names = ("mariadb-install-db", "mysql_install_db")
-    for candidate in (f"{folder}/{name}" for name in names for folder in ("bin", "scripts")):
-        if (build.basedir / candidate).is_file():
-            return build.basedir / candidate
-    raise ServerError(f"{build.basedir} has no mysql_install_db or mariadb-install-db in bin/ or scripts/")
-
-
-async def _make_accounts(instance: Instance) -> None:
-    """By --init-file at a first start: no moment at which root without a password can be reached over a port."""
-    control = [f"'{CONTROL_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
-    load = [f"'{LOAD_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
-    statements = [f"CREATE USER {account}" for account in [*control, *load]]
-    statements += [f"GRANT ALL PRIVILEGES ON *.* TO {account} WITH GRANT OPTION" for account in control]
-    statements += [f"GRANT ALL PRIVILEGES ON `sbtest`.* TO {account}" for account in load]
-    statements += ["CREATE DATABASE IF NOT EXISTS `sbtest`"]
-    await instance.start(before_passwords=statements)
-    async with instance.control() as connection:
-        keep = {CONTROL_USER, LOAD_USER, "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"}
-        for user, host in await connection.rows("SELECT User, Host FROM mysql.user"):
-            if str(user) not in keep:
-                await connection.rows(f"DROP USER '{user}'@'{host}'")
-    warning = await instance.stop()
-    if warning:
-        raise ServerError(f"after initialisation: {warning}")

@@ -8,16 +8,18 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, variables
+from mydyno.treatments import allocator, environment, huge_pages, server, variables
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
+    "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
+    "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
 }
 
 
 def treatments_of(arm: ArmSpec) -> list[Treatment]:
-    """Fresh treatments for one run of an arm, in the catalogue's order. Raises KeyError for an unknown name."""
+    """Fresh treatments for one run of an arm, in the catalogue's order: the server first. Raises KeyError."""
     return [make(arm.treatments[name]) for name, (_, make) in TREATMENTS.items() if name in arm.treatments]
