@@ -1,10 +1,11 @@
 """dynoload kv against memcaslap (libmemcached-tools) and against a bare epoll loop, alternately on memcached.
 
-What is measured: CPU of the client process (user + system, from wait4(2)) per operation, and operations per second, at 32
-connections with 90 % get and 10 % set of 1 KB through one memcached thread. Each pair runs both programs one after the
-other on a memcached of its own, the order changing from pair to pair; the figure is the median of the pairs' ratios, so a
-slow drift of the machine cancels out. dynoload keeps latencies of every operation, compares 1 % of the values, and judges
-itself while it does so. A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
+What is measured: CPU of the client process (user + system, from wait4(2)) per operation, and operations per second,
+at 32 connections with 90 % get and 10 % set of 1 KB through one memcached thread. Each pair runs both programs one
+after the other on a memcached of its own, the order changing from pair to pair; the figure is the median of the
+pairs' ratios, so a slow drift of the machine cancels out. dynoload keeps latencies of every operation, compares 1 %
+of the values, and judges itself while it does so. A busy neighbour changes absolute figures by 30 % and more: only
+the ratios of one go mean something.
 """
 
 from __future__ import annotations
@@ -281,8 +282,14 @@ def main() -> int:
             for name, command in (("dynoload", [str(place.dynoload)]), ("memcached", place.memcached),
                                   ("memcaslap", place.memaslap))
         }  # fmt: skip
-        record = {"bench": "kv", "versions": versions, "pairs": options.pairs, "seconds": options.seconds,
-                  "command": shlex.join(sys.argv), "lines": [{**asdict(line), "holds": line.holds} for line in lines]}  # fmt: skip
+        record = {
+            "bench": "kv",
+            "versions": versions,
+            "pairs": options.pairs,
+            "seconds": options.seconds,
+            "command": shlex.join(sys.argv),
+            "lines": [{**asdict(line), "holds": line.holds} for line in lines],
+        }
         print(json.dumps(record, indent=1))
     else:
         for line in lines:

@@ -13,6 +13,8 @@ from mydyno.store.samples import Sample
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
                 "p95": "p95_us", "p99": "p99_us", "p999": "p999_us"}  # fmt: skip
+TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
+"""raw: packets of the protocol; wire: what went over the connection, compressed and encrypted."""
 HEALTH = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
 
 
@@ -45,9 +47,11 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
         "ignored_errors_per_s": counts["ignored_errors"] / length_s,
         "reconnects_per_s": counts["reconnects"] / length_s,
     }
-    if record["response"]["count"]:
+    if record.get("response", {}).get("count"):  # left out of a second in which no transaction ended
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
+    traffic = record.get("traffic", {})
+    values |= {f"protocol_{name}_per_s": traffic[name] / length_s for name in TRAFFIC if name in traffic}
     if "lag" in record and record["lag"].get("count"):
         values["lag_p99_us"] = record["lag"]["p99_us"]
     return values
@@ -89,6 +93,8 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items() if key in final["response"]},
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
+        traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
+        busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
                              for finding in verdict["findings"]),

@@ -16,6 +16,7 @@ from typing import Any
 
 from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
+from mydyno.hosts.namespace import remove_namespace
 from mydyno.store.journal import Journal
 
 Undoer = Callable[[dict[str, Any]], str | None]
@@ -34,7 +35,12 @@ def _end_processes(facts: dict[str, Any]) -> str | None:
     return f"processes {', '.join(str(process.pid) for process in left)}" if left else None
 
 
-UNDOERS: dict[str, Undoer] = {"folder": _remove_folder, "processes": _end_processes, "sysctl": give_back}
+UNDOERS: dict[str, Undoer] = {
+    "folder": _remove_folder,
+    "namespace": remove_namespace,
+    "processes": _end_processes,
+    "sysctl": give_back,
+}
 
 
 @dataclass(frozen=True)

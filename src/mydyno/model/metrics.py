@@ -19,8 +19,11 @@ class MetricSource:
     better: Literal["higher", "lower", "none"]
     description: str
     scope: Literal["host", "instance", "driver"]
-    aggregate: Literal["mean", "max", "last", "driver"] = "mean"
-    """driver: from the driver's own histogram of the whole measured window, not from samples."""
+    aggregate: Literal["mean", "max", "last", "driver", "per_transaction"] = "mean"
+    """driver: from the driver's own histogram of the whole measured window, not from samples. per_transaction: the sum
+    of `of`, each a mean of its own scope, times `factor`, over tps."""
+    of: tuple[str, ...] = ()
+    factor: float = 1.0
 
     def record(self) -> Metric:
         """As summary.json has it."""
@@ -29,6 +32,19 @@ class MetricSource:
 
 def _latency(name: str) -> MetricSource:
     return MetricSource("µs", "lower", f"{name} transaction latency at the driver", "driver", "driver")
+
+
+def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
+    """From percent of one CPU: 1 % is 10,000 µs a second."""
+    return MetricSource(
+        "µs",
+        "lower",
+        f"CPU time of the {side} for one transaction; packets are received on whoever's account the kernel finds",
+        "instance" if side == "server" else "driver",
+        "per_transaction",
+        (f"{side}_cpu_user_pct", f"{side}_cpu_system_pct"),
+        10_000.0,
+    )
 
 
 METRICS: dict[str, MetricSource] = {
@@ -62,6 +78,16 @@ METRICS: dict[str, MetricSource] = {
     "disk_util_pct": MetricSource("%", "none", "time that the data's disk had I/O in flight", "host"),
     "network_rx_bytes_per_s": MetricSource("bytes/s", "none", "bytes received", "host"),
     "network_tx_bytes_per_s": MetricSource("bytes/s", "none", "bytes sent", "host"),
+    "network_bytes_per_transaction": MetricSource(
+        "bytes",
+        "lower",
+        "bytes that the server's interface sent and received for one transaction, headers included",
+        "host",
+        "per_transaction",
+        ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
+    ),
+    "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
+    "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
     "innodb_checkpoint_age_bytes": MetricSource("bytes", "none", "redo not yet checkpointed", "instance"),
     "innodb_dirty_pages_pct": MetricSource("%", "none", "dirty pages in the buffer pool", "instance"),
 }

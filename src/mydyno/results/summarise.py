@@ -11,6 +11,7 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
 from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
@@ -56,6 +57,7 @@ def summarise(folder: StudyFolder) -> Summary:
         floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     records = tuple(_effect_record(effect) for effect in effects)
+    limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -73,7 +75,11 @@ def summarise(folder: StudyFolder) -> Summary:
         noise_floor={name: floor for name, floor in floors.items() if floor},
         published=tuple(compare_with_published(experiment, records)),
         server_differences=server_differences(runs),
-        sentences=_sentences(experiment, effects, summaries, planned),
+        limits=limits,
+        sentences=(
+            *_sentences(experiment, effects, summaries, planned),
+            *limit_sentences(limits, steps),
+        ),
     )
     folder.write_summary(summary)
     return summary

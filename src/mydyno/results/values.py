@@ -7,7 +7,7 @@ samples in the window; latency percentiles come from the driver's histogram of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mydyno.model.experiment import Step
 from mydyno.model.metrics import METRICS
@@ -48,8 +48,20 @@ def values_of(folder: StudyFolder, run: RunRecord, windows: dict[str, Window]) -
                 if key in record.driver.latency_us:
                     found[name] = record.driver.latency_us[key]
                 continue
+            if metric.aggregate == "per_transaction":
+                continue
             scope = "host" if metric.scope == "host" else f"{metric.scope}:1"
             if (scope, name) in means[record.id]:
                 found[name] = means[record.id][scope, name]
-        values[record.id] = found
+        values[record.id] = found | _per_transaction(found)
     return values
+
+
+def _per_transaction(found: Mapping[str, float]) -> dict[str, float]:
+    """What one transaction took, where all that it is made of was sampled and any transaction was made."""
+    rate = found.get("tps", 0.0)
+    return {
+        name: sum(found[part] for part in metric.of) * metric.factor / rate
+        for name, metric in METRICS.items()
+        if metric.aggregate == "per_transaction" and rate > 0 and all(part in found for part in metric.of)
+    }

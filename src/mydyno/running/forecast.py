@@ -14,6 +14,7 @@ from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
+from mydyno.treatments.base import NeedsDriver
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.oltp import data_bytes
@@ -54,12 +55,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     run_s = RUN_OVERHEAD_S + size / COPY_BYTES_PER_S + load_s
     free = _free_bytes(settings.data)
     host_changes = [change for arm in experiment.arms for t in treatments_of(arm) for change in t.host_changes()]
-    obstacles = [
-        f"arm {arm.name}: {treatment.name}: {obstacle}"
-        for arm in experiment.arms
-        for treatment in treatments_of(arm)
-        if (obstacle := treatment.obstacle(experiment.server)) is not None
-    ]
+    obstacles = _treatment_obstacles(experiment)
     needed = int(2.3 * size)
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
@@ -78,6 +74,21 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         obstacles=(*obstacles, *_memory_obstacles(experiment)),
         cautions=tuple(_cautions(experiment, settings)),
     )
+
+
+def _treatment_obstacles(experiment: Experiment) -> list[str]:
+    """What each arm's treatments lack here; what several arms lack is said once, with their names."""
+    drivers = list(dict.fromkeys(step.driver for step in steps_of(experiment)))
+    found: dict[str, list[str]] = {}
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            asked = [treatment.obstacle(experiment.server)]
+            if isinstance(treatment, NeedsDriver):
+                asked += [treatment.driver_obstacle(driver) for driver in drivers]
+            for obstacle in asked:
+                if obstacle is not None:
+                    found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
+    return [f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}: {words}" for words, arms in found.items()]
 
 
 def _free_bytes(folder: Path) -> int:

@@ -28,7 +28,7 @@ from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
-from mydyno.treatments.base import Treatment
+from mydyno.treatments.base import ProvesLoad, Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.verdicts.gates import RunFacts, StepFacts, run_reasons, step_reasons
 from mydyno.workloads.reconcile import disagreements, growth
@@ -119,6 +119,9 @@ async def _serve_and_load(
         sampled, complaints = probe.samples()
         recorder.samples += sampled
         recorder.warnings += complaints
+    for treatment in treatments:
+        if isinstance(treatment, ProvesLoad):
+            recorder.evidence += [treatment.load_evidence(record, recorder.samples) for record in recorder.steps]
 
 
 async def _ask(

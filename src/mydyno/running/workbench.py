@@ -108,8 +108,9 @@ class Workbench:
         target = f"{instance.number}:{instance.pid},socket={instance.socket},user={CONTROL_USER}"
         program = self.settings.program("dynoprobe")
         return Probe(
-            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets
-        )
+            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets,
+            f"{instance.settings.interface}@{instance.pid}" if instance.settings.interface else None,
+        )  # fmt: skip
 
     async def prewarm(self, instance: Instance) -> None:
         """Read all data once, so that no run begins colder than another."""
@@ -146,7 +147,7 @@ async def open_workbench(
         if settings.server_user is not None:
             entry = pwd.getpwnam(settings.server_user)
             os.chown(sockets, entry.pw_uid, entry.pw_gid)
-        host = LocalHost(study, settings.server_user)
+        host = LocalHost(study, settings.server_user, undo)
         builds = await get_builds(experiment, settings, host, say)
         check_variables(builds, experiment)
         drivers, versions = await get_drivers(experiment, settings, host, say)

@@ -17,6 +17,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
+from mydyno.servers.load_path import LoadPath
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.variables_by_version import fitted
@@ -48,9 +49,13 @@ class InstanceSettings:
     """What an arm says: taken as it is, and wins over `base`."""
     environment: dict[str, str] = field(default_factory=dict)
     wrappers: list[list[str]] = field(default_factory=list)
-    """Commands put before the server's, outermost first (a cgroup, a namespace)."""
+    """Commands put before the server's, outermost first (a cgroup, a namespace); they run with mydyno's own rights."""
     folders: list[Path] = field(default_factory=list)
     """Further folders that the server must be able to enter (a preloaded library's)."""
+    load_path: LoadPath | None = None
+    """How the load reaches the server; None: by its Unix socket. mydyno itself always comes by the socket."""
+    interface: str | None = None
+    """The network interface, in the server's namespace, that carries the load; None: none in particular."""
 
 
 class Instance:
@@ -103,8 +108,11 @@ class Instance:
         return {**self.build.environment, **self.settings.environment}
 
     def address(self, user: str = CONTROL_USER, database: str = "") -> Address:
-        """How to reach it by its socket."""
+        """How to reach it: by its socket, or as the load where a treatment gave the load a path of its own."""
         password = self.credentials.control if user == CONTROL_USER else self.credentials.load
+        path = self.settings.load_path
+        if user == LOAD_USER and path is not None:
+            return path.address(user, password, database)
         return Address(user=user, password=password, socket=str(self.socket), database=database)
 
     def control(self) -> Control:
@@ -126,8 +134,6 @@ class Instance:
         self._write(configuration, text + f"init_file = {init_file}\n")
         began = time.monotonic()
         command = [*self.build.command, f"--defaults-file={configuration}"]
-        for wrapper in reversed(self.settings.wrappers):
-            command = [*wrapper, *command]
         with self.log.open("ab") as log:
             self.process = await self.host.start(
                 command,
@@ -136,6 +142,7 @@ class Instance:
                 as_server=True,
                 folders=[*self.build.folders, self.folder, self.socket.parent, *self.settings.folders],
                 stdout=log.fileno(),
+                entering=[word for wrapper in self.settings.wrappers for word in wrapper],
             )
         try:
             self.version = await self._wait_ready(began + START_TIMEOUT_S)
@@ -200,11 +207,20 @@ class Instance:
 
     def _password_sql(self) -> list[str]:
         passwords = ((CONTROL_USER, self.credentials.control), (LOAD_USER, self.credentials.load))
-        return [
+        statements = [
             self.build.version.set_password_sql(f"'{user}'@'{host}'", password)
             for user, password in passwords
             for host in ACCOUNT_HOSTS
         ]
+        path = self.settings.load_path
+        if path is not None and path.client_host not in ACCOUNT_HOSTS:
+            account = f"'{LOAD_USER}'@'{path.client_host}'"
+            statements += [
+                f"CREATE USER {account}",
+                f"GRANT ALL PRIVILEGES ON `sbtest`.* TO {account}",
+                self.build.version.set_password_sql(account, self.credentials.load),
+            ]
+        return statements
 
     def own(self, folder: Path) -> None:
         """Make a folder (if need be) that only the server's user may enter."""

@@ -8,7 +8,16 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, huge_pages, server, variables
+from mydyno.treatments import (
+    allocator,
+    compression,
+    environment,
+    huge_pages,
+    network,
+    server,
+    tls,
+    variables,
+)
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
@@ -17,6 +26,10 @@ TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
+    # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
+    "network": (network.SETTING, network.NetworkTreatment),
+    "tls": (tls.SETTING, tls.TlsTreatment),
+    "compression": (compression.SETTING, compression.CompressionTreatment),
 }
 
 
