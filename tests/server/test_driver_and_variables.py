@@ -82,8 +82,9 @@ async def test_the_samples_and_the_window_agree(bench: Workbench, instance: Inst
     mean = outcome.result.queries / outcome.result.duration_s
     assert min(rates) * 0.7 <= mean <= max(rates) * 1.3
     in_histogram = sum(count for _, count in outcome.result.latency_histogram_us)
-    # At a checkpoint each of the 4 threads may stand between sysbench's two counts of one transaction.
-    assert abs(in_histogram - outcome.result.transactions) <= 4
+    # sysbench empties its histogram and its counters one after the other at a checkpoint: what ends in between is in
+    # one of the two alone (seen: 29 of 240,970).
+    assert in_histogram == pytest.approx(outcome.result.transactions, rel=0.01)
 
 
 async def test_options_reach_sysbench(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
