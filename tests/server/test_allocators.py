@@ -123,20 +123,28 @@ def another_library_after_get(bench: Workbench, folder: Path, patches: pytest.Mo
     _after_get(patches, swap)
 
 
+def with_program(bench: Workbench, program: Path) -> None:
+    """Every server of the study is this program."""
+    bench.builds.update({arm: replace(build, program=program) for arm, build in bench.builds.items()})
+
+
 def wrapper_that_drops_the_preload(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
-    wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{bench.build.program}" "$@"\n')
+    server = bench.builds["jemalloc"].program
+    wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{server}" "$@"\n')
     wrapper.chmod(0o755)
-    bench.build = replace(bench.build, program=wrapper)
+    with_program(bench, wrapper)
 
 
 def wrapper_that_stays(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
-    wrapper.write_text(f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{bench.build.program}" "$@"\n')
+    wrapper.write_text(
+        f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{bench.builds["jemalloc"].program}" "$@"\n'
+    )
     wrapper.chmod(0o755)
-    bench.build = replace(bench.build, program=wrapper)
+    with_program(bench, wrapper)
 
 
 def capability_before_the_start(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
@@ -158,8 +166,8 @@ def capability_after_the_start(bench: Workbench, folder: Path, patches: pytest.M
 def _program_copy(bench: Workbench, folder: Path) -> Path:
     folder.mkdir(mode=0o755)
     program = folder / "mariadbd"
-    shutil.copy(bench.build.program, program)
-    bench.build = replace(bench.build, program=program)
+    shutil.copy(bench.builds["jemalloc"].program, program)
+    with_program(bench, program)
     return program
 
 
