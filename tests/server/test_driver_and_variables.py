@@ -62,10 +62,11 @@ async def test_what_sysbench_says_it_asked_the_server_has_counted(
         result = (await ask(bench, instance, step(workload), tmp_path)).result
         counted = growth(before, await control.status())
     assert disagreements(result.whole, counted) == []
-    restarted = result.ignored_errors
-    assert 0 <= counted["Com_select"] - result.whole["read"] <= 14 * restarted
     writes = sum(counted[name] for name in ("Com_insert", "Com_update", "Com_delete"))
-    assert 0 <= writes - result.whole["write"] <= 4 * restarted
+    if workload == "oltp_read_only":  # exactly: nothing is begun again
+        assert (counted["Com_select"], writes) == (result.whole["read"], 0)
+    assert 0 <= counted["Com_select"] - result.whole["read"] <= 0.005 * counted["Com_select"]
+    assert 0 <= writes - result.whole["write"] <= 0.01 * writes, "statements of deadlocked transactions at most"
     assert (result.queries_write == 0) is (workload == "oltp_read_only")
     assert result.transactions <= result.whole["transactions"]
     assert result.queries == (result.queries_read or 0) + (result.queries_write or 0) + (result.queries_other or 0)
@@ -80,12 +81,15 @@ async def test_the_samples_and_the_window_agree(bench: Workbench, instance: Inst
     assert 3 <= len(rates) <= 4
     mean = outcome.result.queries / outcome.result.duration_s
     assert min(rates) * 0.7 <= mean <= max(rates) * 1.3
-    assert sum(count for _, count in outcome.result.latency_histogram_us) == outcome.result.transactions
+    in_histogram = sum(count for _, count in outcome.result.latency_histogram_us)
+    # sysbench empties its histogram and its counters one after the other at a checkpoint: what ends in between is in
+    # one of the two alone (seen: 29 of 240,970).
+    assert in_histogram == pytest.approx(outcome.result.transactions, rel=0.01)
 
 
 async def test_options_reach_sysbench(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
     await instance.start()
-    asked = step("oltp_read_only", 0, 1, point_selects=1, range_selects=False, skip_trx=True, db_ps_mode="disable")
+    asked = step("oltp_read_only", 0, 2, point_selects=1, range_selects=False, skip_trx=True, db_ps_mode="disable")
     result = (await ask(bench, instance, asked, tmp_path)).result
     assert result.queries == result.transactions == result.queries_read
     assert {"--point-selects=1", "--range-selects=off", "--skip-trx=on", "--db-ps-mode=disable"} <= set(result.command)

@@ -24,7 +24,7 @@ from mydyno.servers.initialisation import initialise
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
-from tests.server.support import build_of, small_experiment
+from tests.server.support import small_experiment
 
 
 async def test_a_server_starts_answers_and_stops(instance: Instance) -> None:
@@ -90,10 +90,10 @@ async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(ins
 async def test_variables_are_checked_before_anything_is_started(bench: Workbench) -> None:
     arms = 'control = "a"\na = { variables = { innodb_bufer_pool_size = "1G" } }\n'
     with pytest.raises(UserError) as error:
-        check_variables({"a": build_of(bench)}, small_experiment(arms))
+        check_variables({"a": bench.builds["glibc"]}, small_experiment(arms))
     assert "arms.a.variables.innodb_bufer_pool_size: MariaDB 10.11" in error.value.message
     assert "did you mean 'innodb_buffer_pool_size'?" in error.value.message
-    assert "max_connections" in build_of(bench).variables
+    assert "max_connections" in bench.builds["glibc"].variables
 
 
 async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Instance) -> None:
@@ -153,7 +153,7 @@ async def test_a_start_that_is_cancelled_leaves_no_server(instance: Instance) ->
 
 
 async def test_initialisation_that_fails_gives_the_scripts_own_words(instance: Instance) -> None:
-    instance.settings.variables = {"innodb_data_file_path": "nonsense"}
+    instance.settings.variables["innodb_data_file_path"] = "nonsense"
     with pytest.raises(ServerError, match="failed with exit code"):
         await initialise(instance)
 

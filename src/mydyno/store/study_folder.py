@@ -50,7 +50,11 @@ class StudyFolder:
         if not (path / "study.json").is_file():
             raise UserError(f"{path} is no study: it has no study.json", "see `mydyno list` for the studies here")
         folder = cls(path)
-        found = json.loads((path / "study.json").read_text()).get("format")
+        try:
+            document = json.loads((path / "study.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path / 'study.json'} cannot be read: {error}", "is the study folder whole?") from error
+        found = document.get("format") if isinstance(document, dict) else None
         if found != FORMAT:
             raise UserError(f"{path} has format {found}; this mydyno reads format {FORMAT}", "use a newer mydyno")
         return folder
