@@ -37,8 +37,10 @@ def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[st
     folder = Path(tempfile.mkdtemp(prefix="mydyno-engine-"))
     folder.chmod(0o755)
     port = free_port()
-    libraries = build.environment["LD_LIBRARY_PATH"]
-    told = {**os.environ, "BASEDIR": str(build.basedir), "LIBRARIES": libraries}
+    # A copy: the cache may lie below a folder that the server's user cannot enter.
+    shutil.copytree(build.basedir, folder / "usr", symlinks=True)
+    libraries = build.environment["LD_LIBRARY_PATH"].replace(str(build.basedir), str(folder / "usr"))
+    told = {**os.environ, "BASEDIR": str(folder / "usr"), "LIBRARIES": libraries}
     subprocess.run([START, folder, f"--port={port}", "--performance-schema=ON"], env=told, check=True, timeout=120)
     packages = asyncio.run(DebianPackages(real_settings.cache, LocalHost("engine", None)).get(PACKAGES))
     sysbench = f"env LD_LIBRARY_PATH={packages.environment['LD_LIBRARY_PATH']} {packages.find('usr/bin/sysbench')}"
