@@ -10,6 +10,7 @@ mod oltp_prepare;
 mod oltp_run;
 mod parse;
 mod run_settings;
+mod tpcc;
 
 use clap::{Parser, Subcommand};
 
@@ -39,6 +40,9 @@ enum Command {
     /// The OLTP family of sysbench: prepare tables, run a workload on them, drop them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Oltp(Box<Oltp>),
+    /// TPC-C 5.11: prepare its tables, run its five transactions, check its consistency conditions.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Tpcc(Box<tpcc::Tpcc>),
     /// A server that does nothing, to measure against.
     Null(null::NullArguments),
     /// Measure what this program itself costs on this host, against the null server.
@@ -73,6 +77,7 @@ pub fn main() -> Exit {
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(oltp) => run_oltp(&oltp),
+        Command::Tpcc(tpcc) => tpcc::run(&tpcc),
     };
     result.unwrap_or_else(|error: Error| {
         eprintln!("dynoload: {error}");

@@ -26,7 +26,8 @@ pub fn connect(options: &Options) -> Result<Client, Error> {
     Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))
 }
 
-fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
+/// An error of connecting, in words.
+pub fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
     let endpoint = &options.endpoint;
     match error {
         dyno_mysql::Error::Server(server) if ACCESS_DENIED.contains(&server.code) => Error::User(format!(

@@ -1,0 +1,86 @@
+//! Order-Status (clause 2.6).
+
+use dyno_core::random::RandomStream;
+use dyno_mysql::Value;
+
+use super::customer::Chosen;
+use super::plan::Plan;
+use super::random::{between, DISTRICTS};
+use super::row;
+use super::statements::Id;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Count,
+    ByName,
+    ById,
+    Order,
+    Lines,
+    Commit,
+    End,
+}
+
+/// One Order-Status: its input, how far it is, and what it has read.
+#[derive(Debug, Default)]
+pub struct OrderStatus {
+    customer: Chosen,
+    order: Option<u32>,
+    step: Step,
+    /// What the statement sent last reads.
+    sent: Step,
+}
+
+impl OrderStatus {
+    /// Draws the input (clause 2.6.1).
+    pub fn begin(&mut self, plan: &Plan, warehouse: u32, stream: &mut RandomStream) {
+        let district = between(stream, 1, DISTRICTS);
+        self.customer.begin(plan, warehouse, district, stream);
+        self.restart();
+    }
+
+    /// Back to the first statement, with the same input.
+    pub fn restart(&mut self) {
+        self.customer.restart();
+        self.order = None;
+        self.step = if self.customer.is_by_name() { Step::Count } else { Step::ById };
+    }
+
+    /// Hands the next statement to `send`; `None` when the transaction is over.
+    ///
+    /// # Errors
+    /// With the name of a row that should be there and is not.
+    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+        let int = |value: u32| Value::Int32(value as i32);
+        let (warehouse, district) = (int(self.customer.warehouse), int(self.customer.district));
+        let id = || self.customer.id().map(int).ok_or("a customer of that name");
+        let name = Value::Bytes(self.customer.name());
+        let (sent, next) = match self.step {
+            Step::Count => (send(Id::CountByName, &[warehouse, district, name]), Step::ByName),
+            Step::ByName => (send(Id::StatusByName, &[warehouse, district, name]), Step::Order),
+            Step::ById => (send(Id::StatusById, &[warehouse, district, id()?]), Step::Order),
+            Step::Order => {
+                let id = id()?;
+                (send(Id::StatusOrder, &[warehouse, district, id, warehouse, district, id]), Step::Lines)
+            }
+            Step::Lines => {
+                let order = self.order.map(int).ok_or("the customer's last order")?;
+                (send(Id::StatusLines, &[warehouse, district, order]), Step::Commit)
+            }
+            Step::Commit => (send(Id::Commit, &[]), Step::End),
+            Step::End => return Ok(None),
+        };
+        self.sent = self.step;
+        self.step = next;
+        Ok(Some(sent))
+    }
+
+    /// Takes a row of the statement sent last.
+    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
+        match self.sent {
+            Step::ByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
+            Step::Order => self.order = values.next().as_ref().and_then(row::unsigned),
+            _ => {}
+        }
+    }
+}
