@@ -353,8 +353,8 @@ def main() -> int:
             "--database",
             place.database,
         ]
-        tables = ["--table-size", str(TABLE_SIZE), "--resume"]
-        execute([str(place.dynoload), "oltp", "prepare", *connection, *tables])
+        execute([str(place.dynoload), "oltp", "cleanup", *connection])
+        execute([str(place.dynoload), "oltp", "prepare", *connection, "--table-size", str(TABLE_SIZE)])
         lines = [line for name, part in parts.items() if not options.only or name in options.only for line in part()]
     if options.json:
         versions = {"dynoload": version_of([str(place.dynoload)]), "sysbench": version_of(place.sysbench)}

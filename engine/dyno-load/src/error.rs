@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-/// The exit codes of `dynoload`. `--help` and docs/dynoload.md list them.
+/// The exit codes of `dynoload`. `--help` and docs/guides/dynoload.md list them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

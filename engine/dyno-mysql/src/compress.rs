@@ -107,8 +107,8 @@ impl Compressor {
             if self.partial.len() >= FRAME_HEADER && self.partial.len() == FRAME_HEADER + payload_length(&self.partial)
             {
                 self.inflate(&self.partial, out)?;
-                self.partial.clear();
-                self.partial.shrink_to(1 << 16);
+                // Most frames come whole; a connection that waits holds no buffer.
+                self.partial = Vec::new();
             }
         }
         while input.len() >= FRAME_HEADER && input.len() >= FRAME_HEADER + payload_length(input) {

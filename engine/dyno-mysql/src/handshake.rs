@@ -196,7 +196,7 @@ pub(crate) mod tests {
 
     /// The greeting of a MariaDB 10.11 server, as recorded, with the random bytes replaced.
     pub(crate) const MARIADB_GREETING: &[u8] = b"\x0a5.5.5-10.11.19-MariaDB-0+deb12u1\0\x05\0\0\0abcdefgh\0\
-        \xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0mysql_native_password\0";
+        \xfe\xff\x08\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0mysql_native_password\0";
 
     #[test]
     fn a_mariadb_greeting_loses_its_replica_prefix_and_shows_its_extended_flags() {

@@ -1,5 +1,6 @@
 //! What lies between MySQL packets and the socket: compression, then TLS, each only when in use.
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 
 use rustls::ClientConnection;
@@ -11,14 +12,31 @@ use crate::error::Error;
 /// Buffers larger than this are given back once they are empty; a bulk loader's statements stay below.
 pub(crate) const KEEP: usize = 1 << 21;
 
+thread_local! {
+    /// Buffers that no connection needs now: an idle connection holds none.
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer, warm when the thread has one.
+fn borrow() -> Vec<u8> {
+    SPARE.with_borrow_mut(|spare| spare.pop()).unwrap_or_default()
+}
+
+/// Gives a buffer to the next who needs one.
+fn give_back(mut buffer: Vec<u8>) {
+    if buffer.capacity() > 0 {
+        buffer.clear();
+        buffer.shrink_to(KEEP);
+        SPARE.with_borrow_mut(|spare| spare.push(buffer));
+    }
+}
+
 /// The layers of one connection and the bytes between them.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     pub tls: Option<Box<ClientConnection>>,
     pub compression: Option<Compressor>,
-    /// Bytes out of TLS that are still compressed; empty between calls.
-    deciphered: Vec<u8>,
-    /// MySQL packets received, and how many of these bytes are parsed.
+    /// MySQL packets received, and how many of these bytes are parsed. Lent by the thread while it holds any.
     pub plain: Vec<u8>,
     pub parsed: usize,
     /// Bytes for the socket.
@@ -36,6 +54,9 @@ impl Layers {
 
     /// Takes bytes from the socket down to MySQL packets.
     pub fn feed(&mut self, input: &[u8], counters: &mut Counters) -> Result<(), Error> {
+        if self.plain.capacity() == 0 {
+            self.plain = borrow();
+        }
         match (&mut self.tls, &mut self.compression) {
             (None, None) => {
                 counters.compressed_bytes_in += input.len() as u64;
@@ -51,10 +72,11 @@ impl Layers {
                 Ok(())
             }
             (Some(tls), Some(compression)) => {
-                counters.compressed_bytes_in += decipher(tls, input, &mut self.deciphered, &mut self.wire)?;
-                compression.decompress(&self.deciphered, &mut self.plain)?;
-                self.deciphered.clear();
-                Ok(())
+                let mut deciphered = borrow();
+                counters.compressed_bytes_in += decipher(tls, input, &mut deciphered, &mut self.wire)?;
+                let result = compression.decompress(&deciphered, &mut self.plain);
+                give_back(deciphered);
+                result
             }
         }
     }
@@ -77,10 +99,11 @@ impl Layers {
         };
         match &self.compression {
             Some(compression) => {
-                compression.compress(raw, &mut self.deciphered)?;
-                counters.compressed_bytes_out += self.deciphered.len() as u64;
-                write(&self.deciphered, tls)?;
-                self.deciphered.clear();
+                let mut compressed = borrow();
+                compression.compress(raw, &mut compressed)?;
+                counters.compressed_bytes_out += compressed.len() as u64;
+                write(&compressed, tls)?;
+                give_back(compressed);
             }
             None => {
                 counters.compressed_bytes_out += raw.len() as u64;
@@ -99,12 +122,11 @@ impl Layers {
         drain(tls, &mut self.wire)
     }
 
-    /// Forgets parsed bytes; a large buffer is given back.
+    /// Forgets parsed bytes, and gives the buffer back once all are.
     pub fn reclaim(&mut self) {
         if self.parsed == self.plain.len() {
-            self.plain.clear();
             self.parsed = 0;
-            self.plain.shrink_to(KEEP);
+            give_back(std::mem::take(&mut self.plain));
         }
     }
 }

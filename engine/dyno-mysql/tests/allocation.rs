@@ -5,10 +5,12 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Write;
+use std::sync::Arc;
 
 use common::{logged_in, packet, result_set, BASE, OK};
-use dyno_mysql::constants::capability::DEPRECATE_EOF;
-use dyno_mysql::{Connection, Detail, Event, Statement, Value};
+use dyno_mysql::constants::capability::{COMPRESS, DEPRECATE_EOF};
+use dyno_mysql::{Compression, Connection, Detail, Endpoint, Event, Options, Statement, Value};
 
 struct Counting;
 
@@ -97,6 +99,44 @@ fn executing_and_querying_with_skip_allocates_nothing() {
     rounds(1000);
     let made = ALLOCATIONS.get() - before;
     assert_eq!(made, 0, "{made} allocations in 3,000 operations");
+}
+
+/// Compression works in contexts and buffers that the thread keeps.
+#[test]
+fn compression_allocates_nothing_either() {
+    let mut options = Options::new(Endpoint::tcp("127.0.0.1", 1), "user");
+    options.compression = Compression::Zlib { level: 6 };
+    let mut connection = Connection::new(Arc::new(options));
+    let bytes = [common::greeting(BASE | DEPRECATE_EOF | COMPRESS), packet(2, OK)].concat();
+    let mut input = bytes.as_slice();
+    assert!(matches!(connection.advance(&mut input).unwrap(), Some(Event::Ready)));
+    connection.sent(connection.outgoing().len());
+
+    let mut raw = Vec::new();
+    let row = [&[120][..], &[b'x'; 120]].concat();
+    result_set(&mut raw, &mut 1, true, 1, &vec![row; 100], false);
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
+    zlib.write_all(&raw).unwrap();
+    let zlib = zlib.finish().unwrap();
+    let mut reply = (zlib.len() as u32).to_le_bytes().to_vec();
+    reply.extend_from_slice(&(raw.len() as u32).to_le_bytes()[..3]);
+    reply.extend_from_slice(&zlib);
+
+    let sql = format!("SELECT c FROM sbtest1 WHERE id IN ({})", vec!["500000"; 20].join(", "));
+    let mut rounds = |count| {
+        for _ in 0..count {
+            connection.query(sql.as_bytes(), Detail::Skip).unwrap();
+            assert!(
+                connection.outgoing().len() < sql.len() / 2,
+                "the command went out compressed"
+            );
+            assert_eq!(round(&mut connection, &reply, 1 << 16), 100);
+        }
+    };
+    rounds(3);
+    let before = ALLOCATIONS.get();
+    rounds(100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
 }
 
 /// The counter itself: a test that could not fail would prove nothing.

@@ -6,7 +6,7 @@ use common::{describe, detail, end, events, greeting, logged_in, packet, result_
 use dyno_mysql::constants::capability::{
     COMPRESS, CONNECT_ATTRS, DEPRECATE_EOF, MARIADB_CACHE_METADATA, PLUGIN_AUTH_LENENC_DATA, SSL, ZSTD_COMPRESSION,
 };
-use dyno_mysql::{Compression, Connection, Detail, Endpoint, Event, Options, TlsContext, TlsMode, TlsOptions};
+use dyno_mysql::{Compression, Connection, Detail, Endpoint, Event, Options, Phase, TlsContext, TlsMode, TlsOptions};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -279,6 +279,28 @@ fn tls_that_is_required_and_not_offered_is_an_error() {
     let told = events(&mut connection, &greeting(BASE), || usize::MAX);
     assert!(told[0].contains("does not offer"), "{told:?}");
     assert!(connection.outgoing().is_empty(), "nothing may be sent in clear");
+}
+
+#[test]
+fn tls_that_is_preferred_is_used_only_where_offered_and_only_over_tcp() {
+    let context = TlsContext::new(&TlsOptions {
+        mode: TlsMode::Preferred,
+        ..TlsOptions::default()
+    })
+    .unwrap();
+    let tcp = Endpoint::tcp("127.0.0.1", 1);
+    for (endpoint, offered, used) in [
+        (tcp.clone(), SSL, true),
+        (tcp, 0, false),
+        (Endpoint::unix("/tmp/socket"), SSL, false),
+    ] {
+        let mut options = Options::new(endpoint, "user");
+        options.tls = context.clone();
+        let mut connection = Connection::new(Arc::new(options));
+        assert!(events(&mut connection, &greeting(BASE | offered), || usize::MAX).is_empty());
+        let in_clear = connection.outgoing().windows(4).any(|window| window == b"user");
+        assert_eq!((connection.phase() == Phase::Tls, in_clear), (used, !used));
+    }
 }
 
 #[test]

@@ -2,26 +2,11 @@
 
 mod common;
 
-use common::{by_socket, by_tcp, connect, TIMEOUT};
+use common::{by_socket, by_tcp, connect, drop_account, make_account, not_run, TIMEOUT};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Error, Options, Secret, TlsContext, TlsMode, TlsOptions};
 
 const PASSWORD: &str = "pässword with 'quotes'";
-
-/// Makes the account anew for both ways in, with this clause after its name.
-fn make_account(root: &mut Client, user: &str, clause: &str) {
-    for host in ["localhost", "127.0.0.1"] {
-        root.exec(&format!(
-            "DROP USER IF EXISTS {user}@'{host}'; CREATE USER {user}@'{host}' {clause}"
-        ))
-        .unwrap();
-    }
-}
-
-fn drop_account(root: &mut Client, user: &str) {
-    root.exec(&format!("DROP USER {user}@localhost, {user}@'127.0.0.1'"))
-        .unwrap();
-}
 
 fn with_password(options: &Options, password: &str) -> Options {
     Options {
@@ -93,14 +78,13 @@ fn ed25519_accounts_of_mariadb_work() {
     let test = "ed25519_accounts_of_mariadb_work";
     let Some(options) = by_socket(test) else { return };
     let mut root = connect(&options);
-    let server = root.connection().server().unwrap().clone();
-    if !server.is_mariadb {
-        return common::aloud(&format!("NOT RUN: {test}: server {} is no MariaDB", server.version));
+    if !root.connection().server().unwrap().is_mariadb {
+        return not_run(test, &root, "is no MariaDB");
     }
     // 1126: the shared library is not there.
     match root.exec("INSTALL SONAME 'auth_ed25519'") {
         Err(Error::Server(error)) if error.code == 1126 => {
-            return common::aloud(&format!("NOT RUN: {test}: {error} (Debian has it in mariadb-server)"));
+            return not_run(test, &root, &format!("says: {error} (Debian has it in mariadb-server)"));
         }
         other => other.unwrap(),
     };
@@ -119,12 +103,9 @@ fn caching_sha2_accounts_work_over_every_path() {
     let test = "caching_sha2_accounts_work_over_every_path";
     let Some(socket) = by_socket(test) else { return };
     let mut root = connect(&socket);
-    let server = root.connection().server().unwrap().clone();
-    if server.is_mariadb {
-        return common::aloud(&format!(
-            "NOT RUN: {test}: server {} has no caching_sha2_password",
-            server.version
-        ));
+    let plugins = "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'caching_sha2_password'";
+    if root.query(plugins).unwrap().rows.is_empty() {
+        return not_run(test, &root, "has no caching_sha2_password");
     }
     let user = "dyno_sha2";
     let Some(tcp) = by_tcp(test, user) else { return };

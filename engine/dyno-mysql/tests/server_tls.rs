@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{by_socket, by_tcp, connect, setting, TIMEOUT};
+use common::{by_socket, by_tcp, connect, drop_account, make_account, setting, TIMEOUT};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Compression, Connection, Endpoint, Error, Options, Phase, TlsContext, TlsMode, TlsOptions};
 
@@ -18,18 +18,8 @@ fn setup(test: &str, user: &str, clause: &str) -> Option<(Client, Options, PathB
     let directory = setting("DYNO_TEST_SERVER_CERTIFICATES", test)?.into();
     let mut root = connect(&by_socket(test)?);
     let options = by_tcp(test, user)?;
-    for host in ["localhost", "127.0.0.1"] {
-        root.exec(&format!(
-            "DROP USER IF EXISTS {user}@'{host}'; CREATE USER {user}@'{host}' {clause}"
-        ))
-        .unwrap();
-    }
+    make_account(&mut root, user, clause);
     Some((root, options, directory))
-}
-
-fn drop_account(mut root: Client, user: &str) {
-    root.exec(&format!("DROP USER {user}@localhost, {user}@'127.0.0.1'"))
-        .unwrap();
 }
 
 fn with_tls(options: &Options, host: &str, tls: &TlsOptions) -> Options {
@@ -61,7 +51,7 @@ fn strange_authority(directory: &Path) -> PathBuf {
 #[test]
 fn each_mode_verifies_what_it_says_with_each_version() {
     let test = "each_mode_verifies_what_it_says_with_each_version";
-    let Some((root, options, directory)) = setup(test, "dyno_tls", "") else {
+    let Some((mut root, options, directory)) = setup(test, "dyno_tls", "") else {
         return;
     };
     let strange = strange_authority(&directory);
@@ -102,13 +92,13 @@ fn each_mode_verifies_what_it_says_with_each_version() {
         }
     }
     std::fs::remove_file(strange).unwrap();
-    drop_account(root, "dyno_tls");
+    drop_account(&mut root, "dyno_tls");
 }
 
 #[test]
 fn chosen_cipher_suites_are_the_ones_used() {
     let test = "chosen_cipher_suites_are_the_ones_used";
-    let Some((root, options, _)) = setup(test, "dyno_cipher", "") else {
+    let Some((mut root, options, _)) = setup(test, "dyno_cipher", "") else {
         return;
     };
     for (name, used) in [
@@ -135,13 +125,13 @@ fn chosen_cipher_suites_are_the_ones_used() {
         let mut client = connect(&with_tls(&options, "127.0.0.1", &wish));
         assert_eq!(session_value(&mut client, "Ssl_cipher"), used);
     }
-    drop_account(root, "dyno_cipher");
+    drop_account(&mut root, "dyno_cipher");
 }
 
 #[test]
 fn sessions_are_resumed_only_when_asked() {
     let test = "sessions_are_resumed_only_when_asked";
-    let Some((root, options, _)) = setup(test, "dyno_resume", "") else {
+    let Some((mut root, options, _)) = setup(test, "dyno_resume", "") else {
         return;
     };
     for version in ["1.2", "1.3"] {
@@ -163,14 +153,14 @@ fn sessions_are_resumed_only_when_asked() {
             );
         }
     }
-    drop_account(root, "dyno_resume");
+    drop_account(&mut root, "dyno_resume");
 }
 
 /// Drives a connection by hand, reading a few bytes at a time.
 #[test]
 fn the_phases_come_in_order_and_can_be_timed() {
     let test = "the_phases_come_in_order_and_can_be_timed";
-    let Some((root, options, _)) = setup(test, "dyno_phases", "") else {
+    let Some((mut root, options, _)) = setup(test, "dyno_phases", "") else {
         return;
     };
     let wish = TlsOptions {
@@ -208,13 +198,13 @@ fn the_phases_come_in_order_and_can_be_timed() {
             Phase::Ready
         ]
     );
-    drop_account(root, "dyno_phases");
+    drop_account(&mut root, "dyno_phases");
 }
 
 #[test]
 fn compression_works_inside_tls() {
     let test = "compression_works_inside_tls";
-    let Some((root, options, _)) = setup(test, "dyno_both", "") else {
+    let Some((mut root, options, _)) = setup(test, "dyno_both", "") else {
         return;
     };
     let wish = TlsOptions {
@@ -237,7 +227,7 @@ fn compression_works_inside_tls() {
         used.raw_bytes_out > used.wire_bytes_out && used.wire_bytes_out > used.compressed_bytes_out,
         "{used:?}"
     );
-    drop_account(root, "dyno_both");
+    drop_account(&mut root, "dyno_both");
 }
 
 #[test]
@@ -255,13 +245,13 @@ fn large_payloads_go_through_tls() {
     let text = "0123456789".repeat(1_800_000);
     let result = client.query(&format!("SELECT '{text}'")).unwrap();
     assert!(result.rows[0][0].as_deref() == Some(text.as_bytes()));
-    drop_account(root, "dyno_large");
+    drop_account(&mut root, "dyno_large");
 }
 
 #[test]
 fn a_client_certificate_opens_an_account_that_requires_one() {
     let test = "a_client_certificate_opens_an_account_that_requires_one";
-    let Some((root, options, directory)) = setup(test, "dyno_x509", "REQUIRE X509") else {
+    let Some((mut root, options, directory)) = setup(test, "dyno_x509", "REQUIRE X509") else {
         return;
     };
     let bare = TlsOptions {
@@ -278,7 +268,7 @@ fn a_client_certificate_opens_an_account_that_requires_one() {
         ..bare
     };
     connect(&with_tls(&options, "127.0.0.1", &wish)).ping().unwrap();
-    drop_account(root, "dyno_x509");
+    drop_account(&mut root, "dyno_x509");
 }
 
 #[test]

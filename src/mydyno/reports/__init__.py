@@ -1,0 +1,33 @@
+"""Reports: each is made from a saved study folder alone, and can be made again at any time.
+
+A format is one file with a `FORMAT`, and one line here. What is heavy (templates, telemetry) loads when one is made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.reports import csv_report, html_report, json_report, markdown_report
+from mydyno.reports.format import ReportFormat
+from mydyno.store.study_folder import StudyFolder
+
+FORMATS: dict[str, ReportFormat] = {
+    report.name: report
+    for report in (
+        html_report.FORMAT,
+        markdown_report.FORMAT,
+        csv_report.FORMAT,
+        json_report.FORMAT,
+    )
+}
+
+
+def write(folder: StudyFolder, format: str) -> str | Path:  # noqa: A002 - the word of the command line
+    """The study in that format: text for standard output, or the path of the file written. Raises UserError."""
+    if format not in FORMATS:
+        raise UserError(f"there is no report format {format!r}", f"one of: {', '.join(FORMATS)}")
+    return FORMATS[format].write(folder)
+
+
+__all__ = ["FORMATS", "ReportFormat", "write"]

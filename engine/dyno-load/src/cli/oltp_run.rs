@@ -181,7 +181,8 @@ fn reconcile(
         } else {
             0
         };
-    after.reconcile(before, totals, totals.all.ignored_errors + cut_off)
+    let connections = u64::from(settings.context.connections);
+    after.reconcile(before, totals, totals.all.ignored_errors + cut_off, connections)
 }
 
 fn judge(

@@ -242,7 +242,7 @@ fn is_complete(client: &mut Client, request: &Request, chunk: Chunk) -> Result<b
     if count != last + 1 - first || c.as_bytes() != request.rows.row(table, first).c {
         return Err(Error::User(format!(
             "table sbtest{table} has {count} rows with ids {first} to {last} that are not those of this --seed and \
-             --rand-type; `dynoload oltp cleanup` drops it"
+             --rand-type, or a workload has changed them; `dynoload oltp cleanup` drops it"
         )));
     }
     Ok(true)

@@ -186,3 +186,32 @@ pub fn connect(options: &Options) -> Client {
         Err(error) => panic!("cannot connect to {}: {error}", options.endpoint),
     }
 }
+
+/// Makes the account anew for both ways in, with this clause after its name.
+pub fn make_account(root: &mut Client, user: &str, clause: &str) {
+    for host in ["localhost", "127.0.0.1"] {
+        // MySQL before 5.7 knows no IF EXISTS here.
+        let _ = root.exec(&format!("DROP USER {user}@'{host}'"));
+        root.exec(&format!("CREATE USER {user}@'{host}' {clause}")).unwrap();
+    }
+}
+
+/// Takes the account away.
+pub fn drop_account(root: &mut Client, user: &str) {
+    root.exec(&format!("DROP USER {user}@localhost, {user}@'127.0.0.1'"))
+        .unwrap();
+}
+
+/// Says aloud which test this server cannot run, and why.
+pub fn not_run(test: &str, client: &Client, why: &str) {
+    aloud(&format!(
+        "NOT RUN: {test}: server {} {why}",
+        client.connection().server().unwrap().version
+    ));
+}
+
+/// The server's counter for this session.
+pub fn status(client: &mut Client, name: &str) -> u64 {
+    let result = client.query(&format!("SHOW SESSION STATUS LIKE '{name}'")).unwrap();
+    result.texts()[0][1].as_ref().unwrap().parse().unwrap()
+}

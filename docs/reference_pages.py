@@ -1,0 +1,168 @@
+"""The reference pages, made from the program: commands, experiment keys, metrics, gates, verdicts, servers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from mydyno.cli import COMMANDS
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.metrics import METRICS
+from mydyno.servers.catalogue import CATALOGUE
+from mydyno.treatments.catalogue import TREATMENTS
+from mydyno.verdicts import gates
+from mydyno.workloads.catalogue import WORKLOADS
+from mydyno.workloads.oltp import OltpOptions
+
+NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
+VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
+
+
+def pages() -> dict[str, str]:
+    """File name → text of every reference page."""
+    return {
+        "commands.md": commands(),
+        "experiment.md": experiment(),
+        "metrics.md": metrics(),
+        "gates-and-verdicts.md": gates_and_verdicts(),
+    }
+
+
+def commands() -> str:
+    """Every command's --help, and the exit codes."""
+    text = [NOTE, "# Commands\n", _help()]
+    for command in COMMANDS:
+        text += [f"## {command}\n", _help(command)]
+    text += [
+        "## servers install\n",
+        _help("servers", "install"),
+        "## Exit codes\n",
+        _table(("code", "meaning"), _codes()),
+    ]
+    return "\n".join(text)
+
+
+def _help(*command: str) -> str:
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+    argv = [sys.executable, "-m", "mydyno.cli", *command, "--help"]
+    shown = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
+    return "```\n" + "\n".join(line.rstrip() for line in shown.stdout.strip().splitlines()) + "\n```\n"
+
+
+def _codes() -> Iterable[tuple[str, str]]:
+    lines = [line.strip() for line in inspect.getsource(ExitCode).splitlines()]
+    for code in ExitCode:
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"{code.name} ="))
+        yield str(code.value), lines[at + 1].strip('"')
+
+
+def experiment() -> str:
+    """Every key of an experiment file, every treatment, every workload option."""
+    sections: list[tuple[str, type[BaseModel]]] = [
+        ("[server]", ServerSpec),
+        ("[data]", DataSpec),
+        ("[[steps]]", StepSpec),
+        ("[design]", DesignSpec),
+        ("[verdict]", VerdictSpec),
+        ("[gates]", GateSpec),
+    ]
+    text = [
+        NOTE,
+        "# The experiment file\n",
+        "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`) and one `[[steps]]` are needed; all else "
+        "has a default. `mydyno schema` prints the same as JSON Schema for editors. "
+        "See [how to write one](../guides/own-experiment.md).\n",
+    ]
+    for title, model in sections:
+        text += [
+            f"## {title}\n",
+            (inspect.getdoc(model) or "") + "\n",
+            _table(("key", "default", "meaning"), _fields(model)),
+        ]
+    text += ["## Treatments\n", "What an arm may set, each proved in every run.\n"]
+    for name, (_, make) in TREATMENTS.items():
+        module = importlib.import_module(make.__module__)
+        text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]
+    asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
+    text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
+    text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
+    text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
+    return "\n".join(text)
+
+
+def _fields(model: type[BaseModel]) -> Iterable[tuple[str, str, str]]:
+    for name, field in model.model_fields.items():
+        default: Any = field.get_default(call_default_factory=True)
+        shown = "needed" if field.is_required() else f"`{json.dumps(default, default=str)}`"
+        yield f"`{name}`", shown, field.description or ""
+
+
+def metrics() -> str:
+    """The metrics of summary.json, and everything that dynoprobe samples."""
+    text = [
+        NOTE,
+        "# Metrics\n",
+        "## Of a run (summary.json)\n",
+        "A value is the mean of the per-second samples in the step's window, except latencies, which come from the "
+        "driver's histogram of the whole measured window. A metric that does not exist on a host or server is absent, "
+        "never 0.\n",
+        _table(("metric", "unit", "better", "scope", "meaning"), (
+            (f"`{name}`", m.unit, m.better, m.scope, m.description) for name, m in METRICS.items()
+        )),
+        "## Sampled by dynoprobe (samples.parquet)\n",
+    ]  # fmt: skip
+    program = Settings.resolve().program("dynoprobe")
+    told = json.loads(subprocess.run([program, "--metrics-json"], capture_output=True, text=True, check=True).stdout)
+    rows = (
+        (f"`{m['name']}`", m["scope"], m["unit"], _sentence(m["meaning"], m["wrong"]), m["source"])
+        for m in told["metrics"]
+    )
+    text.append(_table(("metric", "scope", "unit", "meaning", "source"), rows))
+    return "\n".join(text)
+
+
+def _sentence(meaning: str, wrong: str) -> str:
+    return f"{meaning} *Wrong when:* {wrong}" if wrong else meaning
+
+
+def gates_and_verdicts() -> str:
+    """Every gate and every verdict, in the words of its own file."""
+    text = [NOTE, "# Gates and verdicts\n", "## Gates\n", (inspect.getdoc(gates) or "") + "\n"]
+    for gate in (*gates.RUN_GATES, *gates.STEP_GATES):
+        module = importlib.import_module(gate.__module__)
+        name = gate.__module__.rpartition(".")[2]
+        scope = "the run" if gate in gates.RUN_GATES else "the step"
+        text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(gate)} *Invalid: {scope}.*\n"]
+    text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
+             "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip
+    for verdict in VERDICTS:
+        module = importlib.import_module(f"mydyno.verdicts.{verdict}")
+        text += [f"### {verdict}\n", (inspect.getdoc(module) or "") + "\n"]
+    return "\n".join(text)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def main(folder: Path) -> None:
+    """Write all pages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,5 @@
+"""`python -m mydyno.cli` is the program."""
+
+from mydyno.cli import main
+
+main()

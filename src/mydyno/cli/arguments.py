@@ -1,0 +1,50 @@
+"""Arguments that several commands share, said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Experiment = Annotated[
+    str, typer.Argument(help="A built-in experiment's name, or the path of a TOML file.", metavar="EXPERIMENT")
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        help="quick (minutes, wide intervals), standard (the defensible one), published (the study's own).",
+        metavar="SCALE",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Override any key of the experiment: --set design.blocks=5. Repeatable.", metavar="KEY=VALUE"
+    ),
+]
+Blocks = Annotated[int | None, typer.Option(help="Short for --set design.blocks=N.", min=1, metavar="N")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where templates and data directories lie: on the disk to be measured (default: the cache).", metavar="DIR"
+    ),
+]
+Studies = Annotated[Path, typer.Option(help="Where studies are kept.", metavar="DIR")]
+Study = Annotated[str, typer.Argument(help="A study's folder, or its name below the studies folder.", metavar="STUDY")]
+AllowWrites = Annotated[
+    bool, typer.Option("--allow-writes", help="Let mydyno fill an empty schema of an external server (server.dsn).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
+DEFAULT_STUDIES = Path("studies")
+
+
+def all_settings(settings: list[str] | None, blocks: int | None) -> list[str]:
+    """--set and --blocks as one list."""
+    return [*(settings or ()), *([f"design.blocks={blocks}"] if blocks is not None else ())]
+
+
+def study_path(study: str, studies: Path) -> Path:
+    """The folder that the user meant: the path itself, or the name below the studies folder."""
+    path = Path(study)
+    return path if path.exists() or "/" in study else studies / study

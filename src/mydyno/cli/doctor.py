@@ -1,0 +1,31 @@
+"""`mydyno doctor`: what this host can and cannot measure, and why."""
+
+from __future__ import annotations
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.output import print_json
+from mydyno.hosts.abilities import abilities
+from mydyno.hosts.facts import host_facts
+from mydyno.hosts.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="doctor", help="Tell what this host can measure, and what not.")(doctor)
+
+
+def doctor(data: arguments.Data = None, as_json: arguments.Json = False) -> None:
+    """Print the host's facts and abilities."""
+    settings = Settings.resolve(data)
+    facts, found = host_facts(settings.data), abilities(settings)
+    if as_json:
+        print_json({"facts": facts, "abilities": [ability.__dict__ for ability in found]})
+        return
+    for name, value in facts.items():
+        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        print(f"{name:<28} {text}")
+    print()
+    for ability in found:
+        print(f"{'yes' if ability.possible else 'NO ':<4} {ability.name:<30} {ability.text}")

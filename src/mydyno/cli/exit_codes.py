@@ -1,0 +1,31 @@
+"""What mydyno's exit code tells a script."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from mydyno.errors import HostError, MydynoError, UserError
+
+
+class ExitCode(IntEnum):
+    """Documented in docs/reference/commands.md."""
+
+    DONE = 0
+    """The command did what it was asked."""
+    STUDY_FAILED = 1
+    """The study failed, or mydyno itself is wrong; what was finished is kept."""
+    USER_INPUT = 2
+    """The user's input is wrong; nothing was started."""
+    HOST_CANNOT = 3
+    """This host cannot do it; nothing was started."""
+    INTERRUPTED = 130
+    """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` goes on."""
+
+
+def exit_code_of(error: MydynoError) -> ExitCode:
+    """By who must act."""
+    if isinstance(error, UserError):
+        return ExitCode.USER_INPUT
+    if isinstance(error, HostError):
+        return ExitCode.HOST_CANNOT
+    return ExitCode.STUDY_FAILED

@@ -1,0 +1,82 @@
+"""`mydyno plan EXPERIMENT`: the dry run. Runs in order, time, disk, and what it will change on this host."""
+
+from __future__ import annotations
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.output import print_json
+from mydyno.experiments import load
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.plan import Plan, make_plan
+from mydyno.model.quantities import format_bytes, format_duration
+from mydyno.running.forecast import Forecast, forecast
+from mydyno.stats.signflip import smallest_p
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="plan", help="Show what `run` would do here; starts nothing.")(plan)
+
+
+def plan(
+    experiment: arguments.Experiment,
+    scale: arguments.Scale = None,
+    settings: arguments.Settings = None,
+    blocks: arguments.Blocks = None,
+    data: arguments.Data = None,
+    as_json: arguments.Json = False,
+) -> None:
+    """Print the plan; exit code 3 where this host cannot do it."""
+    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks))
+    made = make_plan(resolved)
+    expected = forecast(resolved, made, Settings.resolve(data))
+    if as_json:
+        print_json({
+            "experiment": resolved.model_dump(mode="json"),
+            "plan": made.model_dump(mode="json", by_alias=True),
+            "forecast": expected.__dict__,
+        })  # fmt: skip
+    else:
+        _print(resolved, made, expected)
+    if expected.obstacles:
+        raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
+    server = experiment.server
+    print(f"{experiment.name} ({experiment.scale}): {experiment.question}\n")
+    print(f"server    {server.name or server.basedir or 'external server (dsn)'}")
+    for name, value in server.variables.items():
+        print(f"          {name} = {value}")
+    data = experiment.data
+    size = format_bytes(expected.data_bytes)
+    print(f"data      {data.workload}: {data.tables} tables of {data.rows:,} rows, about {size}")
+    names = [arm.name + (" (control)" if arm.name == experiment.control else "") for arm in experiment.arms]
+    print(f"arms      {', '.join(names)}")
+    for step in steps_of(experiment):
+        warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
+        options = "".join(f", {name} = {value}" for name, value in step.options.items())
+        print(f"step      {step.id}: {step.driver}, warm-up {warmup}, measure {measure}{options}")
+    blocks = experiment.design.blocks
+    print(f"\nruns      {expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):")
+    for block in plan.blocks:
+        runs = "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
+        print(f"  block {block.block:>2}  {runs}")
+    print(f"\ntime      about {format_duration(expected.study_s)} ({format_duration(expected.run_s)} a run)")
+    print(f"          and {format_duration(expected.prepare_s)} to prepare the data, once")
+    disk = format_bytes(2.1 * expected.data_bytes)
+    study = format_bytes(expected.study_bytes)
+    print(f"disk      {disk} while it runs (kept: the template, half of it), {study} for the study;")
+    print(f"          {format_bytes(expected.free_bytes)} are free")
+    nothing = "nothing on this host beyond own processes and files in the cache"
+    print(f"changes   {'; '.join(expected.host_changes) or nothing}")
+    least = smallest_p(blocks)
+    if least > 0.05:
+        print(f"note      {blocks} blocks allow no p below {least:.2g}: no difference can be called one")
+    for caution in expected.cautions:
+        print(f"note      {caution}")
+    for obstacle in expected.obstacles:
+        print(f"OBSTACLE  {obstacle}")

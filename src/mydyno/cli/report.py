@@ -1,0 +1,42 @@
+"""`mydyno report STUDY`: make a study's report again, from its folder alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.errors import UserError
+from mydyno.model.problems import nearest
+from mydyno.reports import FORMATS, write
+from mydyno.store.study_folder import StudyFolder
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="report", help="Make a study's report again: html, md, csv, json.")(report)
+
+
+def report(
+    study: arguments.Study,
+    format_: Annotated[str, typer.Option("--format", help="html, md, csv or json.", metavar="FORMAT")] = "html",
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+) -> None:
+    """Summarise the folder anew, then write the report."""
+    if format_ not in FORMATS:
+        guess = nearest(format_, FORMATS)
+        raise UserError(
+            f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
+        )
+    from mydyno.results.summarise import summarise  # scipy takes most of a second to load
+
+    folder = StudyFolder.open(arguments.study_path(study, studies))
+    summarise(folder)
+    made = write(folder, format_)
+    if isinstance(made, Path):
+        print(made)
+    else:
+        sys.stdout.write(made)

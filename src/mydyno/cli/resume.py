@@ -1,0 +1,32 @@
+"""`mydyno resume STUDY`: make the runs that an interrupted or killed study still lacks."""
+
+from __future__ import annotations
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.hosts.settings import Settings
+from mydyno.store.study_folder import StudyFolder
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="resume", help="Go on with an interrupted study.")(resume)
+
+
+def resume(
+    study: arguments.Study,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+    data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Resume a study; exit codes as in ExitCode."""
+    path = arguments.study_path(study, studies)
+    experiment = StudyFolder.open(path).study().experiment
+    # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
+    from mydyno.cli.study_runner import run_to_end
+    from mydyno.study import resume_study
+
+    host = Settings.resolve(data, allow_writes)
+    run_to_end(lambda watcher: resume_study(path, host, watcher), experiment, as_json)

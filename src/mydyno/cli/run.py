@@ -1,0 +1,38 @@
+"""`mydyno run EXPERIMENT`: a whole study."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.experiments import load
+from mydyno.hosts.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="run", help="Run an experiment and write its report.")(run)
+
+
+def run(
+    experiment: arguments.Experiment,
+    scale: arguments.Scale = None,
+    settings: arguments.Settings = None,
+    blocks: arguments.Blocks = None,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+    data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
+    as_json: arguments.Json = False,
+) -> None:
+    """Run a study to its end; exit codes as in ExitCode."""
+    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks))
+    # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
+    from mydyno.cli.study_runner import run_to_end
+    from mydyno.study import Request, run_study
+
+    request = Request(resolved, source.text, Path(studies), ("mydyno", *sys.argv[1:]))
+    host = Settings.resolve(data, allow_writes)
+    run_to_end(lambda watcher: run_study(request, host, watcher), resolved, as_json)

@@ -1,0 +1,71 @@
+"""Runs a study's coroutine to its end from the command line: signals, progress, the closing lines."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import typer
+
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.watcher import ProgressWatcher, warn
+from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.records import Summary
+from mydyno.reports import write
+from mydyno.running.forecast import RUN_OVERHEAD_S
+from mydyno.store.study_folder import StudyFolder
+
+Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
+
+
+def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
+    """Run, then print the sentences and the report's path (or the summary as JSON) on stdout.
+
+    Ctrl-C and SIGTERM cancel the study, which cleans up and stays resumable: exit code 130.
+    """
+    load_s = sum(step.warmup_s + step.measure_s for step in steps_of(experiment))
+    with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
+        try:
+            folder, summary = asyncio.run(_with_signals(work(watcher)))
+        except asyncio.CancelledError:
+            watcher.say(
+                "interrupted; everything is cleaned up, finished runs are kept: go on with `mydyno resume STUDY`"
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    finish(folder, summary, as_json)
+
+
+async def _with_signals(work: Awaitable[tuple[StudyFolder, Summary]]) -> tuple[StudyFolder, Summary]:
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    return await task
+
+
+def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
+    """Write the report and print the answer."""
+    report = write(folder, "html")
+    if as_json:
+        sys.stdout.write((folder.path / "summary.json").read_text() + "\n")
+    else:
+        print(f"\n{summary.question}")
+        width = max(60, min(shutil.get_terminal_size((120, 24)).columns, 140))
+        for sentence in summary.sentences:
+            print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+        print(f"\nreport: {_shown(Path(str(report)))}")
+    if summary.state == "failed":
+        warn("mydyno: error: the study failed: not one run is valid; the reasons are above and in the report")
+        raise typer.Exit(ExitCode.STUDY_FAILED)
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,109 @@
+"""Progress on stderr: a bar on a terminal, plain lines elsewhere. Never on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from mydyno.drivers import base
+from mydyno.model.experiment import Step
+from mydyno.model.plan import PlannedRun
+from mydyno.model.quantities import format_duration
+from mydyno.model.records import RunRecord
+
+
+class ProgressWatcher:
+    """Shows a study while it runs: current run and step, live QPS, time left. Use as a context manager."""
+
+    def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[tail]}"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._load_s = load_s_per_run
+        self._overhead_s = overhead_s_per_run
+        self._run = ""
+        self._done_runs = 0
+        self._skipped = 0
+        self._total = 0
+        self._loaded_s = 0.0
+        self._steps_done_s = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> ProgressWatcher:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._console.print(text, markup=False)
+
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
+        """Move the bar to this run."""
+        if self._task is None:
+            self._task = self._bar.add_task("", total=total, tail="")
+            self._began = time.monotonic()
+            self._skipped = number - 1
+        self._total = total
+        self._done_runs = number - 1
+        self._steps_done_s = self._loaded_s = 0.0
+        copy = " (A/A copy)" if planned.copy_number == 2 else ""
+        self._run = f"run {number}/{total}  block {planned.block}  {planned.arm}{copy}"
+        self._show("restoring and starting")
+
+    def load(self, step: Step, progress: base.Progress) -> None:
+        """Show the last second's rate."""
+        if progress.t_s <= 1:
+            self._steps_done_s = self._loaded_s
+        self._loaded_s = self._steps_done_s + progress.t_s
+        phase = "warm-up" if progress.t_s <= step.warmup_s else "measure"
+        self._show(f"{step.id} {phase}  {progress.qps:,.0f} queries/s")
+
+    def run_ended(self, record: RunRecord) -> None:
+        """One line a run, so that a log tells the story too."""
+        copy = " (A/A copy)" if record.copy_number == 2 else ""
+        rates = "  ".join(f"{s.id} {s.driver.queries / s.driver.duration_s:,.0f}" for s in record.steps)
+        seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
+        verdict = "" if record.valid else f"  INVALID: {record.reasons[0].splitlines()[0]}"
+        self._console.print(
+            f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)} · "
+            f"queries/s: {rates or '-'}{verdict}",
+            markup=False,
+            soft_wrap=True,
+        )
+        for step in record.steps:
+            if record.valid and not step.valid:
+                self._console.print(f"          {step.id} is not used: {step.reasons[0]}", markup=False, soft_wrap=True)
+
+    def _show(self, what: str) -> None:
+        if self._task is None:
+            return
+        share = min(self._loaded_s / self._load_s, 1.0) if self._load_s else 0.0
+        done = self._done_runs + share
+        made = done - self._skipped
+        per_run_s = self._load_s + self._overhead_s
+        if made > 0.5:
+            per_run_s = (time.monotonic() - self._began) / made
+        left = format_duration(max(0.0, (self._total - done) * per_run_s))
+        self._bar.update(self._task, description=self._run, completed=done, tail=f"{what}  about {left} left")
+
+
+def warn(text: str) -> None:
+    """A line on stderr outside of any bar."""
+    print(text, file=sys.stderr)

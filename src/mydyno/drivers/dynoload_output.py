@@ -1,0 +1,100 @@
+"""dynoload's JSON lines (format 1), read into numbers. Pure functions on records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mydyno.drivers.base import Progress
+from mydyno.errors import DriverError
+from mydyno.model.records import DriverResult
+from mydyno.store.samples import Sample
+
+FORMAT_VERSION = 1
+LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
+                "p95": "p95_us", "p99": "p99_us", "p999": "p999_us"}  # fmt: skip
+HEALTH = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
+
+
+def parse_record(line: str) -> dict[str, Any] | None:
+    """One record; None for a line cut short. Raises DriverError for a format that is not ours to read."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(record, dict):
+        return None
+    if record.get("record") == "header" and record.get("format_version") != FORMAT_VERSION:
+        raise DriverError(f"dynoload writes format {record.get('format_version')}, not {FORMAT_VERSION}")
+    return record
+
+
+def interval_end_s(record: dict[str, Any], warmup_s: float) -> float:
+    """When an interval ended, in seconds from the begin of the load (its own times count from the measure's begin)."""
+    return float(record["t_s"]) + float(record["length_s"]) + warmup_s
+
+
+def interval_values(record: dict[str, Any]) -> dict[str, float]:
+    """The samples of one interval: rates, response-time percentiles, and what the driver cost."""
+    length_s = float(record["length_s"])
+    counts = record["counts"]
+    values = {
+        "qps": float(record["qps"]),
+        "tps": float(record["tps"]),
+        "errors_per_s": counts["errors"] / length_s,
+        "ignored_errors_per_s": counts["ignored_errors"] / length_s,
+        "reconnects_per_s": counts["reconnects"] / length_s,
+    }
+    if record["response"]["count"]:
+        values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
+        values["service_p99_us"] = record["service"]["p99_us"]
+    if "lag" in record and record["lag"].get("count"):
+        values["lag_p99_us"] = record["lag"]["p99_us"]
+    return values
+
+
+def is_of_load(record: dict[str, Any]) -> bool:
+    """Whether an interval belongs to warm-up or measure (the drain afterwards does not)."""
+    return record.get("record") == "interval" and record.get("phase") in ("warmup", "measure")
+
+
+def samples_of(record: dict[str, Any], started_unix_ns: int, warmup_s: float) -> list[Sample]:
+    """One interval as samples at its end."""
+    unix_ns = started_unix_ns + round(interval_end_s(record, warmup_s) * 1e9)
+    return [Sample(unix_ns, "driver:1", name, float(value)) for name, value in interval_values(record).items()]
+
+
+def progress_of(record: dict[str, Any], warmup_s: float) -> Progress:
+    """One interval for a progress bar."""
+    return Progress(interval_end_s(record, warmup_s), float(record["qps"]), float(record["tps"]))
+
+
+def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> DriverResult:
+    """The measured window's counts, latency, and the driver's verdict on itself."""
+    counts, whole = final["counts"], final["whole_load_counts"]
+    verdict = final["verdict"]
+    return DriverResult(
+        driver="dynoload",
+        version=version,
+        command=command,
+        transactions=counts["transactions"],
+        queries=final["queries"],
+        queries_read=counts["reads"],
+        queries_write=counts["writes"],
+        queries_other=counts["other"],
+        errors=counts["errors"],
+        ignored_errors=counts["ignored_errors"],
+        reconnects=counts["reconnects"],
+        duration_s=final["duration_s"],
+        latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items()},
+        whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
+               "other": whole["other"]},
+        health=HEALTH[verdict["verdict"]],
+        health_reasons=tuple(str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
+                             for finding in verdict["findings"]),
+    )  # fmt: skip
+
+
+def shifted_log(text: str, step: str) -> tuple[str, ...]:
+    """The interval lines of dynoload's HDR log, their tags led by the step: Tag=STEP.service.commit,…"""
+    return tuple(line.replace("Tag=", f"Tag={step}.", 1) for line in text.splitlines() if line.startswith("Tag="))

@@ -1,0 +1,231 @@
+"""sysbench 1.0.20: the field's standard, as the second opinion and for comparison with published studies.
+
+One process per step: its warm-up ends at a --report-checkpoints, which resets all counters, so that totals, latency and
+histogram are of the measured window alone. The password goes by a config file that only we can read, never by `ps`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mydyno.drivers import sysbench_output as output
+from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress
+from mydyno.errors import BugError, DriverError
+from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import DataSpec, Scalar, Step
+from mydyno.model.records import DriverResult
+from mydyno.parts.debian import DebianPackages, UnpackedPackages
+from mydyno.servers.sql import Address
+from mydyno.store.samples import Sample
+
+PACKAGES = ("sysbench",)
+GRACE_S = 60.0
+"""How long after the planned end a hanging sysbench is waited for before it is killed."""
+PREPARE_TIMEOUT_S = 24 * 3600.0
+PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+
+class Sysbench:
+    """The sysbench driver."""
+
+    name = "sysbench"
+
+    def __init__(self) -> None:
+        self._host: LocalHost | None = None
+        self._packages: UnpackedPackages | None = None
+
+    async def get(self, settings: Settings, host: LocalHost) -> None:
+        """Debian's package, unpacked in the cache. Raises HostError."""
+        self._host = host
+        self._packages = await DebianPackages(settings.cache, host).get(PACKAGES)
+
+    @property
+    def version(self) -> str:
+        """The Debian package's version, e.g. 1.0.20+ds-5."""
+        return self._parts[1].versions["sysbench"]
+
+    @property
+    def _parts(self) -> tuple[LocalHost, UnpackedPackages]:
+        if self._host is None or self._packages is None:
+            raise BugError("sysbench was used before get()")
+        return self._host, self._packages
+
+    def check(self, step: Step) -> list[str]:
+        """sysbench 1.0.20 counts time in whole seconds, and needs a second to report on."""
+        problems = []
+        for name, value in (("warmup", step.warmup_s), ("measure", step.measure_s)):
+            if value != int(value):
+                problems.append(f"{name} = {value:g} s: sysbench counts in whole seconds")
+        if step.measure_s < 1:
+            problems.append("measure must be at least 1 s with sysbench")
+        return problems
+
+    def _command(self, workload: str, arguments: list[str], verb: str) -> tuple[list[str], Path]:
+        _, packages = self._parts
+        script = packages.find(f"usr/share/sysbench/{workload}.lua")
+        return [str(packages.find("usr/bin/sysbench")), *arguments, script.name, verb], script.parent
+
+    def _config_file(self, address: Address, folder: Path) -> Path:
+        path = folder / "sysbench.conf"
+        path.touch(mode=0o600)
+        place = (
+            f"mysql-socket={address.socket}"
+            if address.socket
+            else f"mysql-host={address.host}\nmysql-port={address.port}"
+        )
+        path.write_text(f"mysql-user={address.user}\nmysql-password={address.password}\n{place}\nmysql-db={SCHEMA}\n")
+        return path
+
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
+        """Create and fill the tables, several at once. Raises DriverError with sysbench's own words."""
+        host, packages = self._parts
+        threads = min(data.tables, 2 * (os.cpu_count() or 1))
+        arguments = [
+            f"--config-file={self._config_file(address, folder)}",
+            f"--tables={data.tables}",
+            f"--table-size={data.rows}",
+            f"--threads={threads}",
+            f"--secondary={_text(data.secondary)}",
+            f"--auto-inc={_text(data.auto_inc)}",
+        ]
+        command, cwd = self._command("oltp_read_write", arguments, "prepare")
+        done = await host.run(command, environment=packages.environment, cwd=cwd, timeout_s=PREPARE_TIMEOUT_S)
+        with log.open("a") as file:
+            file.write(done.output)
+        if done.exit_code or output.fatal_words(done.output):
+            raise _failure("prepare", done.exit_code, done.output)
+
+    async def run(
+        self,
+        address: Address,
+        data: DataSpec,
+        step: Step,
+        folder: Path,
+        log: Path,
+        on_start: Callable[[int], None],
+        on_progress: Callable[[Progress], None],
+    ) -> DriverOutcome:
+        """One step. Raises DriverError with sysbench's own words."""
+        host, packages = self._parts
+        arguments = [
+            f"--config-file={self._config_file(address, folder)}",
+            f"--tables={data.tables}",
+            f"--table-size={data.rows}",
+            f"--threads={step.connections}",
+            f"--time={int(step.warmup_s + step.measure_s)}",
+            "--events=0",
+            "--report-interval=1",
+            "--percentile=99",
+            "--histogram=on",
+            *([f"--report-checkpoints={int(step.warmup_s)}"] if step.warmup_s else []),
+            *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in step.options.items()),
+            f"--secondary={_text(data.secondary)}",
+            f"--auto-inc={_text(data.auto_inc)}",
+        ]
+        command, cwd = self._command(step.workload, arguments, "run")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = await host.start(command, environment=packages.environment, cwd=cwd, stdout=asyncio.subprocess.PIPE)
+        on_start(process.pid)
+        reader = _Reader(log, on_progress)
+        try:
+            await asyncio.wait_for(reader.read(process), step.warmup_s + step.measure_s + GRACE_S)
+        except TimeoutError:
+            raise DriverError(
+                f"sysbench still ran {GRACE_S:.0f} s after its time was over and was killed (a hanging server?)"
+            ) from None
+        finally:
+            await process.end(0.0)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result = self._result(command, step, process.exit_code or 0, "".join(reader.lines))
+        result = result.model_copy(
+            update={
+                "cpu_user_s": round(after.ru_utime - before.ru_utime, 3),
+                "cpu_system_s": round(after.ru_stime - before.ru_stime, 3),
+            }
+        )
+        return DriverOutcome(result, tuple(reader.samples), reader.started_unix_ns)
+
+    def _result(self, command: list[str], step: Step, exit_code: int, text: str) -> DriverResult:
+        reports = output.parse_reports(text)
+        words = output.fatal_words(text)
+        if exit_code or words or len(reports) != (2 if step.warmup_s else 1):
+            raise _failure(step.id, exit_code, text)
+        final = reports[-1]
+        if final.counts["transactions"] == 0:
+            raise DriverError(f"{step.id}: sysbench finished not one transaction in {final.total_time_s:.0f} s")
+        histogram = output.parse_histogram(text)
+        latency_us = {name: value * 1000 for name, value in final.latency_ms.items()}
+        latency_us |= {name: output.percentile(histogram, share) * 1000 for name, share in PERCENTILES.items()}
+        names = ("transactions", "read", "write", "other")
+        return DriverResult(
+            driver=self.name,
+            version=self.version,
+            command=tuple(argument for argument in command if not argument.startswith("--config-file")),
+            transactions=final.counts["transactions"],
+            queries=final.counts["queries"],
+            queries_read=final.counts["read"],
+            queries_write=final.counts["write"],
+            queries_other=final.counts["other"],
+            ignored_errors=final.counts["ignored_errors"],
+            reconnects=final.counts["reconnects"],
+            duration_s=max(final.total_time_s - step.warmup_s, 0.001),
+            latency_us=latency_us,
+            latency_histogram_us=tuple((bound * 1000, count) for bound, count in histogram),
+            whole={name: sum(report.counts[name] for report in reports) for name in names},
+        )
+
+
+class _Reader:
+    """Reads sysbench's output line by line while it runs: keeps it, logs it, tells progress, makes samples."""
+
+    def __init__(self, log: Path, on_progress: Callable[[Progress], None]) -> None:
+        self.lines: list[str] = []
+        self.samples: list[Sample] = []
+        self.started_unix_ns = time.time_ns()
+        self._log = log
+        self._on_progress = on_progress
+
+    async def read(self, process: Process) -> None:
+        stream = process.streams.stdout
+        assert stream is not None
+        with self._log.open("a") as log:
+            while line := (await stream.readline()).decode(errors="replace"):
+                self.lines.append(line)
+                log.write(line)
+                if line.startswith("Threads started!"):
+                    self.started_unix_ns = time.time_ns()
+                interval = output.parse_interval(line)
+                if interval is not None:
+                    self._take(interval)
+        await process.wait()
+
+    def _take(self, interval: output.Interval) -> None:
+        unix_ns = self.started_unix_ns + interval.t_s * 1_000_000_000
+        values = {
+            "qps": interval.qps,
+            "tps": interval.tps,
+            f"latency_p{interval.percentile}_us": interval.latency_ms * 1000,
+            "errors_per_s": interval.errors_per_s,
+            "reconnects_per_s": interval.reconnects_per_s,
+        }
+        self.samples += [Sample(unix_ns, "driver:1", metric, value) for metric, value in values.items()]
+        with contextlib.suppress(Exception):  # a progress bar must never end a measurement
+            self._on_progress(Progress(interval.t_s, interval.qps, interval.tps))
+
+
+def _text(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _failure(what: str, exit_code: int, text: str) -> DriverError:
+    words = output.fatal_words(text) or text.strip().splitlines()[-5:]
+    return DriverError(f"sysbench {what} failed with exit code {exit_code}:\n  " + "\n  ".join(words))

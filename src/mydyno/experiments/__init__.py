@@ -1,0 +1,63 @@
+"""The built-in experiments, and how any experiment is loaded: by name or by path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from mydyno.drivers.catalogue import DRIVERS
+from mydyno.errors import UserError
+from mydyno.model.experiment import Experiment, Step
+from mydyno.model.metrics import METRICS
+from mydyno.model.parsing import Vocabulary, parse_experiment
+from mydyno.model.problems import nearest
+from mydyno.model.toml_source import TomlSource
+from mydyno.servers.catalogue import CATALOGUE
+from mydyno.treatments.catalogue import TREATMENTS
+from mydyno.workloads.catalogue import DATA_WORKLOADS, WORKLOADS
+
+
+def built_in() -> dict[str, Path]:
+    """Name → file of every built-in experiment."""
+    folder = Path(str(resources.files(__name__)))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def vocabulary() -> Vocabulary:
+    """Every name that an experiment may use."""
+    return Vocabulary(
+        servers=list(CATALOGUE),
+        data_workloads=DATA_WORKLOADS,
+        workload_options={name: workload.options for name, workload in WORKLOADS.items()},
+        workload_drivers={name: workload.drivers for name, workload in WORKLOADS.items()},
+        treatments={name: setting for name, (setting, _) in TREATMENTS.items()},
+        metrics=[name for name, metric in METRICS.items() if metric.better != "none"],
+        check_step=_check_step,
+    )
+
+
+def _check_step(step: Step) -> list[str]:
+    return DRIVERS[step.driver]().check(step)
+
+
+def source_of(name_or_path: str) -> TomlSource:
+    """The text of a built-in experiment or of a file. Raises UserError that names the nearest built-in one."""
+    known = built_in()
+    path = known.get(name_or_path) or Path(name_or_path)
+    if not path.is_file():
+        guess = nearest(name_or_path, known)
+        hint = f"built in: {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else "")
+        what = "no such file" if "/" in name_or_path or name_or_path.endswith(".toml") else "no such experiment or file"
+        raise UserError(f"{name_or_path}: {what}", hint)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    return TomlSource.parse(path.name if name_or_path in known else name_or_path, text)
+
+
+def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:
+    """A validated experiment and its source. Raises UserError with every mistake."""
+    source = source_of(name_or_path)
+    return parse_experiment(source, vocabulary(), scale, settings), source

@@ -1,0 +1,93 @@
+"""What this host can and cannot do for a measurement, each with the reason; nothing is changed to find out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.hosts.facts import host_facts
+from mydyno.hosts.settings import Settings
+from mydyno.model.quantities import format_bytes
+
+
+@dataclass(frozen=True)
+class Ability:
+    """One thing that a study may need."""
+
+    name: str
+    possible: bool
+    text: str
+    """What is there, or what is missing and what would make it possible."""
+
+
+def abilities(settings: Settings) -> list[Ability]:
+    """Every ability, in the order of how many studies need it."""
+    return [
+        _programs("private servers", ("setpriv", "env", "cp", "sync"), "util-linux and coreutils"),
+        _programs(
+            "packages of servers and tools", ("apt-get", "dpkg-deb"), "a Debian or Ubuntu host, or server.basedir"
+        ),
+        _programs("proof of allocators", ("ldd",), "libc-bin"),
+        _engine(settings),
+        _disk(settings),
+        _reflink(settings),
+        _pressure(),
+        _repeatable_cpu(),
+        _root(),
+    ]
+
+
+def _programs(name: str, programs: tuple[str, ...], source: str) -> Ability:
+    missing = [program for program in programs if shutil.which(program) is None]
+    text = f"{', '.join(missing)} not on PATH: needs {source}" if missing else ", ".join(programs)
+    return Ability(name, not missing, text)
+
+
+def _engine(settings: Settings) -> Ability:
+    path = settings.engine / "dynoprobe"
+    return Ability(
+        "telemetry", path.is_file(), str(path) if path.is_file() else f"{path} is missing: start by ./mydyno"
+    )
+
+
+def _disk(settings: Settings) -> Ability:
+    folder = settings.data
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Ability(
+        "disk for data", free > 2 << 30, f"{format_bytes(free)} free at {settings.data} (--data DIR for another)"
+    )
+
+
+def _reflink(settings: Settings) -> Ability:
+    facts = host_facts(settings.data).get("filesystem", {})
+    kind = facts.get("type", "unknown")
+    able = kind in ("btrfs", "xfs", "bcachefs", "zfs")
+    return Ability(
+        "copies that share blocks", able, f"{kind}" + ("" if able else ": data are copied byte by byte for each run")
+    )
+
+
+def _pressure() -> Ability:
+    able = Path("/proc/pressure/cpu").exists()
+    return Ability(
+        "pressure stall information", able, "/proc/pressure" if able else "kernel without CONFIG_PSI, or psi=0"
+    )
+
+
+def _repeatable_cpu() -> Ability:
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if not governor.exists():
+        return Ability("fixed CPU frequency", False, "the host does not tell its governor (usual in virtual machines)")
+    name = governor.read_text().strip()
+    return Ability("fixed CPU frequency", name == "performance", f"governor {name}")
+
+
+def _root() -> Ability:
+    text = (
+        "root" if os.geteuid() == 0 else "not root: experiments with cgroups, namespaces or huge pages are not possible"
+    )
+    return Ability("changing the host", os.geteuid() == 0, text)

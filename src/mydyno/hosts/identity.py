@@ -1,0 +1,83 @@
+"""Which process is which: a pid is reused, a pid with its start time is not (proc(5), field 22 of stat)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+COOKIE = "MYDYNO_STUDY"
+"""The environment variable by which every process of a study is found again after kill -9."""
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process for ever: pid and start time in clock ticks since boot."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """The identity of a live process; None where there is none (a zombie counts as none)."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return ProcessIdentity.of(self.pid) == self
+
+    def send(self, signal_number: int) -> bool:
+        """Send a signal to this very process, by pidfd so that no other can be hit; False where it is gone."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            if not self.alive():
+                return False
+            signal.pidfd_send_signal(descriptor, signal_number)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def processes_with_cookie(value: str) -> list[ProcessIdentity]:
+    """Every live process, other than this one, whose environment carries the study's cookie."""
+    wanted = f"{COOKIE}={value}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue  # gone, or another user's
+        if wanted in environment.split(b"\0"):
+            identity = ProcessIdentity.of(int(entry.name))
+            if identity is not None:
+                found.append(identity)
+    return found
+
+
+def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[ProcessIdentity]:
+    """SIGTERM, then SIGKILL after the grace time; gives those that would not go."""
+    for process in processes:
+        process.send(signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while any(process.alive() for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for process in processes:
+        process.send(signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while any(process.alive() for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return [process for process in processes if process.alive()]

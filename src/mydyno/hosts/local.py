@@ -1,0 +1,167 @@
+"""This host: run a command, start a process that is ours, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.identity import COOKIE, ProcessIdentity
+from mydyno.hosts.reach import entering_command
+
+KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
+"""What a child inherits; everything else is said, so that a run is the same from every shell."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended. `output` holds both of its streams in order."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    output: str
+
+
+class Process:
+    """A process that mydyno started; it dies with mydyno (PR_SET_PDEATHSIG)."""
+
+    def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str]) -> None:
+        self.argv = tuple(argv)
+        self._process = process
+        self.identity = ProcessIdentity.of(process.pid) or ProcessIdentity(process.pid, -1)
+        self.pid = process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: ended by that signal."""
+        return self._process.returncode
+
+    @property
+    def streams(self) -> asyncio.subprocess.Process:
+        """The pipes, where they were asked for."""
+        return self._process
+
+    async def wait(self, timeout_s: float | None = None) -> int:
+        """Its exit code. Raises TimeoutError; the process is then still running."""
+        return await asyncio.wait_for(asyncio.shield(self._process.wait()), timeout_s)
+
+    def send(self, signal_number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self._process.returncode is None:
+            try:
+                self._process.send_signal(signal_number)
+            except ProcessLookupError:
+                return
+
+    async def end(self, grace_s: float) -> float:
+        """SIGTERM, SIGKILL after the grace time; gives the seconds it took. Safe to call again."""
+        began = time.monotonic()
+        if self._process.returncode is None:
+            self.send(signal.SIGTERM)
+            try:
+                await self.wait(grace_s)
+            except TimeoutError:
+                self.send(signal.SIGKILL)
+                await self._process.wait()
+        return time.monotonic() - began
+
+
+class LocalHost:
+    """The host that mydyno itself runs on."""
+
+    def __init__(self, cookie: str, server_user: str | None) -> None:
+        self.cookie = cookie
+        self.server_user = server_user
+
+    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        """The environment of a child: the kept variables, LC_ALL=C.UTF-8, the study's cookie, and `extra`."""
+        kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        return {**kept, "LC_ALL": "C.UTF-8", COOKIE: self.cookie, **extra}
+
+    def command(
+        self, argv: Sequence[str], environment: Mapping[str, str], as_server: bool, folders: Sequence[Path] = ()
+    ) -> list[str]:
+        """argv as it will be executed: dies with its parent; as the server's user where asked and possible.
+
+        `environment` is set by env(1) as the last step, so that LD_PRELOAD acts on the program alone and not on the
+        wrappers before it.
+        """
+        command = ["env", *(f"{name}={value}" for name, value in environment.items()), *argv]
+        if as_server and self.server_user is not None:
+            user = ["setpriv", f"--reuid={self.server_user}", "--regid", _group_of(self.server_user), "--clear-groups"]
+            return entering_command([*user, "--pdeathsig", "KILL", "--", *command], folders, self.server_user)
+        return ["setpriv", "--pdeathsig", "KILL", "--", *command]
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        as_server: bool = False,
+        folders: Sequence[Path] = (),
+        timeout_s: float = 600.0,
+    ) -> Completed:
+        """Run a command to its end. A time-out kills it and counts as exit code 124, as timeout(1) does."""
+        process = await self.start(
+            argv,
+            environment=environment,
+            cwd=cwd,
+            as_server=as_server,
+            folders=folders,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            output, _ = await asyncio.wait_for(process.streams.communicate(), timeout_s)
+        except TimeoutError:
+            await process.end(0.0)
+            return Completed(tuple(argv), 124, f"timed out after {timeout_s:.0f} s")
+        except asyncio.CancelledError:
+            await process.end(1.0)
+            raise
+        return Completed(tuple(argv), process.exit_code or 0, (output or b"").decode(errors="replace"))
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        as_server: bool = False,
+        folders: Sequence[Path] = (),
+        stdout: int | None = None,
+        stdin: int | None = None,
+    ) -> Process:
+        """Start a process in a session of its own (Ctrl-C does not reach it); stderr goes where stdout goes.
+
+        `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by default nothing is read or kept.
+        Raises HostError where the program cannot be started.
+        """
+        command = self.command(argv, environment or {}, as_server, folders)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                cwd=cwd,
+                env=self.environment({}),
+                stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
+                stdout=asyncio.subprocess.DEVNULL if stdout is None else stdout,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                limit=1 << 20,
+            )
+        except OSError as error:
+            raise HostError(
+                f"cannot start {argv[0]}: {error}", "setpriv and env come with util-linux, coreutils"
+            ) from error
+        return Process(process, argv)
+
+
+def _group_of(user: str) -> str:
+    import pwd
+
+    return str(pwd.getpwnam(user).pw_gid)

@@ -1,0 +1,71 @@
+"""One study at a time on a host: two would measure each other.
+
+The lock is a Unix socket in the abstract name space (unix(7)): it belongs to the host, needs no file, and the kernel
+lets go of it when its holder dies, however that was. Whoever finds it taken connects and is told who holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from mydyno.errors import HostError
+
+ADDRESS = "\0mydyno-study"
+
+
+@contextmanager
+def study_lock(study: str, address: str | None = None) -> Iterator[None]:
+    """Hold the host's lock. Raises HostError naming the study that holds it."""
+    address = address or ADDRESS
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    answering: threading.Thread | None = None
+    try:
+        try:
+            listener.bind(address)
+        except OSError:
+            holder = _holder(address)
+            raise HostError(
+                f"another study is running on this host: {holder}",
+                "two studies on one host measure each other; wait for it to end",
+            ) from None
+        listener.listen(8)
+        answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
+        answering = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
+        answering.start()
+        yield
+    finally:
+        # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        if answering is not None:
+            answering.join(timeout=10)
+
+
+def _answer(listener: socket.socket, answer: bytes) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return  # the lock was let go
+        with connection:
+            try:
+                connection.sendall(answer)
+            except OSError:
+                continue
+
+
+def _holder(address: str) -> str:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
+            asker.settimeout(2)
+            asker.connect(address)
+            told = json.loads(asker.recv(4096))
+    except (OSError, ValueError):
+        return "it does not say which"
+    return f"{told['study']} (pid {told['pid']})"

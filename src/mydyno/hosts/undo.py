@@ -1,0 +1,124 @@
+"""The undo journal: each change to the host is written here before it is made, and undone on every way out.
+
+One file per study below the cache. On success it is empty of open entries and removed; after kill -9 it stays, and
+`mydyno clean` (or the next run) undoes what it lists, newest first. Kinds of change register in UNDOERS.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
+from mydyno.store.journal import Journal
+
+Undoer = Callable[[dict[str, Any]], str | None]
+"""Takes the entry's facts; gives None when undone, else what is still there."""
+
+
+def _remove_folder(facts: dict[str, Any]) -> str | None:
+    path = Path(facts["path"])
+    if path.exists():
+        shutil.rmtree(path, ignore_errors=True)
+    return f"the folder {path}" if path.exists() else None
+
+
+def _end_processes(facts: dict[str, Any]) -> str | None:
+    left = end_all(processes_with_cookie(facts["cookie"]))
+    return f"processes {', '.join(str(process.pid) for process in left)}" if left else None
+
+
+UNDOERS: dict[str, Undoer] = {"folder": _remove_folder, "processes": _end_processes}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One change to the host that is still to be undone."""
+
+    number: int
+    kind: str
+    facts: dict[str, Any]
+
+
+class UndoJournal:
+    """The undo journal of one study."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._journal = Journal(path)
+        self._next = 1 + max((event.get("number", 0) for event in self._journal.read()), default=0)
+
+    @classmethod
+    def begin(cls, folder: Path, study: str, study_path: Path) -> UndoJournal:
+        """A new journal, owned by this process."""
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = cls(folder / f"{study}.{os.getpid()}.jsonl")
+        owner = ProcessIdentity.of(os.getpid())
+        assert owner is not None
+        journal._journal.append(
+            "owner", pid=owner.pid, start_ticks=owner.start_ticks, study=study, study_path=str(study_path)
+        )
+        return journal
+
+    def will_change(self, kind: str, **facts: Any) -> int:
+        """Write down a change before it is made; gives the entry's number for undone()."""
+        assert kind in UNDOERS, kind
+        number = self._next
+        self._next += 1
+        self._journal.append("change", number=number, kind=kind, facts=facts)
+        return number
+
+    def undone(self, number: int) -> None:
+        """Note that the change was taken back by the one who made it."""
+        self._journal.append("undone", number=number)
+
+    def undo(self, number: int) -> str | None:
+        """Take one change back now; gives what is still there, or None."""
+        for entry in self.open_entries():
+            if entry.number == number:
+                left = UNDOERS[entry.kind](entry.facts)
+                if left is None:
+                    self.undone(number)
+                return left
+        return None
+
+    def open_entries(self) -> list[Entry]:
+        """Changes not yet undone, newest first."""
+        events = self._journal.read()
+        closed = {event["number"] for event in events if event["event"] == "undone"}
+        entries = [
+            Entry(event["number"], event["kind"], event["facts"])
+            for event in events
+            if event["event"] == "change" and event["number"] not in closed
+        ]
+        return sorted(entries, key=lambda entry: -entry.number)
+
+    def owner(self) -> tuple[ProcessIdentity, str, str] | None:
+        """(process, study, study's path) that began the journal; None for a file cut short at once."""
+        for event in self._journal.read():
+            if event["event"] == "owner":
+                return ProcessIdentity(event["pid"], event["start_ticks"]), event["study"], event["study_path"]
+        return None
+
+    def undo_all(self) -> list[str]:
+        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left."""
+        left = []
+        for entry in self.open_entries():
+            remains = UNDOERS[entry.kind](entry.facts)
+            if remains is None:
+                self.undone(entry.number)
+            else:
+                left.append(remains)
+        if not left:
+            self.path.unlink(missing_ok=True)
+        return left
+
+
+def stale_journals(folder: Path) -> list[UndoJournal]:
+    """Journals whose owner is dead: what killed studies left behind."""
+    journals = [UndoJournal(path) for path in sorted(folder.glob("*.jsonl"))]
+    return [journal for journal in journals if (owner := journal.owner()) is None or not owner[0].alive()]

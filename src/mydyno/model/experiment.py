@@ -1,0 +1,154 @@
+"""The experiment: what is asked, of which server, under which load, with which arms. Frozen; no I/O.
+
+The file form is described in docs/reference/experiment.md, which is generated from this module.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from mydyno.model.quantities import Duration, PositiveDuration, Share
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$")]
+Scalar = bool | int | float | str
+Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], Scalar]
+
+
+class Frozen(BaseModel):
+    """Base of every type that a file is read into: unknown keys are mistakes, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSpec(Frozen):
+    """Which server: exactly one of a catalogue name, a base directory, or an external server's DSN."""
+
+    name: str | None = Field(None, description="a name from `mydyno servers`, e.g. mariadb-10.11")
+    basedir: str | None = Field(None, description="an unpacked MySQL or MariaDB (>= 5.5), e.g. /usr/local/mysql")
+    dsn: str | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
+    variables: Variables = Field(default_factory=dict, description="server variables for every arm (my.cnf)")
+
+
+class DataSpec(Frozen):
+    """The data that every run starts from; prepared once and copied for each run."""
+
+    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables)")
+    tables: int = Field(8, ge=1, le=10_000, description="number of tables")
+    rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
+    secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
+    auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
+    prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+class StepSpec(Frozen):
+    """One workload at one or several load levels; each level becomes a step of every run."""
+
+    workload: str = Field(description="e.g. oltp_read_only, oltp_read_write, oltp_point_select")
+    connections: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(_as_list)] = Field(
+        (16,), min_length=1, description="number of client connections; a list is a sweep"
+    )
+    warmup: Duration = Field(10.0, ge=0, description="load before anything counts")
+    measure: PositiveDuration = Field(30.0, description="the window that counts")
+    driver: str = Field("sysbench", description="the load program")
+    options: dict[str, Scalar] = Field(default_factory=dict, description="the workload's own options, e.g. range_size")
+
+
+class DesignSpec(Frozen):
+    """How often and in which order: random complete blocks, each with a second copy of the control."""
+
+    blocks: int = Field(8, ge=1, le=1000, description="blocks; each holds every arm once and the control twice")
+    seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
+
+
+class VerdictSpec(Frozen):
+    """What the verdict is about, declared before the first run."""
+
+    primary: str = Field("qps", description="the metric that verdicts are given on")
+    margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
+    latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
+
+
+class GateSpec(Frozen):
+    """Bounds beyond which a run is invalid: kept and shown, but not used."""
+
+    ignored_errors_per_transaction: float = Field(0.01, ge=0, description="deadlocks, lock time-outs per transaction")
+    driver_cpu: float = Field(0.95, gt=0, le=1, description="the load program's CPU as a share of the CPUs it may use")
+    swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
+    steal: Share = Field(0.10, description="CPU time stolen by the hypervisor, as a share")
+    steady: Literal["strict", "report"] = Field(
+        "strict", description="strict: a run that is not steady is invalid; report: it is used, and said"
+    )
+
+
+class ArmSpec(Frozen):
+    """One arm: what it changes, by treatment name."""
+
+    name: Name
+    treatments: dict[str, Any] = Field(default_factory=dict)
+
+
+class Experiment(Frozen):
+    """An experiment as resolved: scale and --set applied, arms and factors multiplied out."""
+
+    name: Name
+    question: str = Field(min_length=3)
+    description: str = ""
+    published: tuple[str, ...] = ()
+    server: ServerSpec
+    data: DataSpec = DataSpec()
+    control: str
+    arms: tuple[ArmSpec, ...]
+    steps: tuple[StepSpec, ...] = Field(min_length=1)
+    design: DesignSpec = DesignSpec()
+    verdict: VerdictSpec = VerdictSpec()
+    gates: GateSpec = GateSpec()
+    scale: str = "quick"
+
+    def arm(self, name: str) -> ArmSpec:
+        """The arm of that name. Raises KeyError."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise KeyError(name)
+
+
+class Step(Frozen):
+    """One load level inside a run."""
+
+    id: str
+    workload: str
+    connections: int
+    warmup_s: float
+    measure_s: float
+    driver: str
+    options: dict[str, Scalar] = Field(default_factory=dict)
+
+
+def steps_of(experiment: Experiment) -> tuple[Step, ...]:
+    """Every step of a run in the order of the file; ids are workload-connections, numbered where that repeats."""
+    steps: list[Step] = []
+    seen: dict[str, int] = {}
+    for spec in experiment.steps:
+        for connections in spec.connections:
+            step_id = f"{spec.workload}-{connections}"
+            seen[step_id] = seen.get(step_id, 0) + 1
+            if seen[step_id] > 1:
+                step_id += f"-{seen[step_id]}"
+            steps.append(
+                Step(
+                    id=step_id,
+                    workload=spec.workload,
+                    connections=connections,
+                    warmup_s=spec.warmup,
+                    measure_s=spec.measure,
+                    driver=spec.driver,
+                    options=spec.options,
+                )
+            )
+    return tuple(steps)

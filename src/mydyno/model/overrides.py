@@ -1,0 +1,73 @@
+"""What --scale and --set do to an experiment's tree before it is validated."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mydyno.errors import UserError
+
+
+def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """A new tree: tables are merged, everything else is replaced; a table over a list goes to each of its members.
+
+    The last rule makes `steps.measure = "5s"` say it for all steps at once.
+    """
+    result = copy.deepcopy(dict(tree))
+    for key, value in override.items():
+        present = result.get(key)
+        if isinstance(value, Mapping) and isinstance(present, dict):
+            result[key] = merged(present, value)
+        elif isinstance(value, Mapping) and isinstance(present, list) and all(isinstance(one, dict) for one in present):
+            result[key] = [merged(one, value) for one in present]
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
+    """("design", "blocks"), 5 from "design.blocks=5". Raises UserError where there is no key or no "="."""
+    dotted, equals, text = assignment.partition("=")
+    path = tuple(part.strip() for part in dotted.split("."))
+    if not equals or not all(path):
+        raise UserError(f"--set {assignment}: not understood", "say KEY=VALUE, e.g. --set design.blocks=5")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word: --set server.name=mariadb-10.11
+    return path, value
+
+
+def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
+
+    Raises UserError where a path leads through a value or past the end of a list.
+    """
+    result = copy.deepcopy(dict(tree))
+    for assignment in assignments:
+        path, value = parse_set(assignment)
+        _assign(result, path, value, assignment)
+    return result
+
+
+def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment: str) -> None:
+    head, rest = path[0], path[1:]
+    if not rest:
+        tree[head] = value
+        return
+    child = tree.setdefault(head, {})
+    if isinstance(child, list):
+        if rest[0].isdigit():
+            index = int(rest[0])
+            if index >= len(child) or len(rest) < 2:
+                raise UserError(f"--set {assignment}: {head} has {len(child)} members, counted from 0")
+            _assign(child[index], rest[1:], value, assignment)
+        else:
+            for member in child:
+                _assign(member, rest, value, assignment)
+    elif isinstance(child, dict):
+        _assign(child, rest, value, assignment)
+    else:
+        raise UserError(f"--set {assignment}: {head} is a value, not a table")

@@ -1,0 +1,261 @@
+"""From text to an Experiment; every mistake is found before anything starts, and all are told at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from mydyno.errors import UserError
+from mydyno.model.experiment import (
+    ArmSpec,
+    DataSpec,
+    DesignSpec,
+    Experiment,
+    GateSpec,
+    ServerSpec,
+    Step,
+    StepSpec,
+    VerdictSpec,
+    steps_of,
+)
+from mydyno.model.overrides import merged, with_settings
+from mydyno.model.problems import Key, Problem, from_validation, unknown
+from mydyno.model.toml_source import TomlSource
+
+FILE_ITSELF = "standard"
+"""The scale that is the file without overrides."""
+DEFAULT_SCALE = "quick"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The names that an experiment may use; the layers above the model know them."""
+
+    servers: Sequence[str]
+    data_workloads: Sequence[str]
+    workload_options: Mapping[str, type[BaseModel]]
+    workload_drivers: Mapping[str, Sequence[str]]
+    treatments: Mapping[str, TypeAdapter[Any]]
+    """Treatment name → how its value is validated."""
+    metrics: Sequence[str]
+    check_step: Callable[[Step], list[str]]
+    """What a step's driver cannot do."""
+
+
+class Sections(BaseModel):
+    """The keys of an experiment file's top level, for the nearest right one."""
+
+    name: Any
+    question: Any
+    description: Any
+    published: Any
+    server: Any
+    data: Any
+    arms: Any
+    factors: Any
+    steps: Any
+    design: Any
+    verdict: Any
+    gates: Any
+    scale: Any
+
+
+FIELDS_AT: dict[str, type[BaseModel]] = {
+    "": Sections,
+    "server": ServerSpec,
+    "data": DataSpec,
+    "steps": StepSpec,
+    "design": DesignSpec,
+    "verdict": VerdictSpec,
+    "gates": GateSpec,
+}
+
+
+def scales_of(source: TomlSource) -> list[str]:
+    """The scales that a file knows: its own and `standard`, the file itself."""
+    table = source.tree.get("scale")
+    return [FILE_ITSELF, *(table if isinstance(table, dict) else ())]
+
+
+def parse_experiment(
+    source: TomlSource, vocabulary: Vocabulary, scale: str | None = None, settings: Sequence[str] = ()
+) -> Experiment:
+    """The experiment at a scale (None: quick where the file has it, else standard) with every --set applied.
+
+    Raises UserError that lists every mistake, each with file, line, key, value, what is allowed and the nearest name.
+    """
+    scales = scales_of(source)
+    chosen = scale or (DEFAULT_SCALE if DEFAULT_SCALE in scales else FILE_ITSELF)
+    if chosen not in scales:
+        problem = unknown(("scale",), "scale", chosen, scales)
+        raise UserError(problem.text(source.name))
+    tree = {key: value for key, value in source.tree.items() if key != "scale"}
+    if chosen != FILE_ITSELF:
+        override = source.tree["scale"][chosen]
+        if not isinstance(override, dict):
+            raise UserError(f"{source.place(('scale', chosen))}: scale.{chosen} must be a table of overrides")
+        tree = merged(tree, override)
+    tree = with_settings(tree, settings)
+    experiment, problems = _validated(tree, vocabulary, chosen)
+    if problems or experiment is None:
+        lines = [problem.text(source.place(problem.key)) for problem in _in_file_order(problems, source)]
+        count = f"{len(lines)} mistakes" if len(lines) > 1 else "a mistake"
+        raise UserError(f"{count} in {source.name}; nothing was started\n  " + "\n  ".join(lines))
+    return experiment
+
+
+def _in_file_order(problems: list[Problem], source: TomlSource) -> list[Problem]:
+    def line(problem: Problem) -> int:
+        number = source.place(problem.key).rpartition(":")[2]
+        return int(number) if number.isdigit() else 0
+
+    once = {(problem.key, problem.message): problem for problem in problems}
+    return sorted(once.values(), key=line)
+
+
+def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
+    problems: list[Problem] = []
+    arms, control = _arms(tree, vocabulary, problems)
+    rest = {key: value for key, value in tree.items() if key not in ("arms", "factors")}
+    experiment = None
+    try:
+        experiment = Experiment.model_validate(
+            {**rest, "arms": [arm.model_dump() for arm in arms], "control": control or "-", "scale": scale}
+        )
+    except ValidationError as error:
+        problems += from_validation(error, (), FIELDS_AT)
+    problems += _server_problems(tree.get("server"), vocabulary)
+    problems += _data_problems(tree.get("data"), vocabulary)
+    problems += _step_problems(tree.get("steps"), vocabulary)
+    primary = tree["verdict"].get("primary") if isinstance(tree.get("verdict"), dict) else None
+    if isinstance(primary, str) and primary not in vocabulary.metrics:
+        problems.append(unknown(("verdict", "primary"), "metric", primary, vocabulary.metrics))
+    if experiment is not None and not problems:
+        for index, step in enumerate(steps_of(experiment)):
+            problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
+    return experiment, problems
+
+
+def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem]) -> tuple[list[ArmSpec], str | None]:
+    """The arms of [arms], or the full product of [factors]; and the control's name."""
+    if ("arms" in tree) == ("factors" in tree):
+        problems.append(Problem(("arms",), "say either [arms] or [factors]", allowed="one of the two"))
+        return [], None
+    section = "arms" if "arms" in tree else "factors"
+    table = tree[section]
+    if not isinstance(table, dict):
+        problems.append(Problem((section,), "must be a table", table))
+        return [], None
+    members = {name: value for name, value in table.items() if name != "control"}
+    if section == "arms":
+        named = {name: value if isinstance(value, dict) else {"": value} for name, value in members.items()}
+        keys: dict[str, Key] = {name: (section, name) for name in named}
+    else:
+        named, keys = _product(members, problems)
+    arms = []
+    for name, treatments in named.items():
+        _check_treatments(keys[name], treatments, vocabulary, problems)
+        try:
+            arms.append(ArmSpec(name=name, treatments=treatments))
+        except ValidationError as error:
+            problems += [
+                Problem(keys[name], found.message, name, found.allowed) for found in from_validation(error, (), {})
+            ]
+    control = table.get("control")
+    if control is None:
+        problems.append(Problem((section, "control"), "is missing: name the arm that the others are compared with",
+                                allowed=", ".join(named)))  # fmt: skip
+    elif control not in named:
+        problems.append(unknown((section, "control"), "arm", control, list(named)))
+    if not named:
+        problems.append(Problem((section,), "has no arm"))
+    return arms, control if isinstance(control, str) else None
+
+
+def _product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, dict[str, Any]], dict[str, Key]]:
+    """{factor: {level: treatments}} or {treatment: [values]} → {arm: treatments}, named by levels joined with "-"."""
+    factors: list[list[tuple[str, dict[str, Any]]]] = []
+    for factor, levels in members.items():
+        if isinstance(levels, list) and levels:
+            factors.append([(str(level), {factor: level}) for level in levels])
+        elif isinstance(levels, dict) and levels and all(isinstance(value, dict) for value in levels.values()):
+            factors.append(list(levels.items()))
+        else:
+            problems.append(Problem(("factors", factor), "must be a list of values or a table of levels", levels))
+    arms: dict[str, dict[str, Any]] = {}
+    for combination in itertools.product(*factors):
+        treatments: dict[str, Any] = {}
+        for _, level in combination:
+            treatments = merged(treatments, level)
+        arms["-".join(name for name, _ in combination)] = treatments
+    return arms, dict.fromkeys(arms, ("factors",))
+
+
+def _check_treatments(key: Key, treatments: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem]) -> None:
+    for name, value in treatments.items():
+        if name == "":
+            problems.append(Problem(key, 'must be a table of treatments, e.g. { allocator = "jemalloc" }', value))
+        elif name not in vocabulary.treatments:
+            problems.append(unknown((*key, name), "treatment", name, list(vocabulary.treatments)))
+        else:
+            try:
+                vocabulary.treatments[name].validate_python(value)
+            except ValidationError as error:
+                problems += _setting_problems(from_validation(error, (*key, name), {}), (*key, name), value)
+
+
+def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Problem]:
+    """Of a value that fits none of several forms, the complaints about the form that was meant.
+
+    pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
+    """
+    table = isinstance(value, dict)
+    meant = [problem for problem in found if (len(problem.key) > len(key) + 1) == table] or found[:1]
+    return [replace(problem, key=key + (problem.key[len(key) + 1 :] if table else ())) for problem in meant]
+
+
+def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
+    if not isinstance(server, dict):
+        return []
+    said = [key for key in ("name", "basedir", "dsn") if server.get(key) is not None]
+    if len(said) != 1:
+        return [
+            Problem(("server",), f"says {', '.join(said) or 'no server'}", allowed="exactly one of name, basedir, dsn")
+        ]
+    if said == ["name"] and server["name"] not in vocabulary.servers:
+        return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
+    return []
+
+
+def _data_problems(data: object, vocabulary: Vocabulary) -> list[Problem]:
+    workload = data.get("workload", "oltp") if isinstance(data, dict) else "oltp"
+    if workload in vocabulary.data_workloads:
+        return []
+    return [unknown(("data", "workload"), "data", workload, vocabulary.data_workloads)]
+
+
+def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, step in enumerate(steps if isinstance(steps, list) else ()):
+        if not isinstance(step, dict) or "workload" not in step:
+            continue
+        workload = step["workload"]
+        if workload not in vocabulary.workload_options:
+            problems.append(
+                unknown(("steps", index, "workload"), "workload", workload, list(vocabulary.workload_options))
+            )
+            continue
+        driver = step.get("driver", StepSpec.model_fields["driver"].default)
+        if driver not in vocabulary.workload_drivers[workload]:
+            problems.append(unknown(("steps", index, "driver"), f"driver for {workload}", driver,
+                                    vocabulary.workload_drivers[workload]))  # fmt: skip
+        options = vocabulary.workload_options[workload]
+        try:
+            options.model_validate(step.get("options", {}))
+        except ValidationError as error:
+            problems += from_validation(error, ("steps", index, "options"), {"steps": options})
+    return problems

@@ -1,0 +1,83 @@
+"""The plan: which runs, in which order. A pure function of the experiment and its seed.
+
+Random complete blocks (reference: Bakshy & Frachtenberg 2015; Abedi & Brecht 2017): each block holds every arm once and
+a second copy of the control, in random order; over the blocks every arm is first equally often. The steps inside a run
+are in random order too, the same for all runs of a block.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from pydantic import Field
+
+from mydyno.model.experiment import Experiment, Frozen, steps_of
+
+ENVIRONMENT_PADDING_MAX_BYTES = 4096
+
+
+class PlannedRun(Frozen):
+    """One run to be made: an arm (copy 2 is the control's A/A copy) at a position of a block."""
+
+    block: int = Field(ge=1)
+    position: int = Field(ge=1)
+    arm: str
+    copy_number: int = Field(1, ge=1, le=2, alias="copy")
+    environment_padding_bytes: int = 0
+    """Size of a meaningless environment variable: the environment's size moves the stack (Mytkowicz 2009)."""
+
+    model_config = Frozen.model_config | {"populate_by_name": True}
+
+    @property
+    def folder(self) -> str:
+        """The run's folder below the study: blocks/01/3-jemalloc, and blocks/01/4-glibc.2 for the control's copy."""
+        suffix = ".2" if self.copy_number == 2 else ""
+        return f"blocks/{self.block:02d}/{self.position}-{self.arm}{suffix}"
+
+
+class PlannedBlock(Frozen):
+    """One block: its runs in order, and the order of steps inside each of them."""
+
+    block: int
+    runs: tuple[PlannedRun, ...]
+    step_order: tuple[str, ...]
+
+
+class Plan(Frozen):
+    """All blocks of a study."""
+
+    format: int = 1
+    seed: int
+    blocks: tuple[PlannedBlock, ...]
+
+    @property
+    def runs(self) -> tuple[PlannedRun, ...]:
+        """Every run in the order of execution."""
+        return tuple(run for block in self.blocks for run in block.runs)
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """The plan of a study: the same experiment and seed give the same plan on every machine."""
+    random = Random(f"mydyno-plan-1-{experiment.design.seed}")
+    candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
+    step_ids = [step.id for step in steps_of(experiment)]
+    firsts: list[tuple[str, int]] = []
+    blocks = []
+    for number in range(1, experiment.design.blocks + 1):
+        if not firsts:
+            firsts = random.sample(candidates, len(candidates))
+        first = firsts.pop()
+        rest = [candidate for candidate in candidates if candidate != first]
+        order = [first, *random.sample(rest, len(rest))]
+        runs = tuple(
+            PlannedRun(
+                block=number,
+                position=position,
+                arm=arm,
+                copy=copy,
+                environment_padding_bytes=random.randrange(0, ENVIRONMENT_PADDING_MAX_BYTES, 16),
+            )
+            for position, (arm, copy) in enumerate(order, 1)
+        )
+        blocks.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
+    return Plan(seed=experiment.design.seed, blocks=tuple(blocks))

@@ -1,0 +1,96 @@
+"""Mistakes in an experiment file, collected so that all are told in one go."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+Key = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: where, what was found, what is allowed, what was probably meant."""
+
+    key: Key
+    message: str
+    value: Any = None
+    allowed: str = ""
+    nearest: str = ""
+
+    def text(self, place: str) -> str:
+        """One line for people; `place` is file and line."""
+        line = f"{place}: {format_key(self.key)}"
+        if self.value is not None:
+            line += f" = {_short(self.value)}"
+        line += f": {self.message}"
+        if self.allowed:
+            line += f"; allowed: {self.allowed}"
+        if self.nearest:
+            line += f"; did you mean {self.nearest!r}?"
+        return line
+
+
+def format_key(key: Key) -> str:
+    """("steps", 0, "connections") → steps[0].connections; the file's own name for an empty key."""
+    text = ""
+    for part in key:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "the file"
+
+
+def nearest(word: object, choices: Iterable[str]) -> str:
+    """The choice that was probably meant, or nothing."""
+    matches = difflib.get_close_matches(str(word), list(choices), n=1, cutoff=0.55)
+    return matches[0] if matches else ""
+
+
+def unknown(key: Key, kind: str, word: object, choices: Sequence[str]) -> Problem:
+    """A name, as value or as the key's last part, that is not among the known ones."""
+    value = None if key[-1] == word else word
+    return Problem(key, f"unknown {kind}", value, ", ".join(choices) or "none", nearest(word, choices))
+
+
+def from_validation(error: ValidationError, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> list[Problem]:
+    """pydantic's findings in our words. `fields_at` gives the type of each section, for the nearest right key."""
+    problems = [_from_detail(detail, prefix, fields_at) for detail in error.errors()]
+    # A list whose members are wrong is not also "too short".
+    deeper = {problem.key[:length] for problem in problems for length in range(len(problem.key))}
+    return [problem for problem in problems if problem.key not in deeper]
+
+
+def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> Problem:
+    key = (*prefix, *detail["loc"])
+    context = detail.get("ctx", {})
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        section = "" if len(key) == 1 else str(next(part for part in key if isinstance(part, str)))
+        model = fields_at.get(section)
+        choices = sorted(model.model_fields) if model else []
+        return Problem(key, "unknown key", None, ", ".join(choices), nearest(key[-1], choices))
+    if kind == "missing":
+        return Problem(key, "is missing")
+    value = detail["input"]
+    if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
+        sign = {"greater_than_equal": ">=", "greater_than": ">", "less_than_equal": "<=", "less_than": "<"}[kind]
+        return Problem(key, "out of range", value, f"{sign} {next(iter(context.values()))}")
+    if kind == "literal_error":
+        expected = str(context["expected"]).replace("'", "")
+        return Problem(
+            key, "unknown value", value, expected, nearest(value, expected.replace(" or ", ", ").split(", "))
+        )
+    if kind == "value_error":
+        return Problem(key, "not understood", value, str(context["error"]))
+    if kind == "string_pattern_mismatch":
+        return Problem(key, "not a possible name", value, "letters, digits, '.', '_' and '-', at most 48")
+    return Problem(key, detail["msg"][0].lower() + detail["msg"][1:], value)
+
+
+def _short(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,79 @@
+"""Quantities as people write them in an experiment ("10s", "2%", "1G") and as the program computes with them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*$")
+_SECONDS_PER = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*$", re.IGNORECASE)
+_BYTES_PER = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_duration_s(value: object) -> float:
+    """Seconds from "500ms", "10s", "2m", "1h" or a plain number of seconds. Raises ValueError on anything else."""
+    if isinstance(value, bool):
+        raise ValueError('a duration such as "10s", "2m" or "1h"')
+    if isinstance(value, int | float):
+        return float(value)
+    match = _DURATION.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a duration such as "10s", "2m" or "1h"')
+    return float(match[1]) * _SECONDS_PER[match[2]]
+
+
+def parse_share(value: object) -> float:
+    """A share of 1 from "2%" or a plain number such as 0.02. Raises ValueError on anything else."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100.0
+        except ValueError:
+            pass
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError('a percentage such as "2%"')
+
+
+def parse_bytes(value: object) -> int:
+    """Bytes from "512M", "1G" (powers of 1024, as the server counts) or a plain integer. Raises ValueError."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _SIZE.match(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a size such as "512M" or "1G"')
+    return int(float(match[1]) * _BYTES_PER[match[2].upper()])
+
+
+def format_duration(duration_s: float) -> str:
+    """A duration for people: "45 s", "7 min 30 s", "2 h 5 min"."""
+    seconds = round(duration_s)
+    if seconds < 60:
+        return f"{seconds} s" if duration_s >= 1 or duration_s == 0 else f"{duration_s * 1000:.0f} ms"
+    if seconds < 3600:
+        return f"{seconds // 60} min" + (f" {seconds % 60} s" if seconds % 60 else "")
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+
+
+def format_bytes(size_bytes: float) -> str:
+    """A size for people, in binary units: "640 B", "1.5 GiB"."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration_s), Field(json_schema_extra={"type": ["string", "number"]})]
+"""Seconds; written "10s" in a file."""
+PositiveDuration = Annotated[
+    float, BeforeValidator(parse_duration_s), Field(gt=0, json_schema_extra={"type": ["string", "number"]})
+]
+Share = Annotated[
+    float, BeforeValidator(parse_share), Field(gt=0, lt=1, json_schema_extra={"type": ["string", "number"]})
+]
+"""A share between 0 and 1; written "2%" in a file."""

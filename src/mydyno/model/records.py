@@ -1,0 +1,210 @@
+"""What a study writes and a report reads: run.json, driver.json, study.json, summary.json. Frozen; no I/O.
+
+The file formats are described in docs/reference/study-folder.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mydyno.model.experiment import Experiment
+
+FORMAT = 1
+
+
+class Record(BaseModel):
+    """Base of what is stored: unknown keys of newer versions are kept out, values do not change."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+
+class Metric(Record):
+    """What a metric's number means."""
+
+    unit: str
+    better: Literal["higher", "lower", "none"]
+    description: str = ""
+
+
+class Evidence(Record):
+    """Proof, read back from the running system, that a treatment is in force (or that it is not)."""
+
+    treatment: str
+    holds: bool
+    text: str
+    """One sentence for the report, e.g. "malloc of mariadbd binds to libjemalloc.so.2 (5.3.0)"."""
+    facts: dict[str, Any] = Field(default_factory=dict)
+    instance: int = 1
+
+
+class DriverResult(Record):
+    """What the load program counted in the measured window of one step. Counts are of the window alone."""
+
+    driver: str
+    version: str
+    command: tuple[str, ...]
+    """As started, without any password."""
+    transactions: int
+    queries: int
+    queries_read: int | None = None
+    queries_write: int | None = None
+    queries_other: int | None = None
+    errors: int = 0
+    ignored_errors: int = 0
+    reconnects: int = 0
+    duration_s: float
+    """Length of the measured window by the driver's own clock."""
+    latency_us: dict[str, float] = Field(default_factory=dict)
+    """Keys: mean, min, max, p50, p90, p95, p99, p999, as far as the driver tells them."""
+    latency_histogram_us: tuple[tuple[float, int], ...] = ()
+    """(upper bound of the bucket in µs, count)."""
+    cpu_user_s: float | None = None
+    cpu_system_s: float | None = None
+    """CPU time of the driver's process, of the whole step."""
+    whole: dict[str, int] = Field(default_factory=dict)
+    """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
+    health: Literal["valid", "suspect", "invalid"] = "valid"
+    health_reasons: tuple[str, ...] = ()
+
+
+class StepRecord(Record):
+    """One step of a run as it went."""
+
+    id: str
+    workload: str
+    connections: int
+    started_unix_ns: int
+    """When the load began; the warm-up's start."""
+    warmup_s: float
+    measure_s: float
+    driver: DriverResult
+    server_counters: dict[str, float] = Field(default_factory=dict)
+    """Growth of the server's own counters over the whole step (Questions, Com_select, …)."""
+    steady: dict[str, Any] = Field(default_factory=dict)
+    """Of the window: steadiness, mser5_cut_s, mser5_trustworthy, drift, change_points, cycles, reasons."""
+    valid: bool = True
+    reasons: tuple[str, ...] = ()
+    """Gates that closed for this step alone; its values are kept and shown, but not used."""
+
+
+class ServerRecord(Record):
+    """The server of a run, as it told us by SQL."""
+
+    instance: int = 1
+    version: str
+    version_comment: str = ""
+    flavour: Literal["mysql", "mariadb"] = "mariadb"
+    binary: str = ""
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    variables: dict[str, str] = Field(default_factory=dict)
+    """SHOW GLOBAL VARIABLES after start."""
+    pid: int = 0
+    start_s: float = 0.0
+
+
+class RunRecord(Record):
+    """run.json: one arm in one block, finished. `valid` is false when any gate closed; reasons say which."""
+
+    format: int = FORMAT
+    block: int
+    position: int
+    arm: str
+    copy_number: int = Field(1, alias="copy")
+    folder: str
+    started_unix_ns: int
+    ended_unix_ns: int
+    valid: bool
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    servers: tuple[ServerRecord, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+
+
+class StudyRecord(Record):
+    """study.json: what was asked, where, with what. Written once, before the first run; never holds a password."""
+
+    format: int = FORMAT
+    study: str
+    created_unix_ns: int
+    mydyno_version: str
+    command: tuple[str, ...] = ()
+    experiment: Experiment
+    experiment_source: str = ""
+    """The text of the experiment file."""
+    host: dict[str, Any] = Field(default_factory=dict)
+    """Host facts: kernel, cpu_model, cpus, memory_bytes, filesystem, thp, glibc, …"""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Server, driver, allocators, engine."""
+
+
+class Window(Record):
+    """The part of a step that counts, in seconds from the start of its load; one for all runs of the study."""
+
+    from_s: float
+    to_s: float
+
+
+class RunSummary(Record):
+    """One run in summary.json: values[step][metric] over the common window."""
+
+    block: int
+    position: int
+    arm: str
+    copy_number: int = Field(1, alias="copy")
+    valid: bool
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    folder: str
+    invalid_steps: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Steps of a valid run that are not used, with the reasons."""
+    values: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+
+class EffectRecord(Record):
+    """One effect in summary.json: the ratio of an arm to the control at one step, and the sentence it allows."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    verdict: Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"] | None
+    """None for secondary metrics: they are exploratory and get no verdict."""
+    sentence: str
+    primary: bool = False
+    details: dict[str, Any] = Field(default_factory=dict)
+    """For the report: per-block log ratios, unadjusted p, sign-flip p, Hodges-Lehmann, flags."""
+
+
+class Summary(Record):
+    """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
+
+    format: int = FORMAT
+    experiment: str
+    question: str = ""
+    study: str
+    state: Literal["complete", "partial", "failed"]
+    control: str
+    arms: tuple[str, ...]
+    primary: str
+    margin: float
+    steps: tuple[dict[str, Any], ...]
+    """{id, workload, connections}"""
+    metrics: dict[str, Metric]
+    windows: dict[str, Window] = Field(default_factory=dict)
+    runs: tuple[RunSummary, ...]
+    effects: tuple[EffectRecord, ...]
+    noise_floor: dict[str, dict[str, float]]
+    """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
+    published: tuple[dict[str, Any], ...] = ()
+    sentences: tuple[str, ...] = ()
+    """The answer, in order: what a terminal prints at the end."""

@@ -1,0 +1,73 @@
+"""The JSON Schema of an experiment file, made from the types that validate it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mydyno.model.experiment import DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.parsing import Vocabulary
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "server": ServerSpec,
+    "data": DataSpec,
+    "design": DesignSpec,
+    "verdict": VerdictSpec,
+    "gates": GateSpec,
+}
+
+
+def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file form: [arms] or [factors], [scale.NAME] overrides, names of this version."""
+    models: list[type[BaseModel]] = [*SECTIONS.values(), StepSpec]
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
+    defs = definitions["$defs"]
+    defs["ServerSpec"]["properties"]["name"] = {"enum": list(vocabulary.servers)}
+    defs["StepSpec"]["properties"]["workload"] = {"enum": list(vocabulary.workload_options)}
+    defs["StepSpec"]["properties"]["options"] = {
+        "type": "object",
+        "properties": {
+            name: schema
+            for options in vocabulary.workload_options.values()
+            for name, schema in options.model_json_schema()["properties"].items()
+        },
+        "additionalProperties": False,
+    }
+    defs["VerdictSpec"]["properties"]["primary"] = {"enum": list(vocabulary.metrics)}
+    treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
+    arm = {"type": "object", "properties": _lifted(treatments, defs), "additionalProperties": False}
+    properties: dict[str, Any] = {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
+        "question": {"type": "string", "minLength": 3},
+        "description": {"type": "string"},
+        "published": {"type": "array", "items": {"type": "string"}},
+        **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
+        "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
+        "arms": {
+            "type": "object",
+            "properties": {"control": {"type": "string"}},
+            "required": ["control"],
+            "additionalProperties": arm,
+        },
+        "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
+        "scale": {"type": "object", "additionalProperties": {"type": "object"}},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mydyno experiment",
+        "type": "object",
+        "properties": properties,
+        "required": ["name", "question", "server", "steps"],
+        "oneOf": [{"required": ["arms"]}, {"required": ["factors"]}],
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+def _lifted(schemas: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The schemas with their own definitions moved to the common ones."""
+    for schema in schemas.values():
+        defs.update(schema.pop("$defs", {}))
+    return schemas

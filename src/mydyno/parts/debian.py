@@ -1,0 +1,148 @@
+"""Debian packages, downloaded with the machine's own apt configuration and unpacked in the cache; never installed.
+
+No root is needed. What the packages depend on and the system lacks is unpacked beside them, and programs find it
+through LD_LIBRARY_PATH. apt checks every download against the archive's signed hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.local import Completed, LocalHost
+from mydyno.store.files import write_text
+
+LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
+_INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")
+
+
+@dataclass(frozen=True)
+class UnpackedPackages:
+    """Packages unpacked below one root folder."""
+
+    root: Path
+    versions: dict[str, str]
+    """Package name → version, dependencies included."""
+
+    @property
+    def library_folders(self) -> list[Path]:
+        """The folders of shared libraries below the root."""
+        return [self.root / folder for folder in LIBRARY_FOLDERS if (self.root / folder).is_dir()]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program from these packages needs to find its libraries."""
+        return {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.library_folders)}
+
+    def find(self, *candidates: str) -> Path:
+        """The first candidate that is there. Raises HostError naming them all."""
+        for candidate in candidates:
+            for path in sorted(self.root.glob(candidate)):
+                return path
+        raise HostError(f"none of {', '.join(candidates)} is in {self.root} ({', '.join(self.versions)})")
+
+
+class DebianPackages:
+    """The cache's set of unpacked Debian packages."""
+
+    def __init__(self, cache: Path, host: LocalHost) -> None:
+        self._folder = cache / "debian"
+        self._host = host
+
+    def present(self, names: Sequence[str]) -> UnpackedPackages | None:
+        """The unpacked packages, if they are in the cache already."""
+        root = self._root(names)
+        manifest = self._manifest(root)
+        if not manifest.is_file():
+            return None
+        return UnpackedPackages(
+            root, {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
+        )
+
+    async def get(self, names: Sequence[str]) -> UnpackedPackages:
+        """Packages and what the system lacks of their dependencies. Raises HostError with apt's own words."""
+        return self.present(names) or await self._fetch(names)
+
+    def _root(self, names: Sequence[str]) -> Path:
+        return self._folder / "+".join(sorted(names))
+
+    def _manifest(self, root: Path) -> Path:
+        return root.with_name(f"{root.name}.json")
+
+    async def _fetch(self, names: Sequence[str]) -> UnpackedPackages:
+        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+            raise HostError(
+                f"{', '.join(names)} would come from Debian packages, and this host has no apt-get",
+                "use a server of your own: server.basedir in the experiment, or --set server.basedir=PATH",
+            )
+        root = self._root(names)
+        aside = root.with_name(f".{root.name}.new")
+        shutil.rmtree(aside, ignore_errors=True)
+        downloads = aside / "downloads"
+        downloads.mkdir(parents=True)
+        wanted = await self._closure(names)
+        await self._download(wanted, downloads)
+        manifest = {}
+        for package in sorted(downloads.glob("*.deb")):
+            unpacked = await self._host.run(["dpkg-deb", "--extract", str(package), str(aside / "root")])
+            if unpacked.exit_code:
+                raise HostError(f"{package.name} cannot be unpacked: {unpacked.output.strip()}")
+            name, version = package.name.split("_")[:2]
+            manifest[name] = {
+                "version": version.replace("%3a", ":"),
+                "file": package.name,
+                "sha256": hashlib.sha256(package.read_bytes()).hexdigest(),
+            }
+        shutil.rmtree(root, ignore_errors=True)
+        (aside / "root").rename(root)
+        shutil.rmtree(aside)
+        write_text(self._manifest(root), json.dumps(manifest, indent=1))
+        return UnpackedPackages(root, {name: part["version"] for name, part in manifest.items()})
+
+    async def _closure(self, names: Sequence[str]) -> list[str]:
+        """The packages themselves and what an installation would add; with fresh lists if the machine has none."""
+        simulate = ["install", "--simulate", "--no-install-recommends", "--reinstall", *names]
+        result = await self._apt(simulate)
+        if result.exit_code and "Unable to locate" in result.output:
+            await self._refresh()
+            result = await self._apt(simulate)
+        if result.exit_code and "Unable to locate" in result.output:
+            raise HostError(
+                f"apt does not know {', '.join(names)}: {_apt_words(result.output)}", "apt-get update as root?"
+            )
+        found = {match[1] for line in result.output.splitlines() if (match := _INSTALL_LINE.match(line))}
+        # A package in conflict with an installed one cannot be simulated; unpacking it aside is still harmless.
+        return sorted(found | set(names))
+
+    async def _download(self, names: Sequence[str], folder: Path) -> None:
+        result = await self._apt(["download", *names], cwd=folder)
+        if result.exit_code:  # old lists name files that the mirror has dropped since
+            await self._refresh()
+            result = await self._apt(["download", *names], cwd=folder)
+        if result.exit_code:
+            raise HostError(
+                f"apt-get download failed: {_apt_words(result.output)}", "is the network or mirror reachable?"
+            )
+
+    async def _refresh(self) -> None:
+        (self._folder / "apt" / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (self._folder / "apt" / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        await self._apt(["update"])  # one unreachable extra source must not stop it; what is missing shows at once
+
+    async def _apt(self, arguments: Sequence[str], cwd: Path | None = None) -> Completed:
+        own_lists = self._folder / "apt"
+        options = ["-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", "-q"]
+        if own_lists.is_dir():
+            options += ["-o", f"Dir::State::Lists={own_lists}/lists", "-o", f"Dir::Cache={own_lists}/cache"]
+        return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)
+
+
+def _apt_words(output: str) -> str:
+    errors = [line for line in output.splitlines() if line.startswith(("E:", "Err:"))]
+    return " ".join(errors or output.splitlines()[-3:])

@@ -1,0 +1,1 @@
+"""Charts as compact SVG text: one file per kind. They carry classes; report.css has the colours."""

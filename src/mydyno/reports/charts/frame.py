@@ -1,0 +1,69 @@
+"""The frame that charts with a value axis share: grid, tick labels, axis title."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
+from mydyno.reports.charts.svg import Svg
+from mydyno.reports.numbers import MINUS, NARROW_SPACE, DisplayUnit
+
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 24.0, 36.0
+HEADING_EM, TEXT_EM = 7.4, 6.3
+"""The average width of a letter, in pixels: as wide as in the widest of the fonts that report.css names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where a chart's plotting area lies, and its value scale."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    y: Linear
+
+
+def value_frame(
+    svg: Svg, unit: DisplayUnit, values: Sequence[float], heading: str, from_zero: bool = False, count: int = 5
+) -> Frame:
+    """Draw heading, unit, horizontal grid and tick labels for stored values; gives the plotting area."""
+    ticks = value_ticks([value / unit.divisor for value in values] or [0.0, 1.0], count, from_zero)
+    scale = Linear(ticks[0] * unit.divisor, ticks[-1] * unit.divisor, svg.height - BOTTOM, TOP)
+    frame = Frame(LEFT, svg.width - RIGHT, TOP, svg.height - BOTTOM, scale)
+    _headline(svg, heading, unit.label, ticks[0] != 0)
+    decimals = tick_decimals(ticks)
+    for tick in ticks:
+        y = scale(tick * unit.divisor)
+        svg.line(frame.left, y, frame.right, y, "zero" if tick == 0 else "grid")
+        svg.text(frame.left - 6, y + 4, tick_text(tick, decimals), "t num", "end")
+    return frame
+
+
+def _headline(svg: Svg, heading: str, unit: str, cut: bool) -> None:
+    """The chart's heading on the left, on the right its unit and whether the axis is cut; the heading gives way."""
+    room = svg.width - RIGHT - 8
+    notes = [f"{unit} · axis not from 0", f"{unit} · cut axis"] if cut else [unit]
+    note = next((one for one in notes if len(heading) * HEADING_EM + len(one) * TEXT_EM < room), notes[-1])
+    longest = max(4, int((room - len(note) * TEXT_EM) / HEADING_EM))
+    svg.text(0, 11, heading if len(heading) <= longest else heading[: longest - 1] + "…", "t strong")
+    svg.text(svg.width - RIGHT, 11, note, "t soft", "end")
+
+
+def tick_text(tick: float, decimals: int) -> str:
+    """A tick's number with a thin space between thousands."""
+    text = f"{abs(tick):,.{decimals}f}".replace(",", NARROW_SPACE)
+    return f"{MINUS}{text}" if tick < 0 else text
+
+
+def level_labels(svg: Svg, frame: Frame, positions: dict[int, float], title: str = "connections") -> None:
+    """Connection counts below the axis; where two would touch, the later one is left out."""
+    last = -1e9
+    for level, x in sorted(positions.items()):
+        half = len(str(level)) * 3.4
+        svg.line(x, frame.bottom, x, frame.bottom + 4, "axis")
+        if x - half > last + 5:
+            svg.text(x, frame.bottom + 16, str(level), "t num", "middle")
+            last = x + half
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, title, "t soft", "middle")

@@ -1,0 +1,65 @@
+"""A table for other programs: one row per run, step and metric.
+
+Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
+(of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
+not valid, joined by "; "). A value is the mean over the step's common window, a percentile that of the whole window;
+units are as stored: bytes, microseconds, percent. What is not valid is in the table too: filter on `valid`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from mydyno.reports.format import ReportFormat
+from mydyno.reports.result import StudyResult, reasons_against, usable
+from mydyno.store.study_folder import StudyFolder
+
+COLUMNS = (
+    "study",
+    "block",
+    "position",
+    "arm",
+    "copy",
+    "valid",
+    "step",
+    "workload",
+    "connections",
+    "metric",
+    "unit",
+    "value",
+    "reasons",
+)
+
+
+def write(folder: StudyFolder) -> str:
+    """The table with its header line, RFC 4180 quoting, "\\n" line ends, rows in the order of execution."""
+    result = StudyResult.load(folder)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for run in result.runs:
+        for step in result.steps:
+            for metric, value in sorted(run.values.get(step.id, {}).items()):
+                known = result.summary.metrics.get(metric)
+                table.writerow(
+                    (
+                        result.summary.study,
+                        run.block,
+                        run.position,
+                        run.arm,
+                        run.copy_number,
+                        "true" if usable(run, step.id) else "false",
+                        step.id,
+                        step.workload,
+                        step.connections,
+                        metric,
+                        known.unit if known else "",
+                        repr(value),
+                        "; ".join(reasons_against(run, step.id)),
+                    )
+                )
+    return text.getvalue()
+
+
+FORMAT = ReportFormat("csv", "one row per run, step and metric", write)

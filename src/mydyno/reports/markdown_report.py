@@ -1,0 +1,107 @@
+"""A summary for a pull request or a ticket: the answer, the verdicts as a table, the noise floor, how to repeat it."""
+
+from __future__ import annotations
+
+from shlex import join
+
+from mydyno.model.records import EffectRecord
+from mydyno.reports.format import ReportFormat
+from mydyno.reports.numbers import metric_name, p_value, percent, signed_percent
+from mydyno.reports.result import StudyResult
+from mydyno.store.study_folder import StudyFolder
+
+
+def write(folder: StudyFolder) -> str:
+    """GitHub-flavoured Markdown; text from outside is escaped, so that it cannot become markup."""
+    result = StudyResult.load(folder)
+    summary = result.summary
+    valid = sum(run.valid for run in result.runs)
+    parts = [
+        f"## {escape(summary.question or result.study.experiment.question)}",
+        "\n".join(f"- {escape(sentence)}" for sentence in summary.sentences) or "No sentence can be printed.",
+        f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of {len(result.plan.runs)} planned "
+        f"runs are valid, {len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
+        f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
+        _effects(result),
+        _invalid(result),
+        _published(result),
+        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, "
+        f"seed {result.plan.seed}.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _effects(result: StudyResult) -> str:
+    primary = result.summary.primary
+    effects = result.effects(primary)
+    if not effects:
+        return ""
+    rows = [_row(effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
+    head = "| load level | arm | effect | 95 % interval | p | blocks | noise floor | verdict |"
+    lines = [f"### {metric_name(primary)} relative to {escape(result.summary.control)}", "", head, _rule(head, 2)]
+    return "\n".join([*lines, *rows])
+
+
+def _row(effect: EffectRecord, floor: float | None) -> str:
+    interval = "–"
+    if effect.ci_low is not None and effect.ci_high is not None:
+        interval = f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"
+    cells = (
+        escape(effect.step),
+        escape(effect.arm),
+        f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
+        interval,
+        p_value(effect.p).replace("<", "&lt;"),
+        str(effect.n),
+        f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
+        (effect.verdict or "").replace("_", " "),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _rule(head: str, text_columns: int) -> str:
+    columns = head.count("|") - 1
+    return (
+        "|"
+        + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
+        + "|"
+    )
+
+
+def _invalid(result: StudyResult) -> str:
+    invalid = [run for run in result.runs if not run.valid]
+    if not invalid:
+        return ""
+    lines = [f"- `{code(run.folder)}`: {escape('; '.join(run.reasons) or 'no reason given')}" for run in invalid]
+    return "\n".join(["### Runs that are not valid", "", *lines])
+
+
+def _published(result: StudyResult) -> str:
+    if not result.summary.published:
+        return ""
+    head = "| published study | figure | arm | published | ours | agreement |"
+    lines = ["### Beside the published figures", "", head, _rule(head, 3)]
+    for entry in result.summary.published:
+        published, ours = (
+            signed_percent(float(entry[key]) - 1) if isinstance(entry.get(key), int | float) else "–"
+            for key in ("published_ratio", "ratio")
+        )
+        words = [escape(str(entry.get(key) or "")) for key in ("study", "step", "arm")]
+        lines.append(f"| {' | '.join([*words, published, ours, escape(str(entry.get('agreement') or ''))])} |")
+    return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    """Text that Markdown and HTML read as plain: one line, markup characters escaped."""
+    flat = " ".join(text.split())
+    for character in "\\`*_[]|#":
+        flat = flat.replace(character, "\\" + character)
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def code(text: str) -> str:
+    """Text that may stand between backquotes."""
+    return " ".join(text.split()).replace("`", "'").replace("|", "¦")
+
+
+FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

@@ -1,0 +1,72 @@
+"""The HTML page: sections in the order in which a reader asks, styles and script inside, nothing loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from markupsafe import Markup
+
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections import answer, effects, evidence, noise, over_time, published, repeat, sweep
+from mydyno.reports.sections.section import render
+from mydyno.reports.telemetry import page_data, read_telemetry
+from mydyno.store.study_folder import StudyFolder
+
+ASSETS = Path(__file__).parent / "assets"
+TARGET_BYTES = 1_800_000
+TELEMETRY_BYTES = 850_000
+"""What packed telemetry may take; less where the rest of the page is large."""
+LEAST_TELEMETRY_BYTES = 150_000
+STILL_SHARE = 0.3
+"""Still pictures take about this share of what the packed telemetry takes."""
+
+
+def render_page(folder: StudyFolder) -> str:
+    """The whole page as text. Raises UserError where the study folder is damaged."""
+    result = StudyResult.load(folder)
+    before = [answer.build(result), effects.build(result), sweep.build(result)]
+    after = [noise.build(result), published.build(result), evidence.build(result), repeat.build(result)]
+    others = [section for section in (*before, *after) if section is not None]
+    used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
+    budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))
+    telemetry = read_telemetry(result, budget)
+    over = over_time.build(result, telemetry)
+    sections = [*before, over, *(section for section in after if section is not None)]
+    study = result.study
+    ended = [record.ended_unix_ns for record in result.records.values()]
+    page = render(
+        "page.html",
+        title=f"{result.summary.experiment}: {result.summary.question or study.experiment.question}",
+        question=result.summary.question or study.experiment.question,
+        experiment=result.summary.experiment,
+        study=result.summary.study,
+        when=repeat.when(study.created_unix_ns) + (f" to {repeat.when(max(ended))}" if ended else ""),
+        version=study.mydyno_version,
+        chips=answer.chips(result),
+        margin=repeat.margin_words(result),
+        sections=sections,
+        css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
+        licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
+        library=Markup(asset("uPlot.iife.min.js")),
+        script=Markup(asset("telemetry.js")),
+        data=script_json(page_data(result, telemetry)) if telemetry.panels else None,
+    )
+    return _FORBIDDEN.sub("\ufffd", str(page))
+
+
+_ASSET_NAMES = ("uPlot.min.css", "report.css", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Control characters that HTML forbids; server logs and status texts can hold them."""
+
+
+def asset(name: str) -> str:
+    """The text of a file of assets/."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,188 @@
+"""A study as reports see it: everything read once from the folder, frozen, with the look-ups that formats share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from mydyno.model.experiment import steps_of
+from mydyno.model.plan import Plan
+from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.reports.charts.palette import ArmStyle, arm_styles
+from mydyno.store.study_folder import StudyFolder
+
+NOT_SUMMARISED = (
+    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportStep:
+    """One load level as reports name it."""
+
+    id: str
+    workload: str
+    connections: int
+
+    @property
+    def level(self) -> str:
+        """The level alone, e.g. "32 connections"."""
+        return f"{self.connections} connection" + ("" if self.connections == 1 else "s")
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What is in a study folder. A folder without summary.json gives a summary without effects, state "partial"."""
+
+    folder: StudyFolder
+    study: StudyRecord
+    plan: Plan
+    records: dict[str, RunRecord]
+    """Every finished run's run.json by its folder."""
+    summary: Summary
+
+    @classmethod
+    def load(cls, folder: StudyFolder) -> StudyResult:
+        """Read study.json, plan.json, every run.json and summary.json. Raises UserError where one is damaged."""
+        study, plan = folder.study(), folder.plan()
+        records = {record.folder: record for record in folder.runs()}
+        return cls(folder, study, plan, records, folder.summary() or _empty_summary(study, records))
+
+    @cached_property
+    def runs(self) -> tuple[RunSummary, ...]:
+        """Every finished run in the order of execution; values that are not finite numbers are left out."""
+        return tuple(
+            run.model_copy(update={"values": {step: _finite(values) for step, values in run.values.items()}})
+            for run in sorted(self.summary.runs, key=lambda run: (run.block, run.position))
+        )
+
+    @cached_property
+    def steps(self) -> tuple[ReportStep, ...]:
+        """Every step, as the experiment lists them."""
+        return tuple(
+            ReportStep(str(step["id"]), str(step["workload"]), int(step.get("connections") or 0))
+            for step in self.summary.steps
+        )
+
+    @cached_property
+    def workloads(self) -> tuple[str, ...]:
+        """The workloads in the order of the experiment."""
+        return tuple(dict.fromkeys(step.workload for step in self.steps))
+
+    @cached_property
+    def styles(self) -> dict[str, ArmStyle]:
+        """How each arm is drawn, the control first."""
+        return arm_styles(self.summary.control, self.summary.arms)
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that at least one run has a number for: the primary one first, then as in the summary."""
+        present = {metric for run in self.runs for values in run.values.values() for metric in values}
+        order = dict.fromkeys((self.summary.primary, *self.summary.metrics, *sorted(present)))
+        return tuple(metric for metric in order if metric in present)
+
+    @cached_property
+    def any_valid(self) -> bool:
+        """Whether a single step of a single run may be used."""
+        return any(usable(run, step.id) for run in self.runs for step in self.steps)
+
+    def steps_of_workload(self, workload: str) -> tuple[ReportStep, ...]:
+        """The steps of one workload."""
+        return tuple(step for step in self.steps if step.workload == workload)
+
+    def values(self, metric: str, step: str) -> Iterator[tuple[RunSummary, float, bool]]:
+        """Every run's number of a metric at a step in the order of execution, and whether it may be used."""
+        for run in self.runs:
+            value = run.values.get(step, {}).get(metric)
+            if value is not None:
+                yield run, value, usable(run, step)
+
+    @cached_property
+    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[str, ...]], ...]:
+        """(run, step, reasons) of every step of a valid run that is not used."""
+        known = {step.id: step for step in self.steps}
+        return tuple(
+            (run, known[step], reasons)
+            for run in self.runs
+            if run.valid
+            for step, reasons in run.invalid_steps.items()
+            if step in known
+        )
+
+    def effects(self, metric: str, step: str | None = None) -> tuple[EffectRecord, ...]:
+        """The effects on a metric, of one step or of all, in the order of the arms."""
+        return tuple(
+            effect for effect in self.summary.effects if effect.metric == metric and step in (None, effect.step)
+        )
+
+    def margin_of(self, metric: str) -> float | None:
+        """The margin declared for a metric: of the primary one, and of latencies; None where none is declared."""
+        if metric == self.summary.primary:
+            return self.summary.margin
+        return self.study.experiment.verdict.latency_margin if metric.startswith("latency") else None
+
+    def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
+        """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""
+        by_block: dict[int, dict[tuple[str, int], float]] = {}
+        for run, value, used in self.values(metric, step):
+            if used and value > 0:
+                by_block.setdefault(run.block, {})[run.arm, run.copy_number] = value
+        base = (self.summary.control, 1)
+        return {
+            block: values[arm, copy_number] / values[base]
+            for block, values in sorted(by_block.items())
+            if base in values and (arm, copy_number) in values
+        }
+
+
+def usable(run: RunSummary, step: str) -> bool:
+    """Whether no gate closed: neither for the run nor for this step of it."""
+    return run.valid and step not in run.invalid_steps
+
+
+def reasons_against(run: RunSummary, step: str) -> tuple[str, ...]:
+    """Why a run's step is not used: the run's reasons and the step's own."""
+    return (*run.reasons, *run.invalid_steps.get(step, ()))
+
+
+def _finite(values: dict[str, float]) -> dict[str, float]:
+    return {metric: value for metric, value in values.items() if math.isfinite(value)}
+
+
+def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary:
+    """What can be said of a study that was never evaluated: its plan, its runs' validity, no numbers."""
+    experiment = study.experiment
+    return Summary(
+        experiment=experiment.name,
+        question=experiment.question,
+        study=study.study,
+        state="partial",
+        control=experiment.control,
+        arms=tuple(arm.name for arm in experiment.arms),
+        primary=experiment.verdict.primary,
+        margin=experiment.verdict.margin,
+        steps=tuple(
+            {"id": step.id, "workload": step.workload, "connections": step.connections} for step in steps_of(experiment)
+        ),
+        metrics={},
+        runs=tuple(
+            RunSummary(
+                block=record.block,
+                position=record.position,
+                arm=record.arm,
+                copy=record.copy_number,
+                valid=record.valid,
+                reasons=record.reasons,
+                invalid_steps={step.id: step.reasons for step in record.steps if not step.valid},
+                warnings=record.warnings,
+                evidence=record.evidence,
+                folder=record.folder,
+            )
+            for record in records.values()
+        ),
+        effects=(),
+        noise_floor={},
+        sentences=NOT_SUMMARISED,
+    )

@@ -1,0 +1,1 @@
+"""The sections of the HTML report, one file each: a study in, ready markup out."""

@@ -1,0 +1,177 @@
+"""What the set-up shows where nothing was changed: A/A differences, drift over the study, and the order of runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import exp
+from statistics import mean
+
+from markupsafe import Markup
+
+from mydyno.reports.charts.noise import NoiseRow, noise_chart
+from mydyno.reports.charts.order import OrderPoint, order_chart
+from mydyno.reports.charts.palette import ArmStyle
+from mydyno.reports.charts.position import position_chart
+from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, signed_percent, significant
+from mydyno.reports.result import ReportStep, StudyResult, reasons_against
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.stats.residuals import block_residuals, order_effect_p
+
+
+def build(result: StudyResult) -> Section:
+    """Noise floor and order effect of the primary metric, and every run in the order of execution at every step."""
+    metric = result.summary.primary
+    first = [figure for figure in (_noise(result, metric), _position(result, metric)) if figure]
+    runs = [figure for step in result.steps if (figure := _order(result, metric, step))]
+    groups = [
+        FigureGroup("The control against itself, and the order effect", first, text=_order_words(result, metric)),
+        FigureGroup(f"{metric_name(metric)} of every run, in order of execution", runs),
+    ]
+    groups = [group for group in groups if group.figures]
+    return Section(
+        "noise",
+        "Noise floor and order of runs",
+        "Noise",
+        render(
+            "figures.html",
+            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise; a smaller "
+            "effect is not told apart from it. Crossed-out marks are runs that are not valid.",
+            legend=legend(result, with_copy=False),
+            groups=groups,
+            empty="" if groups else "No block holds two valid runs of the control, so there is no noise floor.",
+        ),
+    )
+
+
+def _noise(result: StudyResult, metric: str) -> Figure | None:
+    control = result.summary.control
+    rows: list[NoiseRow] = []
+    table: list[list[str | Cell]] = []
+    several = len(result.workloads) > 1
+    for step in result.steps:
+        ratios = result.block_ratios(metric, step.id, control, copy_number=2)
+        floor = result.summary.noise_floor.get(metric, {}).get(step.id)
+        if not ratios and floor is None:
+            continue
+        share = floor - 1 if floor is not None else None
+        name = _short(step) if several else step.level
+        shares = tuple(ratio - 1 for ratio in ratios.values())
+        rows.append(NoiseRow(name, shares, share))
+        spread = f"{signed_percent(min(shares))} … {signed_percent(max(shares))}" if shares else "–"
+        table.append(
+            [
+                name,
+                Cell(str(len(ratios)), "num"),
+                Cell(spread, "num"),
+                Cell(f"±{percent(share)}" if share else "–", "num"),
+            ]
+        )
+    if not rows:
+        return None
+    chart = noise_chart(
+        f"noise:{metric}",
+        f"{metric_name(metric)}: the control and its copy",
+        "Each dot is one block; the bracket is the noise floor, the band the declared margin.",
+        result.styles[control],
+        rows,
+        result.margin_of(metric),
+        356,
+    )
+    head = ("level", "blocks", "copy relative to control", "noise floor")
+    return Figure([Markup(chart)], Table(f"A/A differences of {metric_name(metric)}", head, table))
+
+
+def _short(step: ReportStep) -> str:
+    return f"{step.workload.removeprefix('oltp_').replace('_', '-')}, {step.connections}"
+
+
+def _position(result: StudyResult, metric: str) -> Figure | None:
+    points = residuals(result, metric)
+    if len({position for position, _, _ in points}) < 2 or len(result.plan.blocks) < 2:
+        return None
+    by_position: dict[int, list[float]] = defaultdict(list)
+    for position, residual, _ in points:
+        by_position[position].append(residual)
+    chart = position_chart(
+        f"position:{metric}",
+        f"{metric_name(metric)}: what the place in a block adds",
+        "What is left of every valid run after its arm's and its block's level is taken out, by position in the block.",
+        points,
+    )
+    rows: list[list[str | Cell]] = [
+        [str(position), Cell(signed_percent(mean(values)), "num"), Cell(str(len(values)), "num")]
+        for position, values in sorted(by_position.items())
+    ]
+    table = Table("Order effect: mean of what is left, by position in the block", ("position", "mean", "values"), rows)
+    return Figure([Markup(chart)], table)
+
+
+def residuals(result: StudyResult, metric: str) -> list[tuple[int, float, ArmStyle]]:
+    """(position, share, arm's style) of every valid run and step, free of the arm's and the block's level."""
+    points = []
+    for step in result.steps:
+        runs = {
+            (run.block, f"{run.arm} {run.copy_number}"): (run, value)
+            for run, value, used in result.values(metric, step.id)
+            if used and value > 0 and run.arm in result.styles
+        }
+        for one in block_residuals({cell: value for cell, (_, value) in runs.items()}):
+            run, _ = runs[one.block, one.arm]
+            points.append((run.position, exp(one.residual) - 1, result.styles[run.arm]))
+    return points
+
+
+def _order_words(result: StudyResult, metric: str) -> str:
+    """The order effect's test at every step, in one sentence."""
+    tests = {}
+    for step in result.steps:
+        runs = [
+            (run.block, run.arm, run.position, value)
+            for run, value, used in result.values(metric, step.id)
+            if used and value > 0
+        ]
+        p = order_effect_p(runs)
+        if p is not None:
+            tests[step.id] = p
+    if not tests:
+        return "There are too few runs to test the order effect."
+    where, least = min(tests.items(), key=lambda item: item[1])
+    bound = 0.05 / len(tests)
+    verdict = "below" if least < bound else "not below"
+    return (
+        f"Order effect, F test of the position beside arm and block: the least p of {len(tests)} levels is "
+        f"{p_value(least)} ({where}), {verdict} {significant(bound, 2)} (0.05 shared among the levels)."
+    )
+
+
+def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
+    place = {(run.block, run.position): index for index, run in enumerate(result.plan.runs, 1)}
+    values = list(result.values(metric, step.id))
+    if not values:
+        return None
+    unit = display_unit(metric, max(abs(value) for _, value, _ in values))
+    points = [
+        OrderPoint(
+            place.get((run.block, run.position), index),
+            run.block,
+            value,
+            result.styles[run.arm],
+            used,
+            f"block {run.block}, position {run.position}, {run.arm}"
+            + (" (A/A copy)" if run.copy_number == 2 else "")
+            + f": {unit.text(value, 4)}"
+            + ("" if used else f"; not valid: {'; '.join(reasons_against(run, step.id))}"),
+        )
+        for index, (run, value, used) in enumerate(values, 1)
+        if run.arm in result.styles
+    ]
+    heading = f"{_short(step)}" if len(result.workloads) > 1 else step.level
+    chart = order_chart(
+        f"order:{metric}:{step.id}",
+        f"{metric_name(metric)}, {heading}",
+        f"{len(points)} runs in order of execution; the order inside every block was drawn at random.",
+        unit,
+        points,
+        {block.block: len(block.runs) for block in result.plan.blocks},
+    )
+    return Figure([Markup(chart)])

@@ -1,0 +1,203 @@
+"""Telemetry over time: the explorer's data, the still pictures beside it, and resident memory over whole runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from markupsafe import Markup
+
+from mydyno.model.quantities import format_duration
+from mydyno.reports.charts.palette import copy_style
+from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
+from mydyno.reports.envelopes import Panel
+from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.reports.telemetry import CORE, Telemetry, largest, scope_name
+
+STILL_POINTS = 45
+
+
+def build(result: StudyResult, telemetry: Telemetry) -> Section:
+    """The section. The explorer needs a script; without one, and in print, the still pictures are there instead."""
+    return Section(
+        "over-time",
+        "Telemetry over time",
+        "Over time",
+        render(
+            "over_time.html",
+            notes=_notes(telemetry),
+            lists=_lists(telemetry),
+            available=bool(telemetry.panels),
+            legend=legend(result, with_copy=True),
+            still=_still_groups(result, telemetry),
+            session=_session_groups(result, telemetry),
+        ),
+    )
+
+
+def _notes(telemetry: Telemetry) -> list[str]:
+    notes = []
+    if telemetry.invalid:
+        steps = "; ".join(f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items())
+        notes.append(f"Drawn from runs that are not valid there, for want of others (to find out why): {steps}.")
+    if telemetry.missing_files:
+        words = "1 run has" if telemetry.missing_files == 1 else f"{telemetry.missing_files} runs have"
+        notes.append(f"{words} no samples.parquet in the study folder.")
+    widths = sorted(set(telemetry.widths_s.values()))
+    if widths and widths[-1] > 1:
+        notes.append(f"To keep this page small a point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
+    return notes
+
+
+def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
+    """(heading, names) of the series that are not drawn."""
+    lists = [
+        ("series are only in samples.parquet, for want of room", telemetry.left_out),
+        ("series are zero in every sample", telemetry.constant),
+    ]
+    return [(f"{len(names)} {words}", ", ".join(names)) for words, names in lists if names]
+
+
+def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:
+    """Per workload and core metric a row of pictures, one per level, on one scale of values."""
+    groups = []
+    for workload in result.workloads:
+        for metric in CORE:
+            where = telemetry.core(metric)
+            if where is None:
+                continue
+            figures = [
+                Figure([Markup(chart)])
+                for step in result.steps_of_workload(workload)
+                if (chart := _still(result, telemetry, step, *where))
+            ]
+            if figures:
+                groups.append(FigureGroup(f"{metric_name(metric)} over time, {workload}", figures))
+    return groups
+
+
+def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: str, metric: str) -> str:
+    panel = telemetry.panels.get((step.id, scope, metric))
+    if not panel:
+        return ""
+    window = result.summary.windows.get(step.id)
+    return timeline_chart(
+        f"time:{metric}:{step.id}",
+        step.level,
+        f"{metric_name(metric)} ({scope_name(scope)}) of {step.workload} at {step.level}: "
+        "median of each arm's runs, with the range of all its runs as a band.",
+        display_unit(metric, largest(telemetry, scope, metric)),
+        _time_series(result, panel, STILL_POINTS),
+        telemetry.durations_s[step.id],
+        (window.from_s, window.to_s) if window else None,
+    )
+
+
+def _time_series(result: StudyResult, panel: Panel, points: int, bands: bool = True) -> list[TimeSeries]:
+    """The panel's lines, thinned by joining neighbours to at most so many points."""
+    control = result.summary.control
+    looks = [(style, (arm, 1)) for arm, style in result.styles.items()]
+    looks.append((copy_style(result.styles[control]), (control, 2)))
+    series = []
+    for style, group in looks:
+        if group not in panel:
+            continue
+        line = panel[group]
+        factor = max(1, math.ceil(len(line.middle) / points))
+        seconds = line.seconds()[factor - 1 :: factor]
+        band = bands and not style.copy
+        middle = _thinned(line.middle, factor, "mean")[: len(seconds)]
+        low = _thinned(line.low, factor, "min")[: len(seconds)] if band else None
+        high = _thinned(line.high, factor, "max")[: len(seconds)] if band else None
+        series.append(TimeSeries(style, seconds, middle, low, high))
+    return series
+
+
+def _thinned(line: Sequence[float], factor: int, how: str) -> list[float | None]:
+    thinned: list[float | None] = []
+    for start in range(0, len(line), factor):
+        values = [value for value in line[start : start + factor] if not math.isnan(value)]
+        if not values:
+            thinned.append(None)
+        else:
+            thinned.append({"mean": sum(values) / len(values), "min": min(values), "max": max(values)}[how])
+    return thinned
+
+
+def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:
+    """Resident memory over whole runs: all blocks in one chart, then each block with its order of steps."""
+    if not telemetry.session_all:
+        return []
+    panel = telemetry.session_all
+    values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
+    unit = display_unit("server_rss_bytes", max(values))
+    duration = max(len(line.middle) * line.width_s for line in panel.values())
+    description = (
+        "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
+    )
+    charts = [
+        Markup(
+            timeline_chart(
+                f"session:server_rss_bytes{suffix}",
+                "RSS over the run",
+                description,
+                unit,
+                _time_series(result, panel, 120),
+                duration,
+                size=size,
+                css=css,
+            )
+        )
+        for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
+    ]
+    together = FigureGroup(
+        f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
+        [Figure(charts, _session_table(result, panel), "", "full")],
+        text="Steps come in another order in every block, so this shows growth over a run, not the effect of a step.",
+    )
+    blocks = [
+        Figure([Markup(_session_block(result, block, of_block))]) for block, of_block in telemetry.session.items()
+    ]
+    apart = FigureGroup(
+        "Resident memory over the whole run, block by block (lines mark the steps)", blocks, folded=True
+    )
+    return [together, apart]
+
+
+def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
+    values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
+    record = next((one for one in result.records.values() if one.block == block), None)
+    marks = []
+    levels = {step.id: step for step in result.steps}
+    for step in record.steps if record else ():
+        if step.id in levels:
+            initials = "".join(part[0] for part in step.workload.split("_")[1:]) or step.workload[0]
+            marks.append(((step.started_unix_ns - record.started_unix_ns) / 1e9, f"{initials}{step.connections}"))  # type: ignore[union-attr]
+    return timeline_chart(
+        f"session:server_rss_bytes:block-{block}",
+        f"RSS, block {block}",
+        "Resident memory of every arm's run in this block; the order of steps is the same for all of them.",
+        display_unit("server_rss_bytes", max(values)),
+        _time_series(result, panel, 100, bands=False),
+        max(len(line.middle) * line.width_s for line in panel.values()),
+        marks=sorted(marks),
+    )
+
+
+def _session_table(result: StudyResult, panel: Panel) -> Table:
+    rows: list[list[str | Cell]] = []
+    order = list(result.styles)
+    for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
+        present = [value for value in line.middle if not math.isnan(value)]
+        unit = display_unit("server_rss_bytes", max(present))
+        label = arm if copy == 1 else f"{arm} again (A/A)"
+        cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
+        rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
+    return Table(
+        "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
+        ["arm", "first sample", "median", "last sample", "greatest", "runs"],
+        rows,
+    )

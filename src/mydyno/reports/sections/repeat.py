@@ -1,0 +1,223 @@
+"""All that a reader needs to repeat the study or to doubt it: host, versions, settings, commands, windows, limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from shlex import join
+
+from mydyno.model.quantities import format_bytes, format_duration
+from mydyno.model.records import RunRecord
+from mydyno.reports.numbers import metric_name, percent, whole
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+
+PER_RUN_VARIABLES = {
+    "datadir",
+    "general_log_file",
+    "log_error",
+    "pid_file",
+    "port",
+    "pseudo_thread_id",
+    "server_uid",
+    "server_uuid",
+    "slow_query_log_file",
+    "socket",
+    "timestamp",
+    "tmpdir",
+    "innodb_tmpdir",
+    "relay_log_info_file",
+}
+"""Variables that differ between any two runs and say nothing about the arms."""
+DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
+
+
+def build(result: StudyResult) -> Section:
+    """The section."""
+    records = list(result.records.values())
+    experiment = result.study.experiment
+    configuration, same = _configuration(result, records)
+    return Section(
+        "repeat",
+        "To repeat it, or to doubt it",
+        "Repeat",
+        render(
+            "repeat.html",
+            limits=limits(result),
+            command=join(result.study.command),
+            source=result.study.experiment_source,
+            resolved=experiment.model_dump_json(indent=2, by_alias=True),
+            seed=result.plan.seed,
+            host=facts_table("Host", result.study.host),
+            versions=facts_table("Versions", result.study.versions),
+            servers=_servers(result, records),
+            differing=_differing_variables(result, records),
+            metrics=_metrics(result),
+            windows=_windows(result),
+            configuration=configuration,
+            same_configuration=same,
+            commands=_commands(result, records),
+            variables=_variables(records),
+        ),
+    )
+
+
+def limits(result: StudyResult) -> list[str]:
+    """What this study cannot say, each a sentence, from what its records hold."""
+    experiment, summary = result.study.experiment, result.summary
+    host = result.study.host.get("hostname") or "this host"
+    found = [f"It was measured on one host ({host}), with one server build per arm: it says nothing about other hosts."]
+    blocks = len(result.plan.blocks)
+    if blocks < 6:
+        found.append(
+            f"{blocks} block{'' if blocks == 1 else 's'}: fewer than six cannot reject chance by an exact test."
+        )
+    if experiment.scale == "quick":
+        found.append(
+            "It was run at scale quick: short windows and few blocks, to try an experiment out, not to decide."
+        )
+    if summary.state != "complete":
+        found.append("It is not complete: more blocks may change every interval.")
+    invalid = sum(not run.valid for run in result.runs)
+    if invalid:
+        found.append(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see the gates.")
+    if result.unused_steps:
+        found.append(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see the gates.")
+    record = next(iter(result.records.values()), None)
+    variables = record.servers[0].variables if record and record.servers else {}
+    durable = [f"{name}={variables[name]}" for name in DURABILITY if name in variables]
+    if durable:
+        found.append(f"It holds for these durability settings: {', '.join(durable)}.")
+    if pool := variables.get("innodb_buffer_pool_size", ""):
+        data = experiment.data
+        size = format_bytes(float(pool)) if pool.isdigit() else pool
+        rows = whole(data.rows)
+        found.append(f"It holds for this data: {data.tables} tables of {rows} rows, and a buffer pool of {size}.")
+    found.append("The load is closed-loop where a number of connections is given: a slow server is asked less often.")
+    return found
+
+
+def facts_table(caption: str, facts: dict[str, object] | dict[str, str]) -> Table | None:
+    """Facts as a table of two columns, or None without any. Byte counts get a size for people beside them."""
+    rows = [(key, _fact(key, value)) for key, value in facts.items() if value not in (None, "", {}, [])]
+    return Table(caption, ("fact", "value"), rows) if rows else None
+
+
+def _fact(key: str, value: object) -> str:
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return f"{value} ({format_bytes(value)})"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _metrics(result: StudyResult) -> Table | None:
+    metrics = result.summary.metrics
+    if not metrics:
+        return None
+    return Table(
+        "Metrics, as stored",
+        ("metric", "stored as", "unit", "better", "meaning"),
+        [[metric_name(name), name, one.unit, one.better, one.description] for name, one in metrics.items()],
+    )
+
+
+def _windows(result: StudyResult) -> Table | None:
+    windows = result.summary.windows
+    rows: list[list[str | Cell]] = []
+    planned = {step.id: step for record in result.records.values() for step in record.steps}
+    for step in result.steps:
+        if step.id in windows:
+            window = windows[step.id]
+            length = planned.get(step.id)
+            load = format_duration(length.warmup_s + length.measure_s) if length else "–"
+            cells = [f"{window.from_s:g} s", f"{window.to_s:g} s", load]
+            rows.append([step.id, *(Cell(cell, "num") for cell in cells)])
+    caption = "Window that counts, in seconds from the start of a step's load: one for all runs of the study"
+    return Table(caption, ("step", "from", "to", "load lasts"), rows) if rows else None
+
+
+def _servers(result: StudyResult, records: list[RunRecord]) -> Table | None:
+    rows: list[list[str | Cell]] = []
+    for arm in result.styles:
+        for server in _first(records, arm).servers if _first(records, arm) else ():  # type: ignore[union-attr]
+            environment = " ".join(f"{key}={value}" for key, value in server.environment.items() if value)
+            number = "" if server.instance == 1 else f" · instance {server.instance}"
+            rows.append(
+                [arm + number, f"{server.version} {server.version_comment}".strip(), join(server.command), environment]
+            )
+    caption = "Server of each arm, as in its first run"
+    return Table(caption, ("arm", "version by SQL", "command", "environment"), rows) if rows else None
+
+
+def _first(records: Iterable[RunRecord], arm: str) -> RunRecord | None:
+    return next((record for record in records if record.arm == arm), None)
+
+
+def _differing_variables(result: StudyResult, records: list[RunRecord]) -> Table | None:
+    """Server variables that are not the same in every arm's first run, apart from paths and the like."""
+    firsts = {arm: record for arm in result.styles if (record := _first(records, arm)) and record.servers}
+    names = sorted({name for record in firsts.values() for name in record.servers[0].variables} - PER_RUN_VARIABLES)
+    rows = []
+    for name in names:
+        values = [record.servers[0].variables.get(name, "–") for record in firsts.values()]
+        without_folder = {
+            value.replace(record.folder, "") for value, record in zip(values, firsts.values(), strict=True)
+        }
+        if len(without_folder) > 1:
+            rows.append([name, *values])
+    return Table("Server variables that differ between arms", ("variable", *firsts), rows) if rows else None
+
+
+def _configuration(result: StudyResult, records: list[RunRecord]) -> tuple[list[tuple[str, str]], list[str]]:
+    """(arm, my.cnf): the control's whole, of the others what differs, and the arms where nothing does.
+
+    The run's own folder reads as RUN.
+    """
+    texts = {}
+    for arm in result.styles:
+        record = _first(records, arm)
+        path = result.folder.path / record.folder / "my.cnf" if record else None
+        if record and path and path.is_file():
+            texts[arm] = path.read_text(encoding="utf-8", errors="replace").replace(record.folder, "RUN")
+    found: list[tuple[str, str]] = []
+    same: list[str] = []
+    base: list[str] | None = None
+    for arm, text in texts.items():
+        if base is None:
+            base = text.splitlines()
+            found.append((arm, text))
+            continue
+        lines = text.splitlines()
+        if lines == base:
+            same.append(arm)
+            continue
+        changes = [f"- {line}" for line in base if line not in lines] + [
+            f"+ {line}" for line in lines if line not in base
+        ]
+        found.append((f"{arm}: what differs from the control's", "\n".join(changes)))
+    return found, same
+
+
+def _commands(result: StudyResult, records: list[RunRecord]) -> list[tuple[str, str]]:
+    """(step, command of the load program) in the first finished run."""
+    record = records[0] if records else None
+    order = {step.id: index for index, step in enumerate(result.steps)}
+    steps = sorted(record.steps if record else (), key=lambda step: order.get(step.id, 0))
+    return [(step.id, join(step.driver.command)) for step in steps]
+
+
+def _variables(records: list[RunRecord]) -> str:
+    """SHOW GLOBAL VARIABLES of the first finished run."""
+    server = next((server for record in records for server in record.servers if server.instance == 1), None)
+    return "\n".join(f"{name} = {value}" for name, value in sorted(server.variables.items())) if server else ""
+
+
+def when(unix_ns: int) -> str:
+    """A time for people, in UTC."""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def margin_words(result: StudyResult) -> str:
+    """The declared margins in words."""
+    verdict = result.study.experiment.verdict
+    return f"±{percent(result.summary.margin)} (latency ±{percent(verdict.latency_margin)})"

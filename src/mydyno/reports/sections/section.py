@@ -1,0 +1,134 @@
+"""What a section is, and the pieces of markup that sections share: tables, legends, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from mydyno.reports import numbers
+from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
+from mydyno.reports.charts.svg import marker
+from mydyno.reports.result import StudyResult
+
+CELL_CHARACTERS = 45
+"""A table's cell with its markup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of the page. `short` is its name in the page's table of contents."""
+
+    id: str
+    title: str
+    short: str
+    html: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell. `css` aligns or marks it; `mark` is Markup before the text (a plain string is escaped)."""
+
+    text: str
+    css: str = ""
+    mark: str = ""
+    below: str = ""
+    """A second, smaller line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption. The first column holds row headings; a row of one cell is the heading of those below."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Charts of one thing (versions for wide and narrow pages among them) with the table that says the same."""
+
+    charts: Sequence[Markup]
+    table: Table | None = None
+    caption: str = ""
+    css: str = ""
+    numbers_open: bool = False
+
+    def characters(self) -> int:
+        """About how much room the figure takes in the page."""
+        cells = sum(len(row) for row in self.table.rows) if self.table else 0
+        return sum(len(chart) for chart in self.charts) + CELL_CHARACTERS * cells
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """Figures under a common heading; `folded` ones open on demand."""
+
+    heading: str
+    figures: Sequence[Figure]
+    folded: bool = False
+    text: str = ""
+    above: str = ""
+    """A heading before this group and those that follow."""
+
+
+def within(figures: Mapping[str, Sequence[Figure]], room: int) -> tuple[list[str], list[str]]:
+    """Which of these (by name, the most wanted first) fit into so many characters, and which are left."""
+    kept: list[str] = []
+    used = 0
+    for name, of_name in figures.items():
+        used += sum(figure.characters() for figure in of_name)
+        if used > room:
+            break
+        kept.append(name)
+    return kept, list(figures)[len(kept) :]
+
+
+@cache
+def templates() -> Environment:
+    """The templates' environment: everything is escaped, and an unknown name is an error."""
+    folder = Path(__file__).parent.parent / "templates"
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = numbers.percent
+    return environment
+
+
+def render(template: str, **values: Any) -> Markup:
+    """One template with these values, as markup."""
+    return Markup(templates().get_template(template).render(**values))
+
+
+def legend(result: StudyResult, with_copy: bool) -> Markup:
+    """The arms' markers and names, as a list."""
+    styles = list(result.styles.values())
+    if with_copy:
+        styles.append(copy_style(styles[0]))
+    return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
+
+
+def glyph(style: ArmStyle) -> Markup:
+    """An arm's marker as a character in its colour: for tables, where a picture in every row would be heavy."""
+    return Markup('<span class="glyph {}" aria-hidden="true">{}</span> ').format(style.css, GLYPHS[style.shape])
+
+
+def swatch(style: ArmStyle) -> Markup:
+    """An arm's line and marker, as large as a letter."""
+    dash = Markup(' stroke-dasharray="{}"').format(style.dash) if style.dash else Markup("")
+    line = Markup('<path class="line" d="M1 7H31"{}/>').format(dash)
+    point = Markup('<path class="{}" d="{}"/>').format("ring" if style.copy else "mark", marker(style.shape, 16, 7, 4))
+    return Markup('<svg class="swatch {}" viewBox="0 0 32 14" aria-hidden="true">{}{}</svg>').format(
+        style.css, line, point
+    )

@@ -1,0 +1,277 @@
+"""Which telemetry a page carries, at which resolution, and its packing: base64 of little-endian Float32.
+
+The published studies' charts (CPU user, QPS, TPS, RSS, VSIZE, and latency beside them) are always carried, whole where
+they fit. What explains them follows in the order below, coarser, until the page's budget is used up; the rest stays in
+samples.parquet, and the page says which.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from sys import byteorder
+from typing import Any
+
+from mydyno.model.records import RunSummary
+from mydyno.reports import envelopes
+from mydyno.reports.charts.palette import copy_style
+from mydyno.reports.envelopes import Panel, PanelKey, Series
+from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.result import StudyResult, usable
+
+CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
+EXPLAINING = (
+    "tpmc",
+    "cpu_system_pct",
+    "cpu_iowait_pct",
+    "innodb_checkpoint_age_bytes",
+    "innodb_dirty_pages_pct",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "disk_util_pct",
+    "network_rx_bytes_per_s",
+    "network_tx_bytes_per_s",
+    "server_cpu_user_pct",
+    "server_cpu_system_pct",
+    "cpu_steal_pct",
+    "driver_cpu_user_pct",
+    "innodb_buffer_pool_hit_pct",
+    "innodb_redo_written_bytes_per_s",
+    "innodb_data_fsyncs_per_s",
+    "innodb_row_lock_waits_per_s",
+    "threads_running",
+    "context_switches_per_s",
+    "server_minor_faults_per_s",
+    "server_pss_bytes",
+    "psi_cpu_some_pct",
+    "psi_io_some_pct",
+    "psi_memory_some_pct",
+    "innodb_checkpoint_max_age_bytes",
+    "server_voluntary_switches_per_s",
+    "tcp_retransmits_per_s",
+    "cgroup_throttled_pct",
+)
+PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
+BYTES_PER_VALUE = 4 * 4 / 3
+COARSE_BUCKETS = 40
+LEAST_BUCKETS = 20
+CORE_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The panels that a page carries, and what it leaves out."""
+
+    panels: dict[PanelKey, Panel]
+    series: tuple[Series, ...]
+    """(scope, metric) in the order in which they are offered."""
+    durations_s: dict[str, float]
+    widths_s: dict[str, float]
+    left_out: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
+    invalid: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """{step: arms} that are drawn from runs that are not valid there, because there are no others."""
+    missing_files: int = 0
+    session: dict[int, Panel] = field(default_factory=dict)
+    """Resident memory over whole runs, by block."""
+    session_all: Panel = field(default_factory=dict)
+
+    def core(self, metric: str) -> Series | None:
+        """The (scope, metric) that stands for a metric of the published studies, or None where no run has it."""
+        return preferred([pair for pair in self.series if pair[1] == metric])
+
+
+def preferred(pairs: Sequence[Series]) -> Series | None:
+    """Of one metric seen in several scopes the one a reader expects: the load program's QPS, the host's CPU."""
+    if not pairs:
+        return None
+    metric = pairs[0][1]
+    wanted = PREFERRED_SCOPES.get(metric) or PREFERRED_SCOPES.get(metric.split("_", maxsplit=1)[0], "host")
+    return min(pairs, key=lambda pair: (not pair[0].startswith(wanted), not pair[0].startswith("instance"), pair[0]))
+
+
+def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
+    """Read and reduce the samples of a study's runs so that their packing stays within the budget."""
+    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    present = {path: run for path, run in every.items() if path.is_file()}
+    durations = _durations(result)
+    files, invalid = _choose(present, list(durations))
+    found = envelopes.list_series(list(present))
+    constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
+    series = _ordered(set(found) - set(constant))
+    core = [
+        pair for pair in series if pair[1] in CORE and pair == preferred([one for one in series if one[1] == pair[1]])
+    ]
+    fine = _fine_widths(durations, len(core) * _lines(result), budget_bytes)
+    coarse = {step: max(fine[step], envelopes.bucket_width_s(s, COARSE_BUCKETS)) for step, s in durations.items()}
+    room = budget_bytes - len(core) * _cost(result, durations, fine)
+    more = [pair for pair in series if pair not in core]
+    carried = more[: max(0, int(room // _cost(result, durations, coarse)))] if durations else []
+    panels = envelopes.read_panels(files, core, fine, durations)
+    panels |= envelopes.read_panels(files, carried, coarse, durations)
+    rss = next((pair for pair in core if pair[1] == "server_rss_bytes"), None)
+    return Telemetry(
+        panels,
+        (*core, *carried),
+        durations,
+        coarse if carried else fine,
+        tuple(label(pair) for pair in more[len(carried) :]),
+        tuple(label(pair) for pair in constant),
+        invalid=invalid,
+        missing_files=len(every) - len(present),
+        **_session({path: run for path, run in present.items() if run.valid} or present, rss),
+    )
+
+
+def _lines(result: StudyResult) -> int:
+    """Lines of one panel: median, least and greatest per arm, and the median of the control's copy."""
+    return 3 * len(result.summary.arms) + 1
+
+
+def _fine_widths(durations_s: Mapping[str, float], lines: int, budget_bytes: float) -> dict[str, float]:
+    """The bucket's width per step at which the core takes at most CORE_SHARE of the budget."""
+    values = lines * sum(durations_s.values())
+    shrink = max(1.0, values * BYTES_PER_VALUE / (budget_bytes * CORE_SHARE))
+    return {step: envelopes.bucket_width_s(s, max(LEAST_BUCKETS, int(s / shrink))) for step, s in durations_s.items()}
+
+
+def _cost(result: StudyResult, durations_s: Mapping[str, float], widths_s: Mapping[str, float]) -> float:
+    """What one series takes over all steps, in bytes."""
+    buckets = sum(math.ceil(durations_s[step] / width) for step, width in widths_s.items())
+    return buckets * _lines(result) * BYTES_PER_VALUE + 150 * len(widths_s)
+
+
+def _choose(
+    present: Mapping[Path, RunSummary], steps: Sequence[str]
+) -> tuple[dict[str, dict[Path, RunSummary]], dict[str, tuple[str, ...]]]:
+    """Per step the runs to draw: of each arm the usable ones, or, where it has none, all of them, and those arms."""
+    files: dict[str, dict[Path, RunSummary]] = {}
+    invalid: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        sound = {path: run for path, run in present.items() if usable(run, step)}
+        groups = {(run.arm, run.copy_number) for run in sound.values()}
+        others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
+        files[step] = sound | others
+        if others:
+            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
+            invalid[step] = tuple(dict.fromkeys(names))
+    return files, invalid
+
+
+def _session(files: Mapping[Path, RunSummary], rss: Series | None) -> dict[str, Any]:
+    """Resident memory over whole runs: of all blocks together, and block by block."""
+    duration_s = envelopes.session_duration_s(files)
+    if rss is None or duration_s <= 0:
+        return {}
+    return {
+        "session_all": envelopes.read_session(files, rss, envelopes.bucket_width_s(duration_s, 150), duration_s),
+        "session": envelopes.read_blocks(files, rss, envelopes.bucket_width_s(duration_s, 100)),
+    }
+
+
+def _durations(result: StudyResult) -> dict[str, float]:
+    """How long each step's load lasted, warm-up and measured window together: the longest of all runs."""
+    durations: dict[str, float] = {}
+    for record in result.records.values():
+        for step in record.steps:
+            length = step.warmup_s + step.measure_s
+            durations[step.id] = max(durations.get(step.id, 0.0), math.ceil(length))
+    known = [step.id for step in result.steps]
+    return {step: durations[step] for step in known if durations.get(step)}
+
+
+def _ordered(pairs: set[Series]) -> list[Series]:
+    """The published studies' metrics first, then what explains them, then the rest by name."""
+    rank = {metric: index for index, metric in enumerate((*CORE, *EXPLAINING))}
+    first = {preferred([pair for pair in pairs if pair[1] == metric]) for _, metric in pairs}
+
+    def order(pair: Series) -> tuple[bool, int, str, str]:
+        return (pair not in first, rank.get(pair[1], len(rank)), pair[1], pair[0])
+
+    return sorted(pairs, key=order)
+
+
+def label(pair: Series) -> str:
+    """A series for people: what it is, and where it was taken."""
+    return f"{metric_name(pair[1])} ({scope_name(pair[0])})"
+
+
+def scope_name(scope: str) -> str:
+    """Where a metric was taken, for people: host, server, load program; numbered only from the second on."""
+    kind, _, number = scope.partition(":")
+    name = {"instance": "server", "driver": "load program"}.get(kind, kind)
+    return name if number in ("", "1") else f"{name} {number}"
+
+
+def pack(values: Sequence[float]) -> str:
+    """Base64 of the values as little-endian 32-bit floats; NaN stays NaN."""
+    floats = array("f", values)
+    if byteorder == "big":
+        floats.byteswap()
+    return base64.b64encode(floats.tobytes()).decode()
+
+
+def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
+    """What the page's script reads: arms, steps, series, and for every panel its groups' packed lines."""
+    styles = result.styles
+    groups: list[tuple[str, int]] = [(arm, 1) for arm in styles] + [(result.summary.control, 2)]
+    looks = [*styles.values(), copy_style(styles[result.summary.control])]
+    steps = [step for step in result.steps if step.id in telemetry.durations_s]
+    windows = result.summary.windows
+    panels = {}
+    for (step, scope, metric), panel in telemetry.panels.items():
+        where = f"{[one.id for one in steps].index(step)}:{telemetry.series.index((scope, metric))}"
+        first = next(iter(panel.values()))
+        panels[where] = {
+            "width": first.width_s,
+            "lines": [
+                [index, pack(panel[group].middle)]
+                + ([pack(panel[group].low), pack(panel[group].high)] if group[1] == 1 else [])
+                for index, group in enumerate(groups)
+                if group in panel
+            ],
+        }
+    return {
+        "groups": [
+            {"label": look.label, "colour": look.colour, "dash": look.dash, "copy": look.copy} for look in looks
+        ],
+        "steps": [
+            {
+                "id": step.id,
+                "workload": step.workload,
+                "level": step.level,
+                "duration": telemetry.durations_s[step.id],
+                "window": [windows[step.id].from_s, windows[step.id].to_s] if step.id in windows else None,
+            }
+            for step in steps
+        ],
+        "series": [
+            {"metric": metric, "scope": scope, "label": label((scope, metric)), **_unit(telemetry, scope, metric)}
+            for scope, metric in telemetry.series
+        ],
+        "panels": panels,
+    }
+
+
+def _unit(telemetry: Telemetry, scope: str, metric: str) -> dict[str, Any]:
+    unit = display_unit(metric, largest(telemetry, scope, metric))
+    return {"divisor": unit.divisor, "unit": unit.label}
+
+
+def largest(telemetry: Telemetry, scope: str, metric: str) -> float:
+    """The greatest value of a series over all steps: what its unit is chosen by."""
+    return max(
+        (
+            value
+            for key, panel in telemetry.panels.items()
+            if key[1:] == (scope, metric)
+            for line in panel.values()
+            for value in line.middle
+            if not math.isnan(value)
+        ),
+        default=0.0,
+    )

@@ -1,0 +1,167 @@
+"""summary.json: effects, verdicts, noise floor and sentences, made from the rest of the study folder at any time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.metrics import METRICS
+from mydyno.model.quantities import parse_bytes
+from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.values import common_windows, values_of
+from mydyno.servers.version import ServerVersion
+from mydyno.stats.signflip import smallest_p
+from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts import Effect, Family, Observation, Scope, decide, noise_floors
+from mydyno.verdicts import Metric as FamilyMetric
+from mydyno.workloads.oltp import data_bytes
+
+CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+
+
+def summarise(folder: StudyFolder) -> Summary:
+    """Make the summary and write it. Raises UserError where the folder is damaged."""
+    study = folder.study()
+    experiment = study.experiment
+    steps = steps_of(experiment)
+    runs = list(folder.runs())
+    windows = common_windows(steps, runs)
+    summaries = tuple(_run_summary(run, values_of(folder, run, windows)) for run in runs)
+    arms = tuple(arm.name for arm in experiment.arms)
+    scopes = {step.id: _scope(study, step, runs) for step in steps}
+    effects: list[Effect] = []
+    floors: dict[str, dict[str, float]] = {}
+    measured = {metric for run in summaries for values in run.values.values() for metric in values}
+    for name in METRICS:
+        if name not in measured:
+            continue
+        family = Family(
+            metric=FamilyMetric(name, METRICS[name].unit, METRICS[name].better),
+            control=experiment.control,
+            arms=arms,
+            steps={step.id: _observations(summaries, step.id, name) for step in steps},
+            margin=_margin(experiment, name),
+            scopes=scopes,
+            primary=name == experiment.verdict.primary,
+            seed=experiment.design.seed,
+        )
+        effects += decide(family)
+        floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
+    planned = len(folder.plan().runs)
+    summary = Summary(
+        experiment=experiment.name,
+        question=experiment.question,
+        study=study.study,
+        state=_state(runs, planned),
+        control=experiment.control,
+        arms=arms,
+        primary=experiment.verdict.primary,
+        margin=_margin(experiment, experiment.verdict.primary),
+        steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
+        metrics={name: METRICS[name].record() for name in METRICS if name in measured},
+        windows=windows,
+        runs=summaries,
+        effects=tuple(_effect_record(effect) for effect in effects),
+        noise_floor={name: floor for name, floor in floors.items() if floor},
+        sentences=_sentences(experiment, effects, summaries, planned),
+    )
+    folder.write_summary(summary)
+    return summary
+
+
+def _state(runs: list[RunRecord], planned: int) -> Any:
+    if not any(run.valid for run in runs):
+        return "failed"
+    return "complete" if len(runs) == planned else "partial"
+
+
+def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSummary:
+    return RunSummary(
+        block=run.block,
+        position=run.position,
+        arm=run.arm,
+        copy=run.copy_number,
+        valid=run.valid,
+        reasons=run.reasons,
+        warnings=run.warnings,
+        evidence=run.evidence,
+        folder=run.folder,
+        invalid_steps={step.id: step.reasons for step in run.steps if not step.valid},
+        values=values,
+    )
+
+
+def _observations(runs: tuple[RunSummary, ...], step: str, metric: str) -> tuple[Observation, ...]:
+    observations = []
+    for run in runs:
+        reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
+        value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
+        observations.append(
+            Observation(run.block, run.arm, value, run.copy_number, _short(reasons) if value is None else "")
+        )
+    return tuple(observations)
+
+
+def _short(reasons: tuple[str, ...]) -> str:
+    """A reason's head ("not steady", "treatment not proved"), by which sentences count them."""
+    return reasons[0].partition(":")[0] if reasons else "not measured"
+
+
+def _margin(experiment: Experiment, metric: str) -> float:
+    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin
+
+
+def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
+    servers = [server for run in runs for server in run.servers]
+    variables = servers[0].variables if servers else {}
+    pool = variables.get("innodb_buffer_pool_size")
+    dates = sorted(datetime.fromtimestamp(run.started_unix_ns / 1e9, UTC).date().isoformat() for run in runs)
+    durability = [
+        f"{name}={variables[name]}" for name in ("innodb_flush_log_at_trx_commit", "sync_binlog") if name in variables
+    ]
+    return Scope(
+        workload=step.workload,
+        server=ServerVersion.parse(servers[0].version).name if servers else "",
+        hosts=(str(study.host.get("hostname", "this host")),),
+        connections=step.connections,
+        data_to_buffer_pool=data_bytes(study.experiment.data) / parse_bytes(int(pool)) if pool else None,
+        durability=", ".join(durability),
+        first_date=dates[0] if dates else "",
+        last_date=dates[-1] if dates else "",
+    )
+
+
+def _effect_record(effect: Effect) -> EffectRecord:
+    plain = asdict(effect)
+    plain["verdict"] = None if effect.verdict is None else effect.verdict.value
+    plain["log_ratios"] = {str(block): value for block, value in effect.log_ratios.items()}
+    details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}
+    return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=details)
+
+
+def _sentences(
+    experiment: Experiment, effects: list[Effect], runs: tuple[RunSummary, ...], planned: int
+) -> tuple[str, ...]:
+    """The answer: the primary metric's sentences, then what limits them."""
+    sentences = [effect.sentence for effect in effects if effect.primary]
+    if len(experiment.arms) == 1:
+        sentences.append(
+            f"{experiment.control} is the only arm: this study shows its noise floor, and compares nothing."
+        )
+    invalid = [run for run in runs if not run.valid]
+    if invalid:
+        causes = Counter(_short(run.reasons) for run in invalid)
+        words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+        sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
+    if len(runs) < planned:
+        sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
+    least = smallest_p(experiment.design.blocks)
+    if least > 0.05:
+        sentences.append(
+            f"{experiment.design.blocks} blocks allow no p below {least:.2g}, so no difference could be called one; "
+            "for an answer take --scale standard, or --blocks 8 and more."
+        )
+    return tuple(sentences)

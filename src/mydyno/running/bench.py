@@ -1,0 +1,51 @@
+"""What a run needs of a workbench; there is one for private servers, one for an external server, and a test's fake."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from mydyno.drivers.base import Driver
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import ArmSpec, Experiment
+
+Say = Callable[[str], None]
+"""Tells a person what is being done."""
+
+
+class Bench(Protocol):
+    """The workbench of one study."""
+
+    settings: Settings
+    experiment: Experiment
+    host: LocalHost
+    drivers: dict[str, Driver]
+    scratch: Path
+    """The runs' data directories."""
+    sockets: Path
+    """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
+    versions: dict[str, str]
+
+    def instance(self, folder: Path, log: Path) -> Any:
+        """A server of this study, not yet started."""
+
+    def probe(self, instance: Any) -> Any:
+        """The sampler of one run, not yet started."""
+
+    async def template(self, arm: ArmSpec, say: Say) -> Any:
+        """The arm's prepared data; made now where no study made it before."""
+
+    async def restore(self, template: Any, instance: Any) -> None:
+        """Give the instance its own copy of the template."""
+
+    async def prewarm(self, instance: Any) -> None:
+        """Read all data once, so that no run begins colder than another."""
+
+    def close(self) -> list[str]:
+        """Undo everything that is still open; gives what could not be."""
+
+
+Opener = Callable[[Settings, Experiment, str, Path, Say], Awaitable[Bench]]
+"""Makes a study's workbench: settings, experiment, study's name, study's folder, where to say what is being done."""

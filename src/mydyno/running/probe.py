@@ -1,0 +1,102 @@
+"""dynoprobe beside a run: started, told of drivers and marks, read back as samples."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+from mydyno.errors import StudyError
+from mydyno.hosts.local import LocalHost, Process
+from mydyno.store.samples import Sample
+
+INTERVAL_MS = 1000
+FORMAT_VERSION = 1
+
+
+class Probe:
+    """One dynoprobe process. Its standard input is its leash: when it closes, the probe ends."""
+
+    def __init__(
+        self, host: LocalHost, program: Path, target: str, password: str, data: Path, scratch: Path, sockets: Path
+    ) -> None:
+        self._host = host
+        self._program = program
+        self._target = target
+        self._password = password
+        self._data = data
+        self._output = scratch / "probe.jsonl"
+        self._password_file = sockets / "control.password"
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Begin to sample host, instance and the data's disk."""
+        self._output.unlink(missing_ok=True)
+        self._password_file.touch(mode=0o600)
+        self._password_file.write_text(self._password)
+        command = [
+            str(self._program),
+            f"--interval-ms={INTERVAL_MS}",
+            f"--output={self._output}",
+            f"--instance={self._target},password-file={self._password_file}",
+            f"--disk={self._data}",
+        ]
+        with self._output.with_suffix(".log").open("wb") as file:
+            self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled, and the probe's own complaints; after stop()."""
+        found = read_samples(self._output)
+        self._output.unlink(missing_ok=True)
+        return found
+
+    def tell(self, line: str) -> None:
+        """One command on its standard input, e.g. `driver 1 4711` or `mark step …`."""
+        if self._process is None or self._process.exit_code is not None:
+            return
+        stdin = self._process.streams.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):
+            stdin.write(f"{line}\n".encode())
+
+    async def stop(self) -> list[str]:
+        """End it; gives warnings on what it could not sample."""
+        if self._process is None:
+            return []
+        died = self._process.exit_code
+        stdin = self._process.streams.stdin
+        if stdin is not None:
+            stdin.close()
+        try:
+            await self._process.wait(5)
+        except TimeoutError:
+            await self._process.end(2)
+        if died is not None:
+            words = self._output.with_suffix(".log").read_text(errors="replace").strip()[-300:]
+            return [f"dynoprobe ended by itself with exit code {died}: {words}"]
+        return []
+
+
+def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
+    """The probe's samples and its own complaints. Raises StudyError for an unknown format."""
+    samples: list[Sample] = []
+    warnings: list[str] = []
+    if not path.exists():
+        return samples, ["dynoprobe wrote no samples"]
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the last line of a probe that was killed
+        kind = record.get("record")
+        if kind == "header" and record["format_version"] != FORMAT_VERSION:
+            raise StudyError(f"dynoprobe writes format {record['format_version']}, not {FORMAT_VERSION}")
+        if kind == "sample":
+            for scope, metrics in record["metrics"].items():
+                samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
+        elif kind == "error" and record.get("family") != "process_pss":  # a driver caught in the middle of exec
+            warnings.append(f"dynoprobe: {record.get('scope')} {record.get('family')}: {record.get('message')}")
+        elif kind == "footer" and record["missed"]:
+            warnings.append(f"dynoprobe: {record['missed']} of {record['samples']} samples were missed (a busy host)")
+    return samples, list(dict.fromkeys(warnings))

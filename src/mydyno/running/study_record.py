@@ -1,0 +1,27 @@
+"""The record of a new study: its name, what was asked, and the host it is asked of."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from mydyno import __version__
+from mydyno.hosts.facts import host_facts
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import Experiment
+from mydyno.model.records import StudyRecord
+
+
+def new_study(experiment: Experiment, source: str, command: tuple[str, ...], settings: Settings) -> StudyRecord:
+    """A study is named by its experiment and the second it began (UTC)."""
+    now_ns = time.time_ns()
+    stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return StudyRecord(
+        study=f"{experiment.name}-{stamp}",
+        created_unix_ns=now_ns,
+        mydyno_version=__version__,
+        command=command,
+        experiment=experiment,
+        experiment_source=source,
+        host=host_facts(settings.data),
+    )

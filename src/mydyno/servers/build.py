@@ -1,0 +1,99 @@
+"""A server as it lies on disk, ready to be started: the program, its folders, the environment it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.servers.version import ServerVersion
+
+
+@dataclass(frozen=True)
+class ServerBuild:
+    """One build of MySQL or MariaDB."""
+
+    name: str
+    program: Path
+    basedir: Path
+    messages: Path
+    plugins: Path
+    version: ServerVersion
+    environment: dict[str, str] = field(default_factory=dict)
+    loader: tuple[str, ...] = ()
+    """A private dynamic loader with its options, put before the program, where the host's is too old."""
+    packages: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> list[str]:
+        """What starts the program, without options."""
+        return [*self.loader, str(self.program)]
+
+    @property
+    def folders(self) -> list[Path]:
+        """Folders that the server's user must be able to enter."""
+        libraries = self.environment.get("LD_LIBRARY_PATH", "")
+        return [self.basedir, *(Path(folder) for folder in libraries.split(":") if folder)]
+
+    @property
+    def identity(self) -> str:
+        """Names the build for template keys: path, size and time tell a rebuilt server from the one before."""
+        facts = self.program.stat()
+        return f"{self.program.resolve()}:{facts.st_size}:{facts.st_mtime_ns}:{self.version.text}"
+
+
+def first_existing(root: Path, *candidates: str) -> Path | None:
+    """The first of the candidates (glob patterns) below the root."""
+    for candidate in candidates:
+        for path in sorted(root.glob(candidate)):
+            return path
+    return None
+
+
+async def find_build(
+    name: str, root: Path, host: LocalHost, environment: dict[str, str], packages: dict[str, str] | None = None
+) -> ServerBuild:
+    """The build below a root: an unpacked tarball, a package's tree or an installation. Raises UserError."""
+    program = first_existing(
+        root, "usr/sbin/mariadbd", "sbin/mariadbd", "bin/mariadbd", "libexec/mariadbd",
+        "usr/sbin/mysqld", "sbin/mysqld", "bin/mysqld", "libexec/mysqld",
+    )  # fmt: skip
+    if program is None:
+        raise UserError(f"no mysqld or mariadbd in bin/, sbin/, libexec/ or usr/sbin/ of {root}")
+    messages = first_existing(
+        root, "usr/share/mysql/english/errmsg.sys", "usr/share/mariadb/english/errmsg.sys", "share/english/errmsg.sys",
+        "share/mysql/english/errmsg.sys", "share/mariadb/english/errmsg.sys", "usr/share/mysql*/english/errmsg.sys",
+    )  # fmt: skip
+    if messages is None:
+        raise UserError(
+            f"{root} holds {program.name} but no share/…/english/errmsg.sys", "is the server unpacked whole?"
+        )
+    plugins = first_existing(root, "usr/lib/mysql/plugin", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
+    told = await host.run([str(program), "--no-defaults", "--version"], environment=environment, timeout_s=60)
+    if told.exit_code:
+        raise UserError(f"{program} does not start: {told.output.strip()[-500:]}")
+    return ServerBuild(
+        name=name,
+        program=program,
+        basedir=root / "usr" if program.is_relative_to(root / "usr") else root,
+        messages=messages.parent.parent,
+        plugins=plugins or root / "lib",
+        version=ServerVersion.parse(told.output.strip()),
+        environment=environment,
+        packages=packages or {},
+    )
+
+
+async def known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
+    """The options that `mysqld --verbose --help` lists, with underscores; empty where it lists none."""
+    told = await host.run(
+        [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", "--verbose", "--help"],
+        environment=build.environment,
+        as_server=True,
+        folders=build.folders,
+        timeout_s=60,
+    )
+    _, _, table = told.output.partition("\n---")
+    lines = (line.split() for line in table.splitlines())
+    return frozenset(words[0].replace("-", "_").lower() for words in lines if len(words) >= 2)

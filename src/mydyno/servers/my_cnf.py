@@ -1,0 +1,43 @@
+"""The option file of a private server, written from the experiment; nothing else configures it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mydyno.model.experiment import Scalar
+from mydyno.servers.build import ServerBuild
+
+
+def option_name(name: str) -> str:
+    """A variable's one spelling: lower case with underscores."""
+    return name.lower().replace("-", "_")
+
+
+def option_value(value: Scalar) -> str:
+    """A value as option files want it: booleans as ON and OFF."""
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    return str(value)
+
+
+def my_cnf(build: ServerBuild, folder: Path, socket: Path, port: int | None, variables: Mapping[str, Scalar]) -> str:
+    """The text of my.cnf. The experiment's variables come last and win over mydyno's own."""
+    own: dict[str, Scalar] = {
+        "basedir": str(build.basedir),
+        "datadir": str(folder / "data"),
+        "tmpdir": str(folder / "tmp"),
+        "socket": str(socket),
+        "pid_file": str(folder / "mysqld.pid"),
+        "lc_messages_dir": str(build.messages),
+        "plugin_dir": str(build.plugins),
+        "secure_file_priv": "",
+        **build.version.quiet_variables,
+    }
+    if port is None:
+        own["skip_networking"] = "ON"
+    else:
+        own |= {"bind_address": "127.0.0.1", "port": port}
+    asked = {option_name(name): value for name, value in variables.items()}
+    merged = {name: value for name, value in own.items() if name not in asked} | asked
+    return "[mysqld]\n" + "".join(f"{name} = {option_value(value)}\n" for name, value in merged.items())

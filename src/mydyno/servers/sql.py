@@ -1,0 +1,102 @@
+"""The control connection: SQL that mydyno itself sends, never the load. PyMySQL in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+import pymysql.cursors
+
+from mydyno.errors import ServerError
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens and as whom to come; the password is never printed."""
+
+    user: str
+    password: str = field(repr=False)
+    socket: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 3306
+    database: str = ""
+
+
+class Control:
+    """One connection for control statements. Use as an async context manager."""
+
+    def __init__(self, address: Address, timeout_s: float = 30.0) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
+
+    async def __aenter__(self) -> Control:
+        self._connection = await asyncio.to_thread(self._connect)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._connection is not None:
+            await asyncio.to_thread(self._close)
+
+    def _connect(self) -> pymysql.connections.Connection[pymysql.cursors.Cursor]:
+        try:
+            return pymysql.connect(
+                user=self._address.user,
+                password=self._address.password,
+                host=self._address.host,
+                port=self._address.port,
+                database=self._address.database or None,
+                connect_timeout=int(self._timeout_s),
+                read_timeout=self._timeout_s,
+                charset="utf8",
+                autocommit=True,
+                unix_socket=self._address.socket,
+            )
+        except (pymysql.MySQLError, OSError) as error:
+            raise ServerError(f"control connection: {_words(error)}") from error
+
+    def _close(self) -> None:
+        assert self._connection is not None
+        try:
+            self._connection.close()
+        except pymysql.MySQLError:
+            return  # the server has gone before us
+
+    async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """All rows of one statement. Raises ServerError with the statement and the server's words."""
+        return await asyncio.to_thread(self._rows, sql, arguments)
+
+    def _rows(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
+        assert self._connection is not None
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, arguments or None)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError) as error:
+            raise ServerError(f"{sql.partition(' IDENTIFIED')[0][:120]}: {_words(error)}") from error
+
+    async def scalar(self, sql: str, *arguments: object) -> Any:
+        """The first column of the first row; None where there is no row."""
+        rows = await self.rows(sql, *arguments)
+        return rows[0][0] if rows else None
+
+    async def variables(self) -> dict[str, str]:
+        """SHOW GLOBAL VARIABLES."""
+        return {str(name): str(value) for name, value in await self.rows("SHOW GLOBAL VARIABLES")}
+
+    async def status(self) -> dict[str, float]:
+        """SHOW GLOBAL STATUS, the numbers of it."""
+        found = {}
+        for name, value in await self.rows("SHOW GLOBAL STATUS"):
+            try:
+                found[str(name)] = float(value)
+            except (TypeError, ValueError):
+                continue
+        return found
+
+
+def _words(error: Exception) -> str:
+    return f"{error.args[0]} {error.args[1]}" if len(error.args) > 1 else str(error)

@@ -1,0 +1,146 @@
+"""Templates: a data directory prepared once, stopped cleanly, and copied for each run, so that all start from the same
+bytes. One per (server build, settings that shape data, data spec); kept in the data folder across studies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError, ServerError
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import DataSpec, Scalar
+from mydyno.model.quantities import format_bytes
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.instance import Instance, initialise
+from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.store.files import write_text
+
+TEMPLATE_FORMAT = 2
+SHAPING_PREFIXES = (
+    "innodb_page_size",
+    "innodb_data_file_path",
+    "innodb_data_home_dir",
+    "innodb_file_per_table",
+    "innodb_file_format",
+    "innodb_large_prefix",
+    "innodb_default_row_format",
+    "innodb_checksum_algorithm",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+    "innodb_redo_log_capacity",
+    "innodb_undo",
+    "innodb_compression",
+    "innodb_encrypt",
+    "innodb_fill_factor",
+    "character_set_server",
+    "collation_server",
+    "lower_case_table_names",
+    "default_storage_engine",
+    "log_bin",
+)
+"""Server variables that change the files of a fresh data directory."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A prepared data directory."""
+
+    folder: Path
+    size_bytes: int
+
+    @property
+    def data(self) -> Path:
+        """The data directory itself."""
+        return self.folder / "data"
+
+
+def shaping_variables(variables: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The variables among these that shape the data files."""
+    return {
+        option_name(name): value for name, value in variables.items() if option_name(name).startswith(SHAPING_PREFIXES)
+    }
+
+
+def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], data: DataSpec) -> str:
+    """The name of a template's folder: readable, and different whenever the bytes would be."""
+    facts = {
+        "format": TEMPLATE_FORMAT,
+        "build": build.identity,
+        "shaping": {name: option_value(value) for name, value in sorted(shaping.items())},
+        "data": data.model_dump(exclude={"prewarm"}),
+    }
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+    return f"{build.name}-{data.workload}-{data.tables}x{data.rows}-{digest}"
+
+
+def present_template(root: Path, key: str) -> Template | None:
+    """The template of that key, if it is whole."""
+    facts = root / key / "template.json"
+    if not facts.is_file():
+        return None
+    return Template(root / key, int(json.loads(facts.read_text())["size_bytes"]))
+
+
+async def build_template(
+    root: Path, key: str, instance: Instance, fill: Callable[[Instance], Awaitable[None]]
+) -> Template:
+    """Initialise, start, fill, purge, stop, keep. `instance.folder` must be `root/.KEY.new`.
+
+    Raises ServerError and what `fill` raises; nothing half-made is left under the template's name.
+    """
+    aside = instance.folder
+    try:
+        await initialise(instance)
+        await instance.start()
+        try:
+            await fill(instance)
+            async with instance.control() as control:
+                # A slow shutdown purges and merges, so that no run begins with another's leftovers.
+                await control.rows("SET GLOBAL innodb_fast_shutdown = 0")
+        finally:
+            warning = await instance.stop()
+        if warning:
+            raise ServerError(f"while preparing data: {warning}")
+        for name in ("ib_buffer_pool", "auto.cnf"):
+            (instance.data / name).unlink(missing_ok=True)
+        size_bytes = folder_bytes(instance.data)
+        write_text(aside / "template.json", json.dumps({"key": key, "size_bytes": size_bytes}))
+        final = root / key
+        shutil.rmtree(final, ignore_errors=True)
+        aside.rename(final)
+        return Template(final, size_bytes)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+async def copy_template(template: Template, instance: Instance, host: LocalHost) -> None:
+    """Give the instance its own copy of the data; blocks are shared where the file system can (reflink).
+
+    Raises HostError where the disk is too full, before a byte is copied.
+    """
+    free_bytes = shutil.disk_usage(template.folder).free
+    if free_bytes < template.size_bytes * 1.1 + (256 << 20):
+        raise HostError(
+            f"{format_bytes(free_bytes)} free on the disk of {template.folder.parent}, "
+            f"a copy of the data needs {format_bytes(template.size_bytes)}",
+            "free some space, or put the data elsewhere: --data DIR",
+        )
+    shutil.rmtree(instance.folder, ignore_errors=True)
+    instance.own(instance.folder)
+    copied = await host.run(
+        ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], timeout_s=7200
+    )
+    if copied.exit_code:
+        raise HostError(f"the data could not be copied: {copied.output.strip()}")
+    # Written out now, so that the copy's own write-back is not measured.
+    await host.run(["sync", "--file-system", str(instance.data)], timeout_s=3600)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes that the files below the folder occupy on disk."""
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

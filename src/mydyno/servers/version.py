@@ -1,0 +1,61 @@
+"""Which server it is, and what differs between versions. Compares tuples; MariaDB is told by name (never by number)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from mydyno.errors import UserError
+
+_NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True)
+class ServerVersion:
+    """A server's version as the server itself tells it."""
+
+    text: str
+    flavour: Literal["mysql", "mariadb"]
+    number: tuple[int, int, int]
+
+    @classmethod
+    def parse(cls, text: str) -> ServerVersion:
+        """From SELECT VERSION() or the output of mysqld --version. Raises UserError for what is neither, or < 5.5."""
+        mariadb = "mariadb" in text.lower()
+        # `mysqld --version` prints the path first, then "Ver 10.11.19-MariaDB…"
+        text = text.partition("Ver ")[2].strip() or text
+        match = _NUMBER.search(text)
+        if match is None:
+            raise UserError(f"no version number in {text!r}", "is it a MySQL or MariaDB server?")
+        number = (int(match[1]), int(match[2]), int(match[3] or 0))
+        if number < (5, 5, 0):
+            raise UserError(f"server version {text} is older than 5.5, the oldest that mydyno knows")
+        return cls(text, "mariadb" if mariadb else "mysql", number)
+
+    @property
+    def name(self) -> str:
+        """For sentences: "MariaDB 10.11.19"."""
+        return f"{'MariaDB' if self.flavour == 'mariadb' else 'MySQL'} {'.'.join(map(str, self.number))}"
+
+    def _mysql_from(self, *number: int) -> bool:
+        return self.flavour == "mysql" and self.number >= number
+
+    def set_password_sql(self, account: str, password: str) -> str:
+        """One statement that sets an account's password; PASSWORD() went away in MySQL 8.0."""
+        if self._mysql_from(5, 7, 6):
+            return f"ALTER USER {account} IDENTIFIED BY '{password}'"
+        return f"SET PASSWORD FOR {account} = PASSWORD('{password}')"
+
+    @property
+    def initialises_itself(self) -> bool:
+        """MySQL >= 5.7.6 has mysqld --initialize-insecure; all others come with a script."""
+        return self._mysql_from(5, 7, 6)
+
+    @property
+    def quiet_variables(self) -> dict[str, str]:
+        """Settings that keep a private server from looking outside: no name look-ups, no TCP port of its own choice."""
+        quiet = {"skip_name_resolve": "ON"}
+        if self._mysql_from(8, 0, 11):
+            quiet["mysqlx"] = "OFF"
+        return quiet

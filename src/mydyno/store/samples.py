@@ -1,0 +1,71 @@
+"""samples.parquet: every sample of one run, one row per value.
+
+Columns: unix_ns (int64) · t_s (seconds since the run began) · step (id or null) · step_t_s (seconds since that step's
+load began, or null) · phase ("warmup" | "measure" | null) · scope ("host", "instance:1", "driver:1") · metric · value.
+A metric that does not exist on this host or server has no rows.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mydyno.model.records import StepRecord
+from mydyno.store.files import write_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value at one time: `unix_ns` is the end of the interval that the value describes."""
+
+    unix_ns: int
+    scope: str
+    metric: str
+    value: float
+
+
+def write_samples(path: Path, samples: Iterable[Sample], run_started_unix_ns: int, steps: Sequence[StepRecord]) -> None:
+    """Write samples.parquet; each sample is placed into the step during whose load it ended."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("unix_ns", "t_s", "step", "step_t_s", "phase", "scope", "metric", "value")
+    }
+    for sample in samples:
+        step, step_t_s, phase = _place(sample.unix_ns, steps)
+        columns["unix_ns"].append(sample.unix_ns)
+        columns["t_s"].append((sample.unix_ns - run_started_unix_ns) / 1e9)
+        columns["step"].append(step)
+        columns["step_t_s"].append(step_t_s)
+        columns["phase"].append(phase)
+        columns["scope"].append(sample.scope)
+        columns["metric"].append(sample.metric)
+        columns["value"].append(sample.value)
+    schema = pa.schema(
+        [
+            ("unix_ns", pa.int64()),
+            ("t_s", pa.float64()),
+            ("step", pa.string()),
+            ("step_t_s", pa.float64()),
+            ("phase", pa.string()),
+            ("scope", pa.string()),
+            ("metric", pa.string()),
+            ("value", pa.float64()),
+        ],
+        metadata={"mydyno_format": "1"},
+    )
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
+    write_bytes(path, sink.getvalue())
+
+
+def _place(unix_ns: int, steps: Sequence[StepRecord]) -> tuple[str | None, float | None, str | None]:
+    for step in steps:
+        step_t_s = (unix_ns - step.started_unix_ns) / 1e9
+        if 0 < step_t_s <= step.warmup_s + step.measure_s + 0.5:
+            return step.id, step_t_s, "warmup" if step_t_s <= step.warmup_s else "measure"
+    return None, None, None

@@ -1,0 +1,123 @@
+"""The study folder: where each thing lies, how it is written and read. See docs/reference/study-folder.md."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from mydyno.errors import UserError
+from mydyno.model.plan import Plan
+from mydyno.model.records import FORMAT, RunRecord, StudyRecord, Summary
+from mydyno.store.files import sync_folder, write_text
+from mydyno.store.journal import Journal
+
+Stored = TypeVar("Stored", bound=BaseModel)
+
+
+class StudyFolder:
+    """One study on disk. A run's folder is complete or absent: it is written aside and renamed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = Journal(path / "journal.jsonl")
+
+    @property
+    def name(self) -> str:
+        """The study's name: the folder's."""
+        return self.path.name
+
+    @classmethod
+    def create(cls, path: Path, study: StudyRecord, plan: Plan) -> StudyFolder:
+        """A new folder with study.json and plan.json. Raises UserError where the path is already taken."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise UserError(f"the study folder {path} exists already") from None
+        folder = cls(path)
+        write_text(path / "plan.json", plan.model_dump_json(by_alias=True, indent=1))
+        write_text(path / "study.json", study.model_dump_json(by_alias=True, indent=1))
+        folder.journal.append("study_created", study=study.study)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> StudyFolder:
+        """An existing study. Raises UserError where it is not one, or of a newer format."""
+        if not (path / "study.json").is_file():
+            raise UserError(f"{path} is no study: it has no study.json", "see `mydyno list` for the studies here")
+        folder = cls(path)
+        found = json.loads((path / "study.json").read_text()).get("format")
+        if found != FORMAT:
+            raise UserError(f"{path} has format {found}; this mydyno reads format {FORMAT}", "use a newer mydyno")
+        return folder
+
+    def study(self) -> StudyRecord:
+        """study.json. Raises UserError where it is damaged."""
+        return self._read("study.json", StudyRecord)
+
+    def plan(self) -> Plan:
+        """plan.json. Raises UserError where it is damaged."""
+        return self._read("plan.json", Plan)
+
+    def run(self, folder: str) -> RunRecord:
+        """run.json of one run, by its folder below the study. Raises UserError where it is damaged."""
+        return self._read(f"{folder}/run.json", RunRecord)
+
+    def runs(self) -> Iterator[RunRecord]:
+        """Every finished run, in the order of the plan."""
+        for planned in self.plan().runs:
+            if (self.path / planned.folder / "run.json").is_file():
+                yield self.run(planned.folder)
+
+    def summary(self) -> Summary | None:
+        """summary.json, or None where there is none yet."""
+        return self._read("summary.json", Summary) if (self.path / "summary.json").is_file() else None
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write summary.json as a whole."""
+        write_text(self.path / "summary.json", summary.model_dump_json(by_alias=True, indent=1))
+
+    def samples_path(self, folder: str) -> Path:
+        """Where a run's samples lie."""
+        return self.path / folder / "samples.parquet"
+
+    def begin_run(self, folder: str) -> Path:
+        """An empty folder aside in which a run collects its files until commit_run."""
+        aside = self._aside(folder)
+        if aside.exists():
+            shutil.rmtree(aside)
+        aside.mkdir(parents=True)
+        return aside
+
+    def commit_run(self, record: RunRecord) -> None:
+        """Write run.json and put the run's folder in its place: from here on the run is finished."""
+        aside = self._aside(record.folder)
+        write_text(aside / "run.json", record.model_dump_json(by_alias=True, indent=1))
+        final = self.path / record.folder
+        sync_folder(aside)
+        aside.rename(final)
+        sync_folder(final.parent)
+        self.journal.append("run_finished", folder=record.folder, valid=record.valid, reasons=list(record.reasons))
+
+    def discard_unfinished(self) -> list[str]:
+        """Remove what a killed study left of runs that never finished; gives their names."""
+        removed = []
+        for aside in sorted(self.path.glob("blocks/*/.*.unfinished")):
+            shutil.rmtree(aside)
+            removed.append(aside.name)
+        return removed
+
+    def _aside(self, folder: str) -> Path:
+        final = self.path / folder
+        return final.with_name(f".{final.name}.unfinished")
+
+    def _read(self, name: str, model: type[Stored]) -> Stored:
+        path = self.path / name
+        try:
+            return model.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UserError(f"{path} cannot be read: {error}", "is the study folder whole?") from error

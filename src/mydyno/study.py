@@ -1,0 +1,153 @@
+"""The order of steps of a study, and nothing else: check, plan, and per run: provision, load, measure, stop, save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mydyno.drivers.base import Progress
+from mydyno.errors import HostError, StudyError, UserError
+from mydyno.hosts.lock import study_lock
+from mydyno.hosts.settings import Settings
+from mydyno.hosts.undo import stale_journals
+from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.plan import Plan, PlannedRun, make_plan
+from mydyno.model.records import RunRecord, Summary
+from mydyno.results.summarise import summarise
+from mydyno.running.bench import Bench, Opener
+from mydyno.running.forecast import forecast
+from mydyno.running.open_bench import open_bench
+from mydyno.running.run import make_run
+from mydyno.running.study_record import new_study
+from mydyno.store.study_folder import StudyFolder
+
+FAILED_RUNS_IN_A_ROW = 4
+"""So many invalid runs in a row, and the study stops: something is wrong that more runs will not mend."""
+
+
+class Watcher(Protocol):
+    """Whoever watches a study: a progress bar, a log, a test."""
+
+    def say(self, text: str) -> None:
+        """Something happened that a person wants to know."""
+
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
+        """A run begins; numbers count from 1 over the whole study."""
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """A second of load has passed."""
+
+    def run_ended(self, record: RunRecord) -> None:
+        """A run is finished and saved."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run and where to keep it."""
+
+    experiment: Experiment
+    source_text: str
+    studies: Path
+    command: tuple[str, ...] = ()
+
+
+async def run_study(
+    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+) -> tuple[StudyFolder, Summary]:
+    """A new study, from check to summary. `opener` makes the workbench; tests give a fake one.
+
+    Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
+    finished is kept, and resume_study goes on from there.
+    """
+    plan = make_plan(request.experiment)
+    _check(request.experiment, plan, settings)
+    study = new_study(request.experiment, request.source_text, request.command, settings)
+    path = request.studies.resolve() / study.study
+    with ExitStack() as stack:
+        stack.enter_context(study_lock(study.study))
+        clean_up(settings, watcher)
+        bench = await opener(settings, request.experiment, study.study, path, watcher.say)
+        stack.callback(_close, bench, watcher)
+        folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
+        return folder, await _make_runs(bench, folder, plan, watcher)
+
+
+async def resume_study(
+    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+) -> tuple[StudyFolder, Summary]:
+    """Make the runs that a study still lacks, in its plan's order. Raises as run_study does."""
+    folder = StudyFolder.open(path.resolve())
+    study, plan = folder.study(), folder.plan()
+    _check(study.experiment, plan, settings)
+    with ExitStack() as stack:
+        stack.enter_context(study_lock(study.study))
+        clean_up(settings, watcher)
+        for name in folder.discard_unfinished():
+            watcher.say(f"dropped the unfinished run {name}")
+        bench = await opener(settings, study.experiment, study.study, folder.path, watcher.say)
+        stack.callback(_close, bench, watcher)
+        for name, version in bench.versions.items():
+            if study.versions.get(name, version) != version:
+                raise UserError(
+                    f"{name} is {version} now, the study began with {study.versions[name]}",
+                    "runs of different versions do not belong in one study; begin a new one",
+                )
+        folder.journal.append("study_resumed")
+        return folder, await _make_runs(bench, folder, plan, watcher)
+
+
+def clean_up(settings: Settings, watcher: Watcher) -> list[str]:
+    """Undo whatever killed studies left on this host; gives what could not be undone."""
+    left = []
+    for journal in stale_journals(settings.undo):
+        owner = journal.owner()
+        count = len(journal.open_entries())
+        left += journal.undo_all()
+        if count:
+            watcher.say(f"cleaned up after {owner[1] if owner else 'a killed study'}: {count} entries undone")
+    return left
+
+
+def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
+    obstacles = forecast(experiment, plan, settings).obstacles
+    if obstacles:
+        raise HostError("this study cannot be done here:\n  " + "\n  ".join(obstacles))
+    settings.program("dynoprobe")
+
+
+async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
+    steps = {step.id: step for step in steps_of(bench.experiment)}
+    failed = 0
+    templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
+    for number, planned in enumerate(plan.runs, 1):
+        if (folder.path / planned.folder / "run.json").is_file():
+            continue
+        watcher.run_begins(number, len(plan.runs), planned)
+        folder.journal.append("run_began", folder=planned.folder)
+        order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
+        aside = folder.begin_run(planned.folder)
+        record = await make_run(bench, planned, order, templates[planned.arm], aside, watcher.load)
+        folder.commit_run(record)
+        watcher.run_ended(record)
+        failed = 0 if record.valid else failed + 1
+        if failed == FAILED_RUNS_IN_A_ROW:
+            summarise(folder)
+            raise StudyError(
+                f"{failed} runs in a row are invalid; the last one: {_first(record.reasons)}",
+                f"mend the cause, then: mydyno resume {folder.path}",
+            )
+    summary = summarise(folder)
+    folder.journal.append("study_finished", state=summary.state)
+    return summary
+
+
+def _first(reasons: Sequence[str]) -> str:
+    return reasons[0] if reasons else "no reason was recorded"
+
+
+def _close(bench: Bench, watcher: Watcher) -> None:
+    for left in bench.close():
+        watcher.say(f"could not be undone: {left}")

@@ -1,0 +1,35 @@
+"""What every treatment is: a change to one instance that is applied, proved from the running system, and undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import ServerSpec
+from mydyno.model.records import Evidence
+from mydyno.servers.instance import Instance
+
+
+class Treatment(Protocol):
+    """One treatment of one arm."""
+
+    name: str
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """Why it cannot be done here, with what would make it possible; None where it can. Starts nothing."""
+
+    def host_changes(self) -> list[str]:
+        """What it will change on the host, for plan; empty where it changes nothing beyond its own processes."""
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
+        """Fetch what it needs; gives versions for the report. Raises HostError."""
+
+    async def apply(self, instance: Instance) -> None:
+        """Change the instance's settings before its start."""
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Proof from the running server. Never raises for a treatment that failed: then it does not hold."""
+
+    async def undo(self) -> None:
+        """Take back what apply changed outside the instance."""

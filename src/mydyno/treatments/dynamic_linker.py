@@ -1,0 +1,89 @@
+"""What the dynamic linker says and the kernel shows about a process's libraries (ld.so(8), proc(5))."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.hosts.local import LocalHost
+
+_BINDING = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: \w+ symbol `([^']+)'")
+_REFUSED = re.compile(r"object '([^']+)' from LD_PRELOAD cannot be preloaded[^:]*(?:: ignored\.)?")
+MALLOC_SYMBOLS = ("malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "_Znwm", "_ZdlPv")
+"""The C allocation interface, and C++'s operator new and delete, which the C++ library or the allocator serves."""
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """Who serves the allocation symbols of a program, as the dynamic linker resolved them."""
+
+    providers: dict[str, dict[str, list[str]]]
+    """symbol → provider library → the files that bind to it."""
+    refused: tuple[str, ...]
+    """Libraries named in LD_PRELOAD that the linker did not load."""
+    exit_code: int
+    output: str
+
+    def of(self, symbol: str) -> dict[str, list[str]]:
+        """provider → users of one symbol; empty where nobody binds it."""
+        return self.providers.get(symbol, {})
+
+
+async def bindings(
+    command: Sequence[str], environment: Mapping[str, str], host: LocalHost, folders: Sequence[Path]
+) -> Bindings:
+    """Run `command --no-defaults --version` under LD_DEBUG=bindings: the same binary, user and environment.
+
+    LD_BIND_NOW makes the linker bind what it would otherwise bind at first use.
+    """
+    debugged = {**environment, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
+    done = await host.run(
+        [*command, "--no-defaults", "--version"],
+        environment=debugged,
+        as_server=True,
+        folders=folders,
+        timeout_s=60,
+    )
+    return parse_bindings(done.output, done.exit_code)
+
+
+def parse_bindings(output: str, exit_code: int = 0) -> Bindings:
+    """Read the output of LD_DEBUG=bindings."""
+    providers: dict[str, dict[str, list[str]]] = {}
+    for user, provider, symbol in _BINDING.findall(output):
+        if symbol in MALLOC_SYMBOLS:
+            users = providers.setdefault(symbol, {}).setdefault(provider, [])
+            if user not in users:
+                users.append(user)
+    refused = tuple(dict.fromkeys(_REFUSED.findall(output)))
+    rest = "\n".join(line for line in output.splitlines() if "binding file" not in line)
+    return Bindings(providers, refused, exit_code, rest[-2000:])
+
+
+def mapped_libraries(pid: int) -> list[str] | None:
+    """Shared objects mapped into the live process; None where the kernel does not let us read them."""
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return None
+    paths = (line.split(maxsplit=5)[5] for line in text.splitlines() if line.count(" ") >= 5 and "/" in line)
+    return sorted({path for path in paths if ".so" in path})
+
+
+def secure_execution_reason(program: Path) -> str | None:
+    """Why the linker runs this program in secure-execution mode and drops LD_PRELOAD in silence; None where not."""
+    try:
+        mode = program.stat().st_mode
+    except OSError:
+        return None
+    if mode & (stat.S_ISUID | stat.S_ISGID):
+        return f"{program} is setuid or setgid"
+    try:
+        os.getxattr(program, "security.capability")
+    except OSError:
+        return None
+    return f"{program} carries file capabilities (see getcap); remove them from a copy with setcap -r"

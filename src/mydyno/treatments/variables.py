@@ -1,0 +1,85 @@
+"""Server variables: said in my.cnf, proved by SHOW GLOBAL VARIABLES. What it rounds or ignores does not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Scalar, ServerSpec, Variables
+from mydyno.model.quantities import parse_bytes
+from mydyno.model.records import Evidence
+from mydyno.servers.instance import Instance
+from mydyno.servers.my_cnf import option_name, option_value
+
+SETTING: TypeAdapter[Any] = TypeAdapter(Variables)
+_ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
+
+
+class VariablesTreatment:
+    """Server variables of one arm."""
+
+    name = "variables"
+
+    def __init__(self, value: dict[str, Scalar]) -> None:
+        self._wanted = {option_name(name): setting for name, setting in value.items()}
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """An external server is not ours to configure."""
+        if server.dsn is not None:
+            return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
+        return None
+
+    def host_changes(self) -> list[str]:
+        """None: it lives in the instance's own my.cnf."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch."""
+        return {}
+
+    async def apply(self, instance: Instance) -> None:
+        """Into my.cnf."""
+        instance.settings.variables.update(self._wanted)
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Each variable read back by SQL."""
+        async with instance.control() as control:
+            actual = {name.lower(): value for name, value in (await control.variables()).items()}
+        facts = {
+            name: {"wanted": option_value(value), "actual": actual.get(name)} for name, value in self._wanted.items()
+        }
+        wrong = [
+            f"{name} is {actual.get(name, 'unknown to the server')}, wanted {option_value(value)}"
+            for name, value in self._wanted.items()
+            if name not in actual or not same_setting(option_value(value), actual[name])
+        ]
+        text = (
+            "; ".join(wrong) or ", ".join(f"{name} = {actual[name]}" for name in self._wanted) + " (read back by SQL)"
+        )
+        return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
+
+    async def undo(self) -> None:
+        """Nothing outside the instance was changed."""
+
+
+def same_setting(wanted: str, actual: str) -> bool:
+    """Whether two spellings say the same: 1G and 1073741824, ON and 1, O_DIRECT and o_direct."""
+    spellings = [_ON_OFF.get(text.strip().upper(), text.strip().lower()) for text in (wanted, actual)]
+    if spellings[0] == spellings[1]:
+        return True
+    try:
+        numbers = [float(parse_bytes(text)) if not _is_number(text) else float(text) for text in spellings]
+    except ValueError:
+        return False
+    return numbers[0] == numbers[1]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

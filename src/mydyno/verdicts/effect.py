@@ -1,0 +1,133 @@
+"""What goes into a verdict and what comes out: observations and their scope in, one effect per arm and step out.
+
+Everything here is frozen and plain, so that an effect can be written to summary.json and read back without this
+package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """The only five words a report may use. They describe the number, never its merit: a latency may be `higher`."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    NOT_MEASURABLE = "not_measurable"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One number of one run: what `arm` (its `copy`) gave in `block` for one metric at one step.
+
+    `copy` is 1 for every arm and for the control's first copy (A), 2 for the control's second copy (A′). `value` is
+    None for a run that a gate made invalid; `reason` then says which gate, in the words that the report prints ("not
+    steady", "allocator not proved"). A run that was never made is simply left out. Zero, negative and not-finite values
+    are accepted and counted as invalid, with a reason, because they have no logarithm.
+    """
+
+    block: int
+    arm: str
+    value: float | None
+    copy: int = 1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric as summary.json names it. `better` is "higher", "lower" or "none"."""
+
+    name: str
+    unit: str = ""
+    better: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where and when a sentence holds. Every non-empty part is printed; nothing beyond it is claimed.
+
+    `hosts` are names; `server` is "MariaDB 10.11.19"; `durability` is in the server's own words, for example
+    "innodb_flush_log_at_trx_commit=1, sync_binlog=0"; `data_to_buffer_pool` is data size divided by the buffer pool's;
+    `load` replaces "at N connections" for a workload that is not driven by connections; dates are ISO 8601.
+    """
+
+    workload: str = ""
+    server: str = ""
+    hosts: tuple[str, ...] = ()
+    connections: int | None = None
+    load: str = ""
+    data_to_buffer_pool: float | None = None
+    durability: str = ""
+    first_date: str = ""
+    last_date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with all its contrasts (every arm against the control, at every step) as declared before the study.
+
+    `steps` maps a step's id to its observations, `scopes` the same ids to their scope. `margin` is a fraction: 0.02 is
+    ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported; the control may be
+    among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals and no verdict.
+    """
+
+    metric: Metric
+    control: str
+    arms: tuple[str, ...]
+    steps: Mapping[str, tuple[Observation, ...]]
+    margin: float
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
+    primary: bool = True
+    level: float = 0.95
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
+
+    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None where too few blocks are
+    valid (a ratio needs one, an interval two). For the primary metric the interval is simultaneous over the family and
+    `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the weaker of the t and the sign-flip.
+    """
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    verdict: Verdict | None
+    sentence: str
+    primary: bool
+    log_ratios: Mapping[int, float]
+    """ln(arm / control) of each block that has both, by block number: the dots of the chart."""
+    hodges_lehmann: float | None
+    skewed: bool
+    unadjusted_low: float | None
+    unadjusted_high: float | None
+    p_t: float | None
+    """Unadjusted p of the paired t; None where it does not exist (fewer than two blocks, no spread at all)."""
+    p_sign_flip: float | None
+    """Unadjusted p of the exact sign-flip."""
+    p_adjusted_sign_flip: float | None
+    equivalence_low: float | None
+    equivalence_high: float | None
+    smallest_margin: float | None
+    """The smallest margin (a fraction) within which these data would be called equivalent; None without an interval."""
+    noise_floor: float | None
+    """The A/A floor at this step as a ratio (1.008); None where A and A′ were never both valid in a block."""
+    blocks_needed: int | None
+    """About how many more blocks an inconclusive contrast needs; None for every other verdict."""
+    reasons: tuple[str, ...]
+    """Why blocks are missing and what weakens the answer, each a phrase that the report prints."""
+    adjustment: str
+    """"max-t", "Holm" or "none"."""

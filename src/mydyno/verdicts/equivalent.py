@@ -1,0 +1,30 @@
+"""Equivalent within ±margin: the 90 % interval lies inside the margin (two one-sided tests, each at 5 %).
+
+Per contrast and not adjusted over the family. It is the only way to say that a change does nothing: a wide interval
+around 1 is `inconclusive`.
+"""
+
+from __future__ import annotations
+
+from mydyno.verdicts.case import Case, Rule
+from mydyno.verdicts.effect import Verdict
+from mydyno.verdicts.words import at_load, caveats, margin, phrase, signed, where
+
+
+def holds(case: Case) -> bool:
+    """Whether the two one-sided tests both reject."""
+    return case.equivalence.equivalent
+
+
+def sentence(case: Case) -> str:
+    """Equivalent within the margin, with the 90 % interval that shows it."""
+    interval = case.equivalence.interval
+    assert interval.low is not None and interval.high is not None
+    return (
+        f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {phrase(case.metric).noun} "
+        f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.paired.n)}."
+        f"{caveats(case)}"
+    )
+
+
+RULE = Rule(Verdict.EQUIVALENT, holds, sentence)

@@ -1,0 +1,37 @@
+"""What gates look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mydyno.model.experiment import GateSpec
+from mydyno.model.records import DriverResult, Evidence
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A whole run."""
+
+    bounds: GateSpec
+    evidence: Sequence[Evidence]
+    swapped_bytes: int | None
+    """Swapped in and out while the run lasted; None where the kernel does not tell."""
+    out_of_memory_kills: int | None
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """One step of a run."""
+
+    bounds: GateSpec
+    driver: DriverResult
+    whole_s: float
+    """Warm-up and measured window."""
+    cpus: int
+    """CPUs that the driver may use."""
+    steal_pct: float | None
+    disagreements: Sequence[str] = field(default_factory=tuple)
+    """Where the server's counters and the driver's differ."""
+    steadiness: str = "undecided"
+    steady_reasons: Sequence[str] = field(default_factory=tuple)

@@ -1,0 +1,21 @@
+"""Lower: the arm's number is below the control's. The conditions are those of `higher`, on the other side of 1."""
+
+from __future__ import annotations
+
+from mydyno.verdicts.case import Case, Rule
+from mydyno.verdicts.effect import Verdict
+from mydyno.verdicts.higher import positive_sentence
+from mydyno.verdicts.words import phrase
+
+
+def holds(case: Case) -> bool:
+    """Whether the arm's number is lower."""
+    return case.differs and case.paired.ratio is not None and case.paired.ratio < 1.0
+
+
+def sentence(case: Case) -> str:
+    """X % less than the control, with the interval, the scope and whether it matters."""
+    return positive_sentence(case, phrase(case.metric).less)
+
+
+RULE = Rule(Verdict.LOWER, holds, sentence)

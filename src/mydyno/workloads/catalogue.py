@@ -1,0 +1,27 @@
+"""All workloads by name: options, and which drivers can ask them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mydyno.model.experiment import Frozen
+from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked of the server."""
+
+    name: str
+    description: str
+    data: str
+    """The data it needs (data.workload)."""
+    options: type[Frozen]
+    drivers: tuple[str, ...]
+
+
+WORKLOADS: dict[str, Workload] = {
+    name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
+    for name, description in OLTP_WORKLOADS.items()
+}
+DATA_WORKLOADS = ("oltp",)

@@ -1,0 +1,52 @@
+"""Every workload proves its name: what the driver says it asked is held against what the server counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COUNTERS = (
+    "Questions",
+    "Com_select",
+    "Com_insert",
+    "Com_update",
+    "Com_delete",
+    "Com_replace",
+    "Com_commit",
+    "Com_rollback",
+    "Slow_queries",
+    "Aborted_clients",
+    "Aborted_connects",
+)
+TOLERANCE = 0.005
+SLACK = 300
+"""Statements of mydyno's own (control, probe) that the server counts too."""
+
+
+def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """How much each counter grew; a counter that went backwards or is unknown is absent."""
+    return {
+        name: after[name] - before[name]
+        for name in COUNTERS
+        if name in before and name in after and after[name] >= before[name]
+    }
+
+
+def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
+    """Sentences on reads and writes where driver and server differ by more than 0.5 %; empty where they agree.
+
+    `whole` has the driver's read and write counts of the whole step, `counted` the server's growth over it. Statements
+    of transactions that were rolled back and begun again are counted by the server alone, so only a server that counts
+    less than the driver, or far more, disagrees.
+    """
+    found = []
+    pairs = (
+        ("reads", whole.get("read"), ("Com_select",)),
+        ("writes", whole.get("write"), ("Com_insert", "Com_update", "Com_delete", "Com_replace")),
+    )
+    for name, said, counters in pairs:
+        if said is None or any(counter not in counted for counter in counters):
+            continue
+        seen = sum(counted[counter] for counter in counters)
+        if abs(seen - said) > max(said, seen) * TOLERANCE + SLACK:
+            found.append(f"the driver counted {said} {name}, the server {seen:.0f} ({' + '.join(counters)})")
+    return found
