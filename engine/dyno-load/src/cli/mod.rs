@@ -11,6 +11,7 @@ mod oltp_run;
 mod parse;
 mod run_settings;
 mod tpcc;
+mod tpcc_run;
 
 use clap::{Parser, Subcommand};
 

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::connection::ConnectionArguments;
 use super::parse::count;
+use super::tpcc_run::RunArguments;
 use crate::error::{Error, Exit};
 use crate::server::failed;
 use crate::tpcc::{acknowledged, check, load, schema};
@@ -35,6 +36,8 @@ Exit codes: 0 everything holds, 2 wrong input, 3 cannot be done here, 4 somethin
 pub enum Tpcc {
     /// Make and fill the nine tables.
     Prepare(PrepareArguments),
+    /// Run the five transactions and measure them.
+    Run(Box<RunArguments>),
     /// Check the consistency conditions, and that acknowledged orders are there.
     Check(CheckArguments),
     /// Drop the tables.
@@ -92,6 +95,7 @@ pub struct CleanupArguments {
 pub fn run(command: &Tpcc) -> Result<Exit, Error> {
     match command {
         Tpcc::Prepare(arguments) => prepare(arguments),
+        Tpcc::Run(arguments) => super::tpcc_run::run(arguments),
         Tpcc::Check(arguments) => run_check(arguments),
         Tpcc::Cleanup(arguments) => cleanup(arguments),
     }

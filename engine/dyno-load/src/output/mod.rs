@@ -3,6 +3,7 @@
 pub mod json;
 pub mod progress;
 pub mod table;
+pub mod tpcc;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

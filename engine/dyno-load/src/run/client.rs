@@ -3,11 +3,12 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement};
+use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, Value};
 
 use super::poller::{Interest, Poller};
 use super::settings::Settings;
 use super::socket::{Address, Socket};
+use crate::tpcc::{Execution, Id};
 use crate::workload::{text, Context, StatementKind, Transaction};
 
 /// What a connection is doing.
@@ -47,6 +48,8 @@ pub enum Loss {
     Protocol(Error),
     /// The socket failed.
     Socket(io::Error),
+    /// A row that the workload counts on is not there.
+    Missing(&'static str),
 }
 
 /// One connection.
@@ -58,6 +61,8 @@ pub struct Client {
     pub state: State,
     /// The transaction it is in, or was in last.
     pub transaction: Transaction,
+    /// The same for TPC-C; none in the OLTP workloads.
+    pub execution: Option<Box<Execution>>,
     /// Whether the transaction is under way, be it on a connection that is being made again.
     pub active: bool,
     /// Whether that transaction belongs to the measurement (in an open loop, by its intended time).
@@ -86,6 +91,7 @@ impl Client {
             number,
             state: State::Closed,
             transaction: Transaction::start(&settings.context, 0),
+            execution: settings.context.tpcc.is_some().then(Box::default),
             active: false,
             measured: false,
             intended_ns: 0,
@@ -167,7 +173,13 @@ impl Client {
                 Ok(Some(Event::Ready)) => Ok(Some(Reply::Ready)),
                 Ok(Some(Event::Prepared(statement))) => Ok(Some(Reply::Prepared(statement))),
                 Ok(Some(Event::Failed(error))) => Ok(Some(Reply::Failed(error))),
-                Ok(Some(Event::Columns(_) | Event::Row(_))) => continue,
+                Ok(Some(Event::Columns(_))) => continue,
+                Ok(Some(Event::Row(row))) => {
+                    if let Some(execution) = &mut self.execution {
+                        execution.row(&row).map_err(Loss::Protocol)?;
+                    }
+                    continue;
+                }
                 Ok(None) => Ok(None),
                 Err(error) => Err(Loss::Protocol(error)),
             };
@@ -211,10 +223,11 @@ impl Client {
     pub fn prepare(&mut self, slot: usize, texts: &[Option<String>]) -> Result<bool, Loss> {
         let Some(text) = texts.get(slot) else { return Ok(false) };
         self.state = State::Preparing(slot);
+        let detail = if self.execution.is_some() { Detail::Rows } else { Detail::Skip };
         match text {
             Some(text) => self
                 .connection
-                .prepare(text.as_bytes(), Detail::Skip)
+                .prepare(text.as_bytes(), detail)
                 .map_err(Loss::Protocol)?,
             None => {
                 self.statements.push(None);
@@ -235,6 +248,9 @@ impl Client {
     /// When the connection is of no more use.
     #[inline]
     pub fn send_next(&mut self, context: &Context, slots: &[usize]) -> Result<bool, Loss> {
+        if context.tpcc.is_some() {
+            return self.send_next_of_tpcc(context);
+        }
         let Some(call) = self.transaction.call(context) else {
             return Ok(false);
         };
@@ -260,6 +276,42 @@ impl Client {
         Ok(true)
     }
 
+    /// The same for TPC-C, whose statements have one slot each, and whose rows are read.
+    #[inline]
+    fn send_next_of_tpcc(&mut self, context: &Context) -> Result<bool, Loss> {
+        let Some(execution) = &mut self.execution else { return Ok(false) };
+        let (connection, statements, kind) = (&mut self.connection, &mut self.statements, &mut self.kind);
+        let send = |id: Id, values: &[Value<'_>]| {
+            let statement = &context.definition.statements[id as usize];
+            *kind = statement.kind;
+            match statements.get_mut(id as usize) {
+                Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
+                _ => connection.query_with(Detail::Rows, |out| text::render(out, &statement.template, 0, values)),
+            }
+        };
+        match execution.advance(send) {
+            Ok(Some(sent)) => sent.map(|()| true).map_err(Loss::Protocol),
+            Ok(None) => Ok(false),
+            Err(row) => Err(Loss::Missing(row)),
+        }
+    }
+
+    /// Makes ready for operation `number`.
+    pub fn begin(&mut self, context: &Context, number: u64) {
+        self.transaction = Transaction::start(context, number);
+        if let (Some(execution), Some(plan)) = (&mut self.execution, &context.tpcc) {
+            execution.begin(plan, number);
+        }
+    }
+
+    /// Back to the first statement; `undo` says whether the server still holds what failed.
+    pub fn restart(&mut self, context: &Context, undo: bool) {
+        match &mut self.execution {
+            Some(execution) => execution.retry(undo),
+            None => self.transaction.restart(context),
+        }
+    }
+
     /// What passed over the connection since the last call.
     pub fn take_counters(&mut self) -> Counters {
         let now = *self.connection.counters();
@@ -277,6 +329,10 @@ impl Loss {
             Self::Protocol(Error::Server(error)) => (error.code, error.to_string()),
             Self::Protocol(error @ Error::Closed(_)) => (client_code::SERVER_LOST, error.to_string()),
             Self::Protocol(error) => (client_code::MALFORMED_PACKET, error.to_string()),
+            Self::Missing(row) => (
+                client_code::UNEXPECTED_DATA,
+                format!("{row} is not there: the tables are not those of `dynoload tpcc prepare`"),
+            ),
             Self::Socket(error) => (client_code::SERVER_LOST, format!("the connection failed: {error}")),
         }
     }

@@ -148,6 +148,7 @@ impl<'a> Collector<'a> {
                 self.totals.measured.service.merge(&recorder.service);
                 self.totals.measured.lag.merge(&recorder.lag);
                 self.totals.measured.slowest.merge(&recorder.slowest);
+                self.totals.measured.by_type.merge_latencies(&recorder.by_type);
             }
             Phase::Drain => self.totals.ended_after_stop = recorder.counts.transactions,
         }

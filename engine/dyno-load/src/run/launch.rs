@@ -95,7 +95,7 @@ pub fn run(
         // A worker that is gone has reported why.
         let _ = start.send(timeline);
     }
-    let mut collector = Collector::new(timeline, settings.plan.is_some(), settings.slowest, spares, observer);
+    let mut collector = Collector::new(timeline, settings.is_timed(), settings.slowest, spares, observer);
     collect(
         &incoming,
         threads.len(),

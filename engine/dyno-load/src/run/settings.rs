@@ -1,5 +1,6 @@
 //! What a run is to do: resolved once, then frozen. Made by cli/, read by everything else.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyno_core::schedule::Plan;
@@ -89,6 +90,8 @@ pub struct Settings {
     pub think: Think,
     /// Errors that only restart.
     pub ignored_errors: IgnoredErrors,
+    /// File for the New-Orders that the server has acknowledged (TPC-C).
+    pub acknowledged: Option<PathBuf>,
     /// How many of the slowest transactions to keep.
     pub slowest: usize,
     /// Whether the pacer burns CPU for the last 50 µs before a planned time.
@@ -98,6 +101,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether transactions are due at times of their own, and wait for a free connection.
+    pub fn is_timed(&self) -> bool {
+        self.plan.is_some() || self.context.tpcc.as_ref().is_some_and(|plan| plan.key_and_think_times)
+    }
+
     /// Whether every transaction is a new connection.
     pub fn is_churn(&self) -> bool {
         self.context.definition.name == "connect"

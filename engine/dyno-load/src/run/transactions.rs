@@ -11,10 +11,15 @@ use super::settings::{Overload, Think};
 use super::timeline::Phase;
 use super::worker::Worker;
 use crate::recorder::{client_code, Slow};
-use crate::workload::{StatementKind, Transaction};
+use crate::workload::StatementKind;
 
 /// Pause before a lost connection is made again.
 const RECONNECT_PAUSE_NS: u64 = 10_000_000;
+
+/// The file of acknowledged orders cannot be written.
+pub(super) fn acknowledgement_failed(error: std::io::Error) -> Failure {
+    Failure::new(format!("--acknowledged: the file cannot be written: {error}"))
+}
 
 impl Worker {
     /// Starts every transaction that is due and has a free connection, and what timers ask for.
@@ -86,7 +91,7 @@ impl Worker {
     /// Sends the first statement of a transaction.
     fn start(&mut self, index: usize, next: Next, now: u64) -> Result<(), Failure> {
         let client = &mut self.clients[index];
-        client.transaction = Transaction::start(&self.settings.context, next.number);
+        client.begin(&self.settings.context, next.number);
         client.measured = self.phase == Phase::Measure || (self.phase == Phase::Drain && self.feed.is_open_loop());
         client.intended_ns = next.intended_ns;
         client.started_ns = now;
@@ -146,12 +151,15 @@ impl Worker {
         client.idle_since_ns = now;
         client.state = State::Idle;
         client.active = false;
+        let number = client.transaction.number();
         // A transaction of the warm-up's plan that ends in the measurement belongs to neither.
         if client.measured || self.phase == Phase::Warmup || !self.feed.is_open_loop() {
             self.recorder.counts.transactions += 1;
             self.recorder.service.record(service_ns);
             self.recorder.response.record(response_ns);
-            let number = client.transaction.number();
+            if let Some(execution) = &client.execution {
+                self.recorder.transaction_of(execution, service_ns, response_ns);
+            }
             self.recorder.slowest.offer(Slow {
                 response_ns,
                 service_ns,
@@ -159,7 +167,20 @@ impl Worker {
                 number,
             });
         }
+        self.acknowledge(index)?;
+        self.feed.ended(number, now);
         self.after_transaction(index, now)
+    }
+
+    /// Notes a New-Order that is committed.
+    #[inline]
+    fn acknowledge(&mut self, index: usize) -> Result<(), Failure> {
+        if let (Some(file), Some(execution)) = (&mut self.acknowledgements, &self.clients[index].execution) {
+            if let Some(id) = execution.order_id() {
+                file.note(id).map_err(acknowledgement_failed)?;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -214,7 +235,7 @@ impl Worker {
             ));
         }
         self.recorder.counts.ignored_errors += 1;
-        self.clients[index].transaction.restart(&self.settings.context);
+        self.clients[index].restart(&self.settings.context, true);
         self.send_next(index, now)
     }
 
@@ -228,7 +249,7 @@ impl Worker {
             || (code == client_code::CONNECTION && self.settings.ignored_errors.contains(client_code::SERVER_LOST));
         if !started || !ignored {
             self.recorder.counts.errors += 1;
-            let hint = if started {
+            let hint = if started && !matches!(loss, Loss::Missing(_)) {
                 "; --ignore-errors 2003,2013 would connect again"
             } else {
                 ""
@@ -251,7 +272,7 @@ impl Worker {
         self.recorder.counts.reconnects += 1;
         if self.clients[index].active {
             self.clients[index].state = State::Busy;
-            self.clients[index].transaction.restart(&self.settings.context);
+            self.clients[index].restart(&self.settings.context, false);
             return self.send_next(index, now);
         }
         if !self.feed.is_open_loop() {

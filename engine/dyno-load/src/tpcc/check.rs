@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::acknowledged::OrderId;
 use super::conditions::{Condition, CONDITIONS};
+use super::random::ITEMS;
 use crate::error::Error;
 use crate::server::failed;
 
@@ -66,7 +67,7 @@ impl Report {
 /// When a table is missing, or the server refuses.
 pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>) -> Result<Report, Error> {
     let mut client = connect(options)?;
-    let warehouses = number(&mut client, "SELECT COUNT(*) FROM warehouse")? as u32;
+    let warehouses = count_warehouses(&mut client)?;
     let questions: VecDeque<(usize, String)> = (1..=warehouses)
         .flat_map(|warehouse| {
             let question = move |(place, condition): (usize, &Condition)| (place, condition.question(warehouse));
@@ -104,6 +105,30 @@ pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>
         conditions: conditions.collect(),
         durability: acknowledged.map(|orders| durability(&mut client, orders)).transpose()?,
     })
+}
+
+/// Whether tables with at least `wanted` warehouses and all items are there.
+///
+/// # Errors
+/// With what is there, and how to make it.
+pub fn warehouses_for(client: &mut Client, wanted: u32) -> Result<(), Error> {
+    let warehouses = count_warehouses(client)?;
+    let items = number(client, "SELECT COUNT(*) FROM item")?;
+    if warehouses < wanted || items != u64::from(ITEMS) {
+        return Err(Error::User(format!(
+            "the tables have {warehouses} warehouses and {items} items, {wanted} and {ITEMS} are wanted; run `dynoload tpcc \
+             cleanup` and `dynoload tpcc prepare --warehouses {wanted}`, or lower --warehouses"
+        )));
+    }
+    Ok(())
+}
+
+/// Warehouses that are there.
+///
+/// # Errors
+/// When the table is missing, or the server refuses.
+pub fn count_warehouses(client: &mut Client) -> Result<u32, Error> {
+    Ok(number(client, "SELECT COUNT(*) FROM warehouse")? as u32)
 }
 
 fn connect(options: &Options) -> Result<Client, Error> {
