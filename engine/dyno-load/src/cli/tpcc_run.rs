@@ -66,6 +66,10 @@ pub struct TerminalArguments {
     /// Stock-Level's count: per-item, a statement an item as in tpcc-mysql; join, one statement as in the standard
     #[arg(long, default_value = "per-item")]
     stock_level: String,
+    /// on: a statement is sent before the answers of those before it, where it does not need them. The same statements in
+    /// the same order with fewer round trips; the server is asked faster than by programs that wait for each answer
+    #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
+    pipelining: bool,
     /// Append the key of every order that the server has acknowledged to this file
     #[arg(long)]
     acknowledged: Option<PathBuf>,
@@ -167,6 +171,7 @@ fn plan(load: &LoadArguments, own: &TerminalArguments, warehouses: u32) -> Resul
         time_factor: own.time_factor,
         home,
         stock_level,
+        pipelining: own.pipelining,
         nurand_constants: Plan::constants(load.seed),
         seed: load.seed,
     })

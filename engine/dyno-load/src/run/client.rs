@@ -1,5 +1,6 @@
 //! One connection of a worker: its socket, its protocol state, and the transaction it is in.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, 
 use super::poller::{Interest, Poller};
 use super::settings::Settings;
 use super::socket::{Address, Socket};
-use crate::tpcc::{Execution, Id};
+use crate::tpcc::{Execution, Id, Next};
 use crate::workload::{text, Context, StatementKind, Transaction};
 
 /// What a connection is doing.
@@ -63,6 +64,10 @@ pub struct Client {
     pub transaction: Transaction,
     /// The same for TPC-C; none in the OLTP workloads.
     pub execution: Option<Box<Execution>>,
+    /// Statements of TPC-C whose answers are outstanding.
+    sent: VecDeque<Id>,
+    /// Whether one of them has failed: the rest of the answers means nothing.
+    pub failing: bool,
     /// Whether the transaction is under way, be it on a connection that is being made again.
     pub active: bool,
     /// Whether that transaction belongs to the measurement (in an open loop, by its intended time).
@@ -92,6 +97,8 @@ impl Client {
             state: State::Closed,
             transaction: Transaction::start(&settings.context, 0),
             execution: settings.context.tpcc.is_some().then(Box::default),
+            sent: VecDeque::new(),
+            failing: false,
             active: false,
             measured: false,
             intended_ns: 0,
@@ -118,6 +125,8 @@ impl Client {
         self.connection = Connection::new(Arc::clone(&settings.options));
         self.counted = Counters::default();
         self.statements.clear();
+        self.sent.clear();
+        self.failing = false;
         self.awaits_room = false;
         self.state = State::LoggingIn;
         Ok(())
@@ -175,8 +184,8 @@ impl Client {
                 Ok(Some(Event::Failed(error))) => Ok(Some(Reply::Failed(error))),
                 Ok(Some(Event::Columns(_))) => continue,
                 Ok(Some(Event::Row(row))) => {
-                    if let Some(execution) = &mut self.execution {
-                        execution.row(&row).map_err(Loss::Protocol)?;
+                    if let (Some(execution), Some(id)) = (&mut self.execution, self.sent.front()) {
+                        execution.row(*id, &row).map_err(Loss::Protocol)?;
                     }
                     continue;
                 }
@@ -280,20 +289,38 @@ impl Client {
     #[inline]
     fn send_next_of_tpcc(&mut self, context: &Context) -> Result<bool, Loss> {
         let Some(execution) = &mut self.execution else { return Ok(false) };
-        let (connection, statements, kind) = (&mut self.connection, &mut self.statements, &mut self.kind);
-        let send = |id: Id, values: &[Value<'_>]| {
-            let statement = &context.definition.statements[id as usize];
-            *kind = statement.kind;
-            match statements.get_mut(id as usize) {
-                Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
-                _ => connection.query_with(Detail::Rows, |out| text::render(out, &statement.template, 0, values)),
+        let pipelining = context.tpcc.as_ref().is_some_and(|plan| plan.pipelining);
+        let (connection, statements, sent) = (&mut self.connection, &mut self.statements, &mut self.sent);
+        loop {
+            let outstanding = sent.len();
+            if outstanding > 0 && !pipelining {
+                return Ok(true);
             }
-        };
-        match execution.advance(send) {
-            Ok(Some(sent)) => sent.map(|()| true).map_err(Loss::Protocol),
-            Ok(None) => Ok(false),
-            Err(row) => Err(Loss::Missing(row)),
+            let send = |id: Id, values: &[Value<'_>]| {
+                sent.push_back(id);
+                match statements.get_mut(id as usize) {
+                    Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
+                    _ => connection.query_with(Detail::Rows, |out| {
+                        text::render(out, &context.definition.statements[id as usize].template, 0, values);
+                    }),
+                }
+            };
+            match execution.advance(outstanding, send) {
+                Ok(Next::Sent(result)) => result.map_err(Loss::Protocol)?,
+                Ok(Next::Wait) => return Ok(true),
+                Ok(Next::End) => return Ok(false),
+                Err(row) => return Err(Loss::Missing(row)),
+            }
         }
+    }
+
+    /// A statement has its answer: what it was, and whether others of its transaction have none yet.
+    #[inline]
+    pub fn answered(&mut self, context: &Context) -> (StatementKind, bool) {
+        if let Some(id) = self.sent.pop_front() {
+            self.kind = context.definition.statements[id as usize].kind;
+        }
+        (self.kind, !self.sent.is_empty())
     }
 
     /// Makes ready for operation `number`.

@@ -85,6 +85,7 @@ mod tests {
             time_factor: 1.0,
             home: Home::Fixed,
             stock_level: StockLevel::PerItem,
+            pipelining: false,
             nurand_constants: Plan::constants(1),
             seed: 1,
         }

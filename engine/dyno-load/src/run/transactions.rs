@@ -132,12 +132,17 @@ impl Worker {
     /// Counts a statement and goes on to the next.
     #[inline]
     pub(super) fn statement_done(&mut self, index: usize, now: u64, done: &Done) -> Result<(), Failure> {
-        let client = &self.clients[index];
-        let service_ns = now.saturating_sub(client.statement_ns);
-        self.recorder
-            .statement(client.kind, service_ns, done.columns, done.rows, done.affected_rows);
         if done.more_results {
+            // Of several results only the last is a statement's end.
             return Ok(());
+        }
+        let client = &mut self.clients[index];
+        let service_ns = now.saturating_sub(client.statement_ns);
+        let (kind, others) = client.answered(&self.settings.context);
+        self.recorder
+            .statement(kind, service_ns, done.columns, done.rows, done.affected_rows);
+        if client.failing {
+            return if others { Ok(()) } else { self.try_again(index, now) };
         }
         self.send_next(index, now)
     }
@@ -223,9 +228,10 @@ impl Worker {
     #[cold]
     pub(super) fn statement_failed(&mut self, index: usize, error: &ServerError, now: u64) -> Result<(), Failure> {
         self.recorder.errors.record(error.code, &error.to_string());
+        let (kind, others) = self.clients[index].answered(&self.settings.context);
         if !self.settings.ignored_errors.contains(error.code) {
             self.recorder.counts.errors += 1;
-            let kind = self.clients[index].kind.name();
+            let kind = kind.name();
             return Err(Failure::with_code(
                 error.code,
                 format!(
@@ -235,6 +241,18 @@ impl Worker {
             ));
         }
         self.recorder.counts.ignored_errors += 1;
+        self.clients[index].failing = true;
+        if others {
+            // Its answers come first; the server has done them in a transaction that is rolled back.
+            return Ok(());
+        }
+        self.try_again(index, now)
+    }
+
+    /// The transaction begins anew.
+    #[cold]
+    fn try_again(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        self.clients[index].failing = false;
         self.clients[index].restart(&self.settings.context, true);
         self.send_next(index, now)
     }

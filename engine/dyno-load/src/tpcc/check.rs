@@ -16,6 +16,8 @@ use crate::server::failed;
 
 /// Sums over large tables take their time.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Most warehouses of one question: their sums per customer are a temporary table of some 50 MB.
+const WAREHOUSES_PER_QUESTION: u32 = 25;
 /// Orders asked for in one statement.
 const ORDERS_PER_QUESTION: usize = 1000;
 
@@ -68,9 +70,12 @@ impl Report {
 pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>) -> Result<Report, Error> {
     let mut client = connect(options)?;
     let warehouses = count_warehouses(&mut client)?;
+    let range = warehouses.div_ceil(threads.max(1)).clamp(1, WAREHOUSES_PER_QUESTION);
     let questions: VecDeque<(usize, String)> = (1..=warehouses)
-        .flat_map(|warehouse| {
-            let question = move |(place, condition): (usize, &Condition)| (place, condition.question(warehouse));
+        .step_by(range as usize)
+        .flat_map(|first| {
+            let last = (first + range - 1).min(warehouses);
+            let question = move |(place, condition): (usize, &Condition)| (place, condition.question(first, last));
             CONDITIONS.iter().enumerate().map(question)
         })
         .collect();

@@ -8,6 +8,7 @@ use dyno_mysql::Value;
 use super::money;
 use super::random::{between, DISTRICTS};
 use super::row;
+use super::next::Next;
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,11 +65,23 @@ impl Delivery {
         self.step = if self.district > DISTRICTS { Step::Commit } else { Step::Oldest };
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        matches!(self.step, Step::Delete | Step::Customer | Step::Commit | Step::End)
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
         if self.step == Step::Delete && self.order.is_none() {
             // Clause 2.7.4.2: a district without a new order is skipped, and counted.
             self.skipped += 1;
@@ -96,19 +109,19 @@ impl Delivery {
                 (sent, self.step)
             }
             Step::Commit => (send(Id::Commit, &[]), Step::End),
-            Step::End => return Ok(None),
+            Step::End => return Ok(Next::End),
         };
         self.step = next;
-        Ok(Some(sent))
+        Ok(Next::Sent(sent))
     }
 
-    /// Takes a row of the statement sent last.
-    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         let value = values.next();
-        match self.step {
-            Step::Delete => self.order = value.as_ref().and_then(row::unsigned),
-            Step::Carrier => self.customer = value.as_ref().and_then(row::unsigned),
-            Step::Customer => self.sum_cents = value.as_ref().and_then(row::cents),
+        match id {
+            Id::DeliveryOldest => self.order = value.as_ref().and_then(row::unsigned),
+            Id::DeliveryOrder => self.customer = value.as_ref().and_then(row::unsigned),
+            Id::DeliverySum => self.sum_cents = value.as_ref().and_then(row::cents),
             _ => {}
         }
     }

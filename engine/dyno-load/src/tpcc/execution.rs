@@ -7,6 +7,7 @@ use super::acknowledged::OrderId;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
+use super::next::Next;
 use super::payment::Payment;
 use super::plan::{Home, Kind, Plan};
 use super::random::between;
@@ -77,39 +78,43 @@ impl Execution {
         }
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
     #[inline]
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
         if self.undo {
             self.undo = false;
-            return Ok(Some(send(Id::Rollback, &[])));
+            return Ok(Next::Sent(send(Id::Rollback, &[])));
         }
         match self.kind {
-            Kind::NewOrder => self.new_order.advance(send),
-            Kind::Payment => self.payment.advance(send),
-            Kind::OrderStatus => self.order_status.advance(send),
-            Kind::Delivery => self.delivery.advance(send),
-            Kind::StockLevel => self.stock_level.advance(send),
+            Kind::NewOrder => self.new_order.advance(outstanding, send),
+            Kind::Payment => self.payment.advance(outstanding, send),
+            Kind::OrderStatus => self.order_status.advance(outstanding, send),
+            Kind::Delivery => self.delivery.advance(outstanding, send),
+            Kind::StockLevel => self.stock_level.advance(outstanding, send),
         }
     }
 
-    /// Takes a row of the statement sent last.
+    /// Takes a row of statement `id`.
     ///
     /// # Errors
     /// When the row cannot be decoded.
     #[inline]
-    pub fn row(&mut self, row: &Row<'_>) -> Result<(), Error> {
+    pub fn row(&mut self, id: Id, row: &Row<'_>) -> Result<(), Error> {
         let mut failed = None;
         let values = row.values().map_while(|value| value.map_err(|error| failed = Some(error)).ok());
         match self.kind {
-            Kind::NewOrder => self.new_order.row(values),
-            Kind::Payment => self.payment.row(values),
-            Kind::OrderStatus => self.order_status.row(values),
-            Kind::Delivery => self.delivery.row(values),
-            Kind::StockLevel => self.stock_level.row(values),
+            Kind::NewOrder => self.new_order.row(id, values),
+            Kind::Payment => self.payment.row(id, values),
+            Kind::OrderStatus => self.order_status.row(id, values),
+            Kind::Delivery => self.delivery.row(id, values),
+            Kind::StockLevel => self.stock_level.row(id, values),
         }
         failed.map_or(Ok(()), Err)
     }

@@ -13,6 +13,7 @@ mod execution;
 pub mod load;
 pub mod money;
 mod new_order;
+mod next;
 mod order_status;
 mod payment;
 mod plan;
@@ -25,5 +26,6 @@ mod stock_level;
 
 pub use acknowledged::Acknowledgements;
 pub use execution::Execution;
+pub use next::Next;
 pub use plan::{Home, Kind, Plan, StockLevel};
 pub use statements::{definition, Id};

@@ -8,6 +8,7 @@ use super::money;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS, ITEMS};
 use super::row;
+use super::next::Next;
 use super::statements::Id;
 
 const MOST_LINES: usize = 15;
@@ -114,14 +115,27 @@ impl NewOrder {
         }
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        matches!(self.step, Step::Next | Step::Take | Step::Commit | Step::Rollback | Step::End)
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
         let int = |value: u32| Value::Int32(value as i32);
         let (warehouse, district) = (int(self.warehouse), int(self.district));
-        if self.step == Step::Stock && self.price_cents.is_none() {
+        let item_is_known = self.step == Step::Take || (self.step == Step::Stock && outstanding == 0);
+        if item_is_known && self.price_cents.is_none() {
             // The item that is not there (clause 2.4.2.3).
             self.step = Step::Rollback;
         }
@@ -173,22 +187,22 @@ impl NewOrder {
             }
             Step::Commit => send(Id::Commit, &[]),
             Step::Rollback => send(Id::Rollback, &[]),
-            Step::End => return Ok(None),
+            Step::End => return Ok(Next::End),
         };
         let next = self.next_step();
         if self.step == Step::Line {
             self.line += 1;
         }
         self.step = next;
-        Ok(Some(sent))
+        Ok(Next::Sent(sent))
     }
 
-    /// Takes a row of the statement sent last.
-    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
-        match self.step {
-            Step::Next => self.order = values.next().as_ref().and_then(row::unsigned),
-            Step::Stock => self.price_cents = values.next().as_ref().and_then(row::cents),
-            Step::Take => {
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
+        match id {
+            Id::NewOrderDistrict => self.order = values.next().as_ref().and_then(row::unsigned),
+            Id::NewOrderItem => self.price_cents = values.next().as_ref().and_then(row::cents),
+            Id::NewOrderStock => {
                 self.stock = values.next().as_ref().and_then(row::integer);
                 // After S_QUANTITY and S_DATA come S_DIST_01 to S_DIST_10.
                 if let Some(Value::Bytes(text)) = values.nth(self.district as usize) {

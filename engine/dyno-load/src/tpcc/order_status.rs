@@ -7,6 +7,7 @@ use super::customer::Chosen;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS};
 use super::row;
+use super::next::Next;
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,8 +28,6 @@ pub struct OrderStatus {
     customer: Chosen,
     order: Option<u32>,
     step: Step,
-    /// What the statement sent last reads.
-    sent: Step,
 }
 
 impl OrderStatus {
@@ -46,11 +45,27 @@ impl OrderStatus {
         self.step = if self.customer.is_by_name() { Step::Count } else { Step::ById };
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        match self.step {
+            Step::Order => self.customer.is_by_name(),
+            Step::Lines | Step::Commit | Step::End => true,
+            _ => false,
+        }
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
         let int = |value: u32| Value::Int32(value as i32);
         let (warehouse, district) = (int(self.customer.warehouse), int(self.customer.district));
         let id = || self.customer.id().map(int).ok_or("a customer of that name");
@@ -68,18 +83,17 @@ impl OrderStatus {
                 (send(Id::StatusLines, &[warehouse, district, order]), Step::Commit)
             }
             Step::Commit => (send(Id::Commit, &[]), Step::End),
-            Step::End => return Ok(None),
+            Step::End => return Ok(Next::End),
         };
-        self.sent = self.step;
         self.step = next;
-        Ok(Some(sent))
+        Ok(Next::Sent(sent))
     }
 
-    /// Takes a row of the statement sent last.
-    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
-        match self.sent {
-            Step::ByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
-            Step::Order => self.order = values.next().as_ref().and_then(row::unsigned),
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
+        match id {
+            Id::StatusByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
+            Id::StatusOrder => self.order = values.next().as_ref().and_then(row::unsigned),
             _ => {}
         }
     }

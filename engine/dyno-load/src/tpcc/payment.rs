@@ -9,6 +9,7 @@ use super::new_order::other_warehouse;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS};
 use super::row;
+use super::next::Next;
 use super::statements::Id;
 
 /// Most characters of C_DATA.
@@ -42,8 +43,6 @@ pub struct Payment {
     customer: Chosen,
     cents: i64,
     step: Step,
-    /// What the statement sent last reads.
-    sent: Step,
     warehouse_name: Vec<u8>,
     district_name: Vec<u8>,
     bad_credit: Option<bool>,
@@ -94,11 +93,27 @@ impl Payment {
         }
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        match self.step {
+            Step::Customer => self.customer.is_by_name(),
+            Step::Data | Step::ChangeBad | Step::Commit | Step::End => true,
+            _ => false,
+        }
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
         let int = |value: u32| Value::Int32(value as i32);
         if self.step == Step::Data && !self.bad_credit.ok_or("the customer")? {
             self.step = Step::ChangeGood;
@@ -138,11 +153,10 @@ impl Payment {
                 )
             }
             Step::Commit => send(Id::Commit, &[]),
-            Step::End => return Ok(None),
+            Step::End => return Ok(Next::End),
         };
-        self.sent = self.step;
         self.step = self.next_step();
-        Ok(Some(sent))
+        Ok(Next::Sent(sent))
     }
 
     /// Clause 2.5.2.2: the payment goes in front of C_DATA, what is beyond 500 characters is cut off.
@@ -161,18 +175,18 @@ impl Payment {
         self.data.truncate(DATA_LENGTH);
     }
 
-    /// Takes a row of the statement sent last.
-    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         let mut text_at = |place: usize| match values.nth(place) {
             Some(Value::Bytes(text)) => text,
             _ => &[],
         };
-        match self.sent {
-            Step::WarehouseAddress => self.warehouse_name.extend_from_slice(text_at(5)),
-            Step::DistrictAddress => self.district_name.extend_from_slice(text_at(5)),
-            Step::ByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
-            Step::Customer => self.bad_credit = Some(text_at(CREDIT) == b"BC"),
-            Step::Data => self.data.extend_from_slice(text_at(0)),
+        match id {
+            Id::PaymentWarehouseAddress => self.warehouse_name.extend_from_slice(text_at(5)),
+            Id::PaymentDistrictAddress => self.district_name.extend_from_slice(text_at(5)),
+            Id::PaymentByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
+            Id::PaymentCustomer => self.bad_credit = Some(text_at(CREDIT) == b"BC"),
+            Id::PaymentData => self.data.extend_from_slice(text_at(0)),
             _ => {}
         }
     }

@@ -127,6 +127,8 @@ pub struct Plan {
     pub home: Home,
     /// How Stock-Level counts.
     pub stock_level: StockLevel,
+    /// Whether statements are sent before the answers of those before them, where they do not need them.
+    pub pipelining: bool,
     /// The run's constants of NURand.
     pub nurand_constants: Constants,
     /// Seed of the run.
@@ -208,6 +210,7 @@ mod tests {
             time_factor: 1.0,
             home: Home::Fixed,
             stock_level: StockLevel::PerItem,
+            pipelining: false,
             nurand_constants: Plan::constants(1),
             seed: 1,
         }

@@ -6,6 +6,7 @@ use dyno_mysql::Value;
 use super::plan::{self, Plan};
 use super::random::between;
 use super::row;
+use super::next::Next;
 use super::statements::Id;
 
 /// Items of twenty orders: 200 on average, 300 at most.
@@ -53,11 +54,27 @@ impl StockLevel {
         self.item = 0;
     }
 
-    /// Hands the next statement to `send`; `None` when the transaction is over.
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        match self.step {
+            Step::Stock => self.item == 0 || self.item == self.items.len(),
+            Step::District => false,
+            _ => true,
+        }
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
     ///
     /// # Errors
     /// With the name of a row that should be there and is not.
-    pub fn advance<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Result<Option<T>, &'static str> {
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
         let int = |value: u32| Value::Int32(value as i32);
         let (warehouse, district) = (int(self.warehouse), int(self.district));
         let next_order = || self.next_order.map(int).ok_or("the district");
@@ -86,18 +103,17 @@ impl StockLevel {
                 (send(Id::LevelJoin, &values), Step::Commit)
             }
             Step::Commit => (send(Id::Commit, &[]), Step::End),
-            Step::End => return Ok(None),
+            Step::End => return Ok(Next::End),
         };
         self.step = next;
-        Ok(Some(sent))
+        Ok(Next::Sent(sent))
     }
 
-    /// Takes a row of the statement sent last.
-    pub fn row<'a>(&mut self, mut values: impl Iterator<Item = Value<'a>>) {
-        match self.step {
-            Step::Items | Step::Join => self.next_order = values.next().as_ref().and_then(row::unsigned),
-            // Rows of the counts come in this step too, after the first item is sent.
-            Step::Stock if self.item == 0 => self.items.extend(values.next().as_ref().and_then(row::unsigned)),
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
+        match id {
+            Id::LevelDistrict => self.next_order = values.next().as_ref().and_then(row::unsigned),
+            Id::LevelItems => self.items.extend(values.next().as_ref().and_then(row::unsigned)),
             _ => {}
         }
     }
