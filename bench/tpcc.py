@@ -11,6 +11,7 @@ its scripts.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import shlex
@@ -66,9 +67,10 @@ class Place:
         return [str(self.go_tpc), "tpcc", command, *place, "--warehouses", str(self.warehouses), *rest]
 
 
-def run_dynoload(place: Place, connections: int) -> Cost:
+def run_dynoload(place: Place, connections: int, pipelining: str) -> Cost:
     """One run of dynoload."""
     load = ["--connections", str(connections), "--duration", f"{place.seconds}s", "--home", "random"]
+    load += ["--pipelining", pipelining]
     command = [str(place.dynoload), "tpcc", "run", *place.connection("dyno_bench_tpcc"), *load]
     output, usage, _ = execute([*command, "--quiet", "--json", "-"])
     final = json.loads(output.splitlines()[-1])
@@ -122,25 +124,23 @@ def bench_cpu(place: Place, peers: list[str], pairs: int, connections: list[int]
     """CPU per transaction against each peer."""
     runners = {"tpcc-mysql": run_tpcc_mysql, "go-tpc": run_go_tpc}
     lines = []
-    for count in connections:
-        for peer in peers:
-            say(f"{count} connections, against {peer}")
-            costs = alternately(pairs, partial(run_dynoload, place, count), partial(runners[peer], place, count))
-            ratio = statistics.median(
-                mine.cpu_us_per_transaction / other.cpu_us_per_transaction for mine, other in costs
-            )
-            runs = [
-                {
-                    "ours_cpu_us": mine.cpu_us_per_transaction,
-                    "theirs_cpu_us": other.cpu_us_per_transaction,
-                    "ours_new_orders_per_minute": mine.new_orders_per_minute,
-                    "theirs_new_orders_per_minute": other.new_orders_per_minute,
-                }
-                for mine, other in costs
-            ]
-            name = f"{place.warehouses} warehouses, {count} connections"
-            figure = f"CPU a transaction / {peer}'s"
-            lines.append(Line(name, figure, ratio, CPU_TARGETS[peer], "lower", "ratio", runs))
+    for count, peer, pipelining in itertools.product(connections, peers, ("off", "on")):
+        say(f"{count} connections, pipelining {pipelining}, against {peer}")
+        ours = partial(run_dynoload, place, count, pipelining)
+        costs = alternately(pairs, ours, partial(runners[peer], place, count))
+        ratio = statistics.median(mine.cpu_us_per_transaction / other.cpu_us_per_transaction for mine, other in costs)
+        runs = [
+            {
+                "ours_cpu_us": mine.cpu_us_per_transaction,
+                "theirs_cpu_us": other.cpu_us_per_transaction,
+                "ours_new_orders_per_minute": mine.new_orders_per_minute,
+                "theirs_new_orders_per_minute": other.new_orders_per_minute,
+            }
+            for mine, other in costs
+        ]
+        name = f"{place.warehouses} warehouses, {count} connections, pipelining {pipelining}"
+        figure = f"CPU a transaction / {peer}'s"
+        lines.append(Line(name, figure, ratio, CPU_TARGETS[peer], "lower", "ratio", runs))
     return lines
 
 
