@@ -187,7 +187,11 @@ pub fn settings(context: Context, connection: &ConnectionArguments, load: &LoadA
 }
 
 /// The settings in the words in which they were given.
-pub fn description(connection: &ConnectionArguments, load: &LoadArguments, distribution: serde_json::Value) -> Description {
+pub fn description(
+    connection: &ConnectionArguments,
+    load: &LoadArguments,
+    distribution: serde_json::Value,
+) -> Description {
     let open_loop = |text: &str| load.rate.as_ref().map(|_| text.to_string());
     let limit = if load.overload == "queue" {
         String::new()

@@ -141,7 +141,11 @@ fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
     let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", serde_json::json!({ "holds": report.holds(), "report": report }))?;
+        writeln!(
+            out,
+            "{}",
+            serde_json::json!({ "holds": report.holds(), "report": report })
+        )?;
     } else {
         print_report(&mut out, &report)?;
     }
@@ -161,7 +165,15 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
             durability.acknowledged, durability.missing, durability.repeated
         )?;
     }
-    writeln!(out, "{}", if report.holds() { "everything holds" } else { "NOT CONSISTENT" })
+    writeln!(
+        out,
+        "{}",
+        if report.holds() {
+            "everything holds"
+        } else {
+            "NOT CONSISTENT"
+        }
+    )
 }
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {

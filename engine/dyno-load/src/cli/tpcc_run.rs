@@ -130,11 +130,17 @@ fn settings(arguments: &RunArguments, warehouses: u32) -> Result<Settings, Error
     settings.acknowledged.clone_from(&own.acknowledged);
     if let Some(path) = &own.acknowledged {
         // Fails here rather than after the connections are made; an old run's orders are not of this one.
-        std::fs::File::create(path)
-            .map_err(|error| Error::User(format!("--acknowledged '{}' cannot be written: {error}", path.display())))?;
+        std::fs::File::create(path).map_err(|error| {
+            Error::User(format!(
+                "--acknowledged '{}' cannot be written: {error}",
+                path.display()
+            ))
+        })?;
     }
     // COMMIT and ROLLBACK are the only limits of transactions, as in tpcc-mysql: no BEGIN.
-    Arc::make_mut(&mut settings.options).init_statements.push("SET autocommit = 0".into());
+    Arc::make_mut(&mut settings.options)
+        .init_statements
+        .push("SET autocommit = 0".into());
     Ok(settings)
 }
 
@@ -150,7 +156,8 @@ fn plan(load: &LoadArguments, own: &TerminalArguments, warehouses: u32) -> Resul
     }
     if own.key_and_think_times && load.rate.is_some() {
         return Err(Error::User(
-            "--rate gives the pace of an open loop, --key-and-think-times on that of terminals; give one of them".into(),
+            "--rate gives the pace of an open loop, --key-and-think-times on that of terminals; give one of them"
+                .into(),
         ));
     }
     if !(own.time_factor > 0.0 && own.time_factor.is_finite()) {

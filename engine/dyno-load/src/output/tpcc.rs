@@ -77,7 +77,10 @@ pub fn write(text: &mut String, result: &Final<'_>, measured: &Recorder) -> std:
     let options = &result.settings["options"];
     let tpmc_like = tpmc_like(measured, result.duration_s);
     let per_warehouse = tpmc_like / options["warehouses"].as_f64().unwrap_or(1.0);
-    write!(text, "\n  TpmC-like     {tpmc_like:>12.1}  {per_warehouse:.1} a warehouse; ")?;
+    write!(
+        text,
+        "\n  TpmC-like     {tpmc_like:>12.1}  {per_warehouse:.1} a warehouse; "
+    )?;
     if options["key_and_think_times"] == true {
         writeln!(text, "the standard's times allow {MOST_PER_WAREHOUSE}")?;
     } else {

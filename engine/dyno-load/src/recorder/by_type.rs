@@ -99,7 +99,10 @@ impl ByType {
 
     /// Transactions that ended, of all types.
     pub fn ended(&self) -> u64 {
-        self.0.iter().map(|recorder| recorder.counts.committed + recorder.counts.rolled_back).sum()
+        self.0
+            .iter()
+            .map(|recorder| recorder.counts.committed + recorder.counts.rolled_back)
+            .sum()
     }
 
     /// New-Orders committed.

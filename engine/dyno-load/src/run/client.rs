@@ -232,7 +232,11 @@ impl Client {
     pub fn prepare(&mut self, slot: usize, texts: &[Option<String>]) -> Result<bool, Loss> {
         let Some(text) = texts.get(slot) else { return Ok(false) };
         self.state = State::Preparing(slot);
-        let detail = if self.execution.is_some() { Detail::Rows } else { Detail::Skip };
+        let detail = if self.execution.is_some() {
+            Detail::Rows
+        } else {
+            Detail::Skip
+        };
         match text {
             Some(text) => self
                 .connection
@@ -288,7 +292,9 @@ impl Client {
     /// The same for TPC-C, whose statements have one slot each, and whose rows are read.
     #[inline]
     fn send_next_of_tpcc(&mut self, context: &Context) -> Result<bool, Loss> {
-        let Some(execution) = &mut self.execution else { return Ok(false) };
+        let Some(execution) = &mut self.execution else {
+            return Ok(false);
+        };
         let pipelining = context.tpcc.as_ref().is_some_and(|plan| plan.pipelining);
         let (connection, statements, sent) = (&mut self.connection, &mut self.statements, &mut self.sent);
         loop {

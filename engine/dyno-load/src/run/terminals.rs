@@ -36,7 +36,10 @@ impl Terminals {
     pub fn enter(&mut self, start_ns: u64, end_ns: u64) {
         if self.end_ns == 0 {
             let first = |terminal: u32| Reverse((start_ns + self.plan.first_due_ns(terminal), u64::from(terminal)));
-            self.waiting = (self.worker..self.plan.terminals).step_by(self.workers as usize).map(first).collect();
+            self.waiting = (self.worker..self.plan.terminals)
+                .step_by(self.workers as usize)
+                .map(first)
+                .collect();
         }
         self.end_ns = end_ns;
     }
@@ -66,7 +69,10 @@ impl Terminals {
 
     /// Those due in this phase that have not started.
     pub fn not_started(&self) -> u64 {
-        self.waiting.iter().filter(|Reverse((due, _))| *due < self.end_ns).count() as u64
+        self.waiting
+            .iter()
+            .filter(|Reverse((due, _))| *due < self.end_ns)
+            .count() as u64
     }
 }
 

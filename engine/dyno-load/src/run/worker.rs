@@ -125,7 +125,11 @@ impl Worker {
             phase: Phase::Warmup,
             connecting: Connecting::default(),
             feed: Feed::new(&settings, index as u64),
-            acknowledgements: settings.acknowledged.as_deref().map(Acknowledgements::open).transpose()?,
+            acknowledgements: settings
+                .acknowledged
+                .as_deref()
+                .map(Acknowledgements::open)
+                .transpose()?,
             index,
             channels,
             timeline: Timeline::new(0, &settings),

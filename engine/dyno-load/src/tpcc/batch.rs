@@ -67,7 +67,12 @@ impl Batch {
     pub fn decimal(&mut self, value: u32, digits: usize) {
         let scale = 10u32.pow(digits as u32);
         // Writing to a vector cannot fail.
-        self.text(|out| drop(std::io::Write::write_fmt(out, format_args!("{}.{:0digits$}", value / scale, value % scale))));
+        self.text(|out| {
+            drop(std::io::Write::write_fmt(
+                out,
+                format_args!("{}.{:0digits$}", value / scale, value % scale),
+            ))
+        });
     }
 
     /// The last text added.

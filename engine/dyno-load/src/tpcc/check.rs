@@ -58,7 +58,9 @@ pub struct Report {
 impl Report {
     /// Whether everything holds.
     pub fn holds(&self) -> bool {
-        let durable = self.durability.is_none_or(|durability| durability.missing + durability.repeated == 0);
+        let durable = self
+            .durability
+            .is_none_or(|durability| durability.missing + durability.repeated == 0);
         durable && self.warehouses > 0 && self.conditions.iter().all(|condition| condition.violations == 0)
     }
 }
@@ -100,11 +102,14 @@ pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>
         ends.into_iter().collect::<Result<(), Error>>()
     })?;
     let violations = violations.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let conditions = CONDITIONS.iter().zip(violations).map(|(condition, violations)| ConditionCheck {
-        number: condition.number,
-        text: condition.text,
-        violations,
-    });
+    let conditions = CONDITIONS
+        .iter()
+        .zip(violations)
+        .map(|(condition, violations)| ConditionCheck {
+            number: condition.number,
+            text: condition.text,
+            violations,
+        });
     Ok(Report {
         warehouses,
         conditions: conditions.collect(),
@@ -164,7 +169,10 @@ fn durability(client: &mut Client, mut orders: Vec<OrderId>) -> Result<Durabilit
     };
     let mut by_district: BTreeMap<(u32, u32), Vec<String>> = BTreeMap::new();
     for id in orders {
-        by_district.entry((id.warehouse, id.district)).or_default().push(id.order.to_string());
+        by_district
+            .entry((id.warehouse, id.district))
+            .or_default()
+            .push(id.order.to_string());
     }
     for ((warehouse, district), orders) in by_district {
         for part in orders.chunks(ORDERS_PER_QUESTION) {

@@ -126,7 +126,10 @@ mod tests {
         for (condition, number) in CONDITIONS.iter().zip(1..) {
             assert_eq!(condition.number, number);
             let question = condition.question(7, 9);
-            assert!(question.contains("_id BETWEEN 7 AND 9") && !question.contains('{'), "{question}");
+            assert!(
+                question.contains("_id BETWEEN 7 AND 9") && !question.contains('{'),
+                "{question}"
+            );
         }
     }
 }

@@ -59,7 +59,8 @@ impl Chosen {
 
     /// The number; of those of a name the one at n/2 rounded up (clause 2.5.2.2), `None` when there is none.
     pub fn id(&self) -> Option<u32> {
-        self.id.or_else(|| self.found.get(self.found.len().div_ceil(2).checked_sub(1)?).copied())
+        self.id
+            .or_else(|| self.found.get(self.found.len().div_ceil(2).checked_sub(1)?).copied())
     }
 }
 
@@ -69,7 +70,13 @@ mod tests {
 
     #[test]
     fn of_customers_of_one_name_the_middle_one_is_chosen() {
-        let of = |found: &[u32]| Chosen { found: found.to_vec(), ..Chosen::default() }.id();
+        let of = |found: &[u32]| {
+            Chosen {
+                found: found.to_vec(),
+                ..Chosen::default()
+            }
+            .id()
+        };
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[7]), Some(7));
         assert_eq!(of(&[7, 8]), Some(7));

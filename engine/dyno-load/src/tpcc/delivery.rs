@@ -6,9 +6,9 @@ use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
 use super::money;
+use super::next::Next;
 use super::random::{between, DISTRICTS};
 use super::row;
-use super::next::Next;
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,7 +62,11 @@ impl Delivery {
     fn next_district(&mut self) {
         (self.order, self.customer, self.sum_cents) = (None, None, None);
         self.district += 1;
-        self.step = if self.district > DISTRICTS { Step::Commit } else { Step::Oldest };
+        self.step = if self.district > DISTRICTS {
+            Step::Commit
+        } else {
+            Step::Oldest
+        };
     }
 
     /// Whether the next statement needs every answer to those before it.
@@ -96,7 +100,10 @@ impl Delivery {
             Step::Order => (send(Id::DeliveryOrder, &[order, district, warehouse]), Step::Carrier),
             Step::Carrier => {
                 let carrier = int(self.carrier);
-                (send(Id::DeliveryCarrier, &[carrier, order, district, warehouse]), Step::Lines)
+                (
+                    send(Id::DeliveryCarrier, &[carrier, order, district, warehouse]),
+                    Step::Lines,
+                )
             }
             Step::Lines => (send(Id::DeliveryLines, &[order, district, warehouse]), Step::Sum),
             Step::Sum => (send(Id::DeliverySum, &[order, district, warehouse]), Step::Customer),

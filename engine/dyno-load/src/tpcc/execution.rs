@@ -6,8 +6,8 @@ use dyno_mysql::{Error, Row, Value};
 use super::acknowledged::OrderId;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
-use super::order_status::OrderStatus;
 use super::next::Next;
+use super::order_status::OrderStatus;
 use super::payment::Payment;
 use super::plan::{Home, Kind, Plan};
 use super::random::between;
@@ -108,7 +108,9 @@ impl Execution {
     #[inline]
     pub fn row(&mut self, id: Id, row: &Row<'_>) -> Result<(), Error> {
         let mut failed = None;
-        let values = row.values().map_while(|value| value.map_err(|error| failed = Some(error)).ok());
+        let values = row
+            .values()
+            .map_while(|value| value.map_err(|error| failed = Some(error)).ok());
         match self.kind {
             Kind::NewOrder => self.new_order.row(id, values),
             Kind::Payment => self.payment.row(id, values),

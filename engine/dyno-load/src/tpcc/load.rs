@@ -10,12 +10,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
-use dyno_mysql::{Charset, Options, Statement};
+use dyno_mysql::{Charset, Options};
 
 use super::batch::Batch;
+use super::inserter::Inserter;
 use super::random::{CUSTOMERS, DISTRICTS, ITEMS};
 use super::rows::{Rows, FIRST_UNDELIVERED};
-use super::schema::{self, Table};
+use super::schema;
 use crate::error::Error;
 use crate::server::failed;
 
@@ -115,7 +116,9 @@ fn connect(request: &Request) -> Result<Client, Error> {
     options.database = Some(request.database.clone());
     options.charset = Charset::Binary;
     // Keys are made after their rows and checked then; rows of other tables may come first.
-    options.init_statements.push("SET SESSION foreign_key_checks = 0".into());
+    options
+        .init_statements
+        .push("SET SESSION foreign_key_checks = 0".into());
     Client::connect(&options, PATIENCE).map_err(|error| failed("connecting", &error))
 }
 
@@ -166,7 +169,11 @@ fn load(request: &Request, progress: &Progress) -> Result<(), Error> {
     let mut inserter = Inserter::default();
     let rows = Rows { seed: request.seed };
     loop {
-        let chunk = progress.chunks.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let chunk = progress
+            .chunks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
         let Some(chunk) = chunk else { return Ok(()) };
         if request.resume && is_complete(&mut client, rows, chunk)? {
             progress.found.fetch_add(chunk.first_rows(), Ordering::Relaxed);
@@ -191,7 +198,7 @@ impl Chunk {
 
     /// Inserts its rows and counts them.
     fn fill(self, rows: Rows, inserter: &mut Inserter, client: &mut Client) -> Result<u64, Error> {
-        let before = inserter.rows;
+        let before = inserter.rows();
         match self {
             Self::Items { first } => {
                 for item in first..first + CHUNK_ITEMS {
@@ -217,12 +224,14 @@ impl Chunk {
             Self::Warehouse { warehouse } => {
                 inserter.row(client, &schema::WAREHOUSE, |batch| rows.warehouse(batch, warehouse))?;
                 for district in 1..=DISTRICTS {
-                    inserter.row(client, &schema::DISTRICT, |batch| rows.district(batch, warehouse, district))?;
+                    inserter.row(client, &schema::DISTRICT, |batch| {
+                        rows.district(batch, warehouse, district)
+                    })?;
                 }
             }
         }
         inserter.flush(client)?;
-        Ok(inserter.rows - before)
+        Ok(inserter.rows() - before)
     }
 
     /// How to find it: its first table, the condition on that, and a column whose text depends on the seed.
@@ -232,14 +241,22 @@ impl Chunk {
             Self::Items { first } => ("item", format!("i_id BETWEEN {first} AND {}", last(first)), "i_data"),
             Self::Stock { warehouse, first } => {
                 let last = last(first);
-                ("stock", format!("s_w_id = {warehouse} AND s_i_id BETWEEN {first} AND {last}"), "s_data")
+                (
+                    "stock",
+                    format!("s_w_id = {warehouse} AND s_i_id BETWEEN {first} AND {last}"),
+                    "s_data",
+                )
             }
-            Self::Customers { warehouse, district } => {
-                ("customer", format!("c_w_id = {warehouse} AND c_d_id = {district}"), "c_data")
-            }
-            Self::Orders { warehouse, district } => {
-                ("orders", format!("o_w_id = {warehouse} AND o_d_id = {district}"), "o_c_id")
-            }
+            Self::Customers { warehouse, district } => (
+                "customer",
+                format!("c_w_id = {warehouse} AND c_d_id = {district}"),
+                "c_data",
+            ),
+            Self::Orders { warehouse, district } => (
+                "orders",
+                format!("o_w_id = {warehouse} AND o_d_id = {district}"),
+                "o_c_id",
+            ),
             Self::Warehouse { warehouse } => ("warehouse", format!("w_id = {warehouse}"), "w_ytd"),
         }
     }
@@ -252,7 +269,9 @@ impl Chunk {
             Self::Stock { warehouse, first } => rows.stock(&mut batch, warehouse, first),
             Self::Customers { warehouse, district } => rows.customer(&mut batch, warehouse, district, 1),
             Self::Orders { warehouse, district } => {
-                return rows.customers_of_orders(warehouse, district)[0].to_string().into_bytes()
+                return rows.customers_of_orders(warehouse, district)[0]
+                    .to_string()
+                    .into_bytes()
             }
             Self::Warehouse { warehouse } => rows.warehouse(&mut batch, warehouse),
         }
@@ -295,7 +314,11 @@ fn is_complete(client: &mut Client, rows: Rows, chunk: Chunk) -> Result<bool, Er
     if count == 0 {
         return Ok(false);
     }
-    let order = if table == "warehouse" { "" } else { " ORDER BY 1 LIMIT 1" };
+    let order = if table == "warehouse" {
+        ""
+    } else {
+        " ORDER BY 1 LIMIT 1"
+    };
     let key = match table {
         "item" => "i_id",
         "stock" => "s_i_id",
@@ -305,7 +328,11 @@ fn is_complete(client: &mut Client, rows: Rows, chunk: Chunk) -> Result<bool, Er
     };
     let question = format!("SELECT {key}, {column} FROM {table} WHERE {condition}{order}");
     let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
-    let text = answer.rows.first().and_then(|row| row.get(1)?.clone()).unwrap_or_default();
+    let text = answer
+        .rows
+        .first()
+        .and_then(|row| row.get(1)?.clone())
+        .unwrap_or_default();
     if count != chunk.first_rows() || text != chunk.first_text(rows) {
         return Err(Error::User(format!(
             "table {table} has {count} rows with {condition} that are not the initial population of seed {}: it is of \
@@ -318,8 +345,9 @@ fn is_complete(client: &mut Client, rows: Rows, chunk: Chunk) -> Result<bool, Er
 
 /// Makes indexes and foreign keys, those of different tables at the same time.
 fn complete(request: &Request) -> Result<(), Error> {
-    let (keys, indexes): (Vec<_>, Vec<_>) =
-        schema::completion(request.foreign_keys).into_iter().partition(|(_, _, sql)| sql.starts_with("ALTER"));
+    let (keys, indexes): (Vec<_>, Vec<_>) = schema::completion(request.foreign_keys)
+        .into_iter()
+        .partition(|(_, _, sql)| sql.starts_with("ALTER"));
     let steps = Mutex::new(indexes);
     in_parallel(request.threads.min(2), &|| {
         let mut client = connect(request)?;
@@ -338,65 +366,4 @@ fn complete(request: &Request) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Rows on their way, and the prepared INSERTs of one connection.
-#[derive(Default)]
-struct Inserter {
-    /// Table, rows, statement.
-    statements: Vec<(&'static str, usize, Statement)>,
-    batch: Batch,
-    table: Option<Table>,
-    pending: usize,
-    rows: u64,
-}
-
-impl Inserter {
-    /// Takes one row; sends what has gathered when it is enough, or of another table.
-    fn row(&mut self, client: &mut Client, table: &Table, fill: impl FnOnce(&mut Batch)) -> Result<(), Error> {
-        let other = self.table.is_some_and(|known| known.name != table.name);
-        if other || self.pending == table.rows_per_insert {
-            self.flush(client)?;
-        }
-        self.table = Some(*table);
-        fill(&mut self.batch);
-        self.pending += 1;
-        Ok(())
-    }
-
-    /// Sends what has gathered.
-    fn flush(&mut self, client: &mut Client) -> Result<(), Error> {
-        let (Some(table), count) = (self.table, self.pending) else { return Ok(()) };
-        if count == 0 {
-            return Ok(());
-        }
-        let position = self.statement(client, &table, count)?;
-        let values = self.batch.values();
-        client
-            .execute(&mut self.statements[position].2, &values, |_| ())
-            .map_err(|error| failed(&format!("INSERT INTO {}, {count} rows", table.name), &error))?;
-        self.batch.clear();
-        self.pending = 0;
-        self.rows += count as u64;
-        Ok(())
-    }
-
-    /// The place of the prepared INSERT of `count` rows.
-    fn statement(&mut self, client: &mut Client, table: &Table, count: usize) -> Result<usize, Error> {
-        let known = self.statements.iter().position(|known| (known.0, known.1) == (table.name, count));
-        if let Some(position) = known {
-            return Ok(position);
-        }
-        // Lines of a district make a rest of another length each time: only whole statements are worth keeping.
-        let rest = |known: &(&str, usize, Statement)| known.0 == table.name && known.1 != table.rows_per_insert;
-        if let Some(stale) = self.statements.iter().position(rest) {
-            let (_, _, statement) = self.statements.swap_remove(stale);
-            client.close(statement).map_err(|error| failed("closing a statement", &error))?;
-        }
-        let prepared = client
-            .prepare(&table.insert(count))
-            .map_err(|error| failed("preparing an INSERT", &error))?;
-        self.statements.push((table.name, count, prepared));
-        Ok(self.statements.len() - 1)
-    }
 }

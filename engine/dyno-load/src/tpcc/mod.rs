@@ -10,6 +10,7 @@ mod conditions;
 mod customer;
 mod delivery;
 mod execution;
+mod inserter;
 pub mod load;
 pub mod money;
 mod new_order;

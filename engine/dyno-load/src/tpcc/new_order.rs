@@ -5,10 +5,10 @@ use dyno_mysql::Value;
 
 use super::acknowledged::OrderId;
 use super::money;
+use super::next::Next;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS, ITEMS};
 use super::row;
-use super::next::Next;
 use super::statements::Id;
 
 const MOST_LINES: usize = 15;
@@ -65,7 +65,11 @@ impl NewOrder {
             let remote = plan.warehouses > 1 && between(stream, 1, 100) == 1;
             *line = Line {
                 item: plan.nurand_constants.item(stream),
-                supply: if remote { other_warehouse(plan, warehouse, stream) } else { warehouse },
+                supply: if remote {
+                    other_warehouse(plan, warehouse, stream)
+                } else {
+                    warehouse
+                },
                 quantity: between(stream, 1, 10),
             };
         }
@@ -117,7 +121,10 @@ impl NewOrder {
 
     /// Whether the next statement needs every answer to those before it.
     fn waits(&self) -> bool {
-        matches!(self.step, Step::Next | Step::Take | Step::Commit | Step::Rollback | Step::End)
+        matches!(
+            self.step,
+            Step::Next | Step::Take | Step::Commit | Step::Rollback | Step::End
+        )
     }
 
     /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
@@ -147,10 +154,15 @@ impl NewOrder {
             Step::District => send(Id::NewOrderDistrict, &[district, warehouse]),
             Step::Next => send(Id::NewOrderNext, &[order()?, district, warehouse]),
             Step::Order => {
-                let all_local = self.lines[..self.count].iter().all(|line| line.supply == self.warehouse);
+                let all_local = self.lines[..self.count]
+                    .iter()
+                    .all(|line| line.supply == self.warehouse);
                 let (lines, all_local) = (int(self.count as u32), int(u32::from(all_local)));
                 let customer = int(self.customer);
-                send(Id::NewOrderOrder, &[order()?, district, warehouse, customer, lines, all_local])
+                send(
+                    Id::NewOrderOrder,
+                    &[order()?, district, warehouse, customer, lines, all_local],
+                )
             }
             Step::New => send(Id::NewOrderNew, &[order()?, district, warehouse]),
             Step::Item => {
@@ -163,9 +175,16 @@ impl NewOrder {
                 let stock = self.stock.ok_or("the stock of an item")?;
                 let quantity = i64::from(line.quantity);
                 // Clause 2.4.2.2: at least 10 stay, or 91 are added.
-                let left = if stock >= quantity + 10 { stock - quantity } else { stock - quantity + 91 };
+                let left = if stock >= quantity + 10 {
+                    stock - quantity
+                } else {
+                    stock - quantity + 91
+                };
                 let remote = int(u32::from(line.supply != self.warehouse));
-                send(Id::NewOrderTake, &[Value::Int32(left as i32), int(line.quantity), remote, item, supply])
+                send(
+                    Id::NewOrderTake,
+                    &[Value::Int32(left as i32), int(line.quantity), remote, item, supply],
+                )
             }
             Step::Line => {
                 let cents = self.price_cents.ok_or("the item")? * i64::from(line.quantity);

@@ -4,10 +4,10 @@ use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
 use super::customer::Chosen;
+use super::next::Next;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS};
 use super::row;
-use super::next::Next;
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +42,11 @@ impl OrderStatus {
     pub fn restart(&mut self) {
         self.customer.restart();
         self.order = None;
-        self.step = if self.customer.is_by_name() { Step::Count } else { Step::ById };
+        self.step = if self.customer.is_by_name() {
+            Step::Count
+        } else {
+            Step::ById
+        };
     }
 
     /// Whether the next statement needs every answer to those before it.
@@ -76,7 +80,10 @@ impl OrderStatus {
             Step::ById => (send(Id::StatusById, &[warehouse, district, id()?]), Step::Order),
             Step::Order => {
                 let id = id()?;
-                (send(Id::StatusOrder, &[warehouse, district, id, warehouse, district, id]), Step::Lines)
+                (
+                    send(Id::StatusOrder, &[warehouse, district, id, warehouse, district, id]),
+                    Step::Lines,
+                )
             }
             Step::Lines => {
                 let order = self.order.map(int).ok_or("the customer's last order")?;

@@ -6,10 +6,10 @@ use dyno_mysql::Value;
 use super::customer::Chosen;
 use super::money;
 use super::new_order::other_warehouse;
+use super::next::Next;
 use super::plan::Plan;
 use super::random::{between, DISTRICTS};
 use super::row;
-use super::next::Next;
 use super::statements::Id;
 
 /// Most characters of C_DATA.
@@ -138,9 +138,15 @@ impl Payment {
             Step::Data => send(Id::PaymentData, &[of_warehouse, of_district, id()?]),
             Step::ChangeBad => {
                 let data = Value::Bytes(&self.data);
-                send(Id::PaymentChangeBad, &[amount, amount, data, of_warehouse, of_district, id()?])
+                send(
+                    Id::PaymentChangeBad,
+                    &[amount, amount, data, of_warehouse, of_district, id()?],
+                )
             }
-            Step::ChangeGood => send(Id::PaymentChangeGood, &[amount, amount, of_warehouse, of_district, id()?]),
+            Step::ChangeGood => send(
+                Id::PaymentChangeGood,
+                &[amount, amount, of_warehouse, of_district, id()?],
+            ),
             Step::History => {
                 let mut data = Vec::with_capacity(24);
                 data.extend_from_slice(&self.warehouse_name);

@@ -174,7 +174,10 @@ impl Plan {
 
     /// The warehouse and the district that a terminal belongs to: terminals spread over warehouses first.
     pub fn home(&self, terminal: u32) -> (u32, u32) {
-        (terminal % self.warehouses + 1, terminal / self.warehouses % DISTRICTS + 1)
+        (
+            terminal % self.warehouses + 1,
+            terminal / self.warehouses % DISTRICTS + 1,
+        )
     }
 
     /// The time that a terminal takes to key in the operation.

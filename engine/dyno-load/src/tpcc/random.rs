@@ -150,7 +150,10 @@ mod tests {
         for number in 0..2000 {
             let constants = Constants::of_run(&mut stream(number));
             let distance = constants.c_last.abs_diff(LOADED_C_LAST_CONSTANT);
-            assert!((65..=119).contains(&distance) && distance != 96 && distance != 112, "{distance}");
+            assert!(
+                (65..=119).contains(&distance) && distance != 96 && distance != 112,
+                "{distance}"
+            );
             assert!(constants.c_last <= 255 && constants.c_id <= 1023 && constants.ol_i_id <= 8191);
         }
     }
@@ -172,10 +175,16 @@ mod tests {
         }
         for (value, (share, count)) in expected.iter().zip(&seen).enumerate() {
             let mean = share * f64::from(draws);
-            assert!((f64::from(*count) - mean).abs() <= 5.0 * mean.sqrt() + 5.0, "{value}: {count} not {mean}");
+            assert!(
+                (f64::from(*count) - mean).abs() <= 5.0 * mean.sqrt() + 5.0,
+                "{value}: {count} not {mean}"
+            );
         }
         let greatest = expected.iter().copied().fold(0.0, f64::max);
-        assert!(greatest > 0.004, "NURand is not uniform: the commonest name has {greatest}");
+        assert!(
+            greatest > 0.004,
+            "NURand is not uniform: the commonest name has {greatest}"
+        );
     }
 
     #[test]

@@ -179,7 +179,16 @@ impl Rows {
             let cents = between(&mut stream, 1, 999_999);
             let mut information = Vec::with_capacity(24);
             put_text(&mut information, &mut stream, 24, 24);
-            OrderLine { warehouse, district, order, number, item, delivered: facts.carrier.is_some(), cents, information }
+            OrderLine {
+                warehouse,
+                district,
+                order,
+                number,
+                item,
+                delivered: facts.carrier.is_some(),
+                cents,
+                information,
+            }
         })
     }
 }
@@ -200,7 +209,14 @@ pub struct OrderLine {
 impl OrderLine {
     /// Adds its row.
     pub fn put(&self, batch: &mut Batch) {
-        for value in [self.order, self.district, self.warehouse, self.number, self.item, self.warehouse] {
+        for value in [
+            self.order,
+            self.district,
+            self.warehouse,
+            self.number,
+            self.item,
+            self.warehouse,
+        ] {
             batch.int(value);
         }
         if self.delivered {
@@ -247,11 +263,26 @@ mod tests {
         };
         assert_eq!(cells(&|batch| ROWS.item(batch, 7)), schema::ITEM.columns.len());
         assert_eq!(cells(&|batch| ROWS.stock(batch, 1, 7)), schema::STOCK.columns.len());
-        assert_eq!(cells(&|batch| ROWS.warehouse(batch, 1)), schema::WAREHOUSE.columns.len());
-        assert_eq!(cells(&|batch| ROWS.district(batch, 1, 2)), schema::DISTRICT.columns.len());
-        assert_eq!(cells(&|batch| ROWS.customer(batch, 1, 2, 3)), schema::CUSTOMER.columns.len());
-        assert_eq!(cells(&|batch| ROWS.history(batch, 1, 2, 3)), schema::HISTORY.columns.len());
-        assert_eq!(cells(&|batch| ROWS.order(batch, 1, 2, 3, 4)), schema::ORDERS.columns.len());
+        assert_eq!(
+            cells(&|batch| ROWS.warehouse(batch, 1)),
+            schema::WAREHOUSE.columns.len()
+        );
+        assert_eq!(
+            cells(&|batch| ROWS.district(batch, 1, 2)),
+            schema::DISTRICT.columns.len()
+        );
+        assert_eq!(
+            cells(&|batch| ROWS.customer(batch, 1, 2, 3)),
+            schema::CUSTOMER.columns.len()
+        );
+        assert_eq!(
+            cells(&|batch| ROWS.history(batch, 1, 2, 3)),
+            schema::HISTORY.columns.len()
+        );
+        assert_eq!(
+            cells(&|batch| ROWS.order(batch, 1, 2, 3, 4)),
+            schema::ORDERS.columns.len()
+        );
         let lines = ROWS.order_facts(1, 2, 3).lines as usize;
         let all = cells(&|batch| ROWS.order_lines(1, 2, 3).for_each(|line| line.put(batch)));
         assert_eq!(all, lines * schema::ORDER_LINE.columns.len());
@@ -261,7 +292,9 @@ mod tests {
     fn orders_have_five_to_fifteen_lines_and_the_last_900_no_carrier() {
         let facts: Vec<OrderFacts> = (1..=3000).map(|order| ROWS.order_facts(1, 1, order)).collect();
         assert_eq!(facts.iter().filter(|facts| facts.carrier.is_none()).count(), 900);
-        assert!(facts[..2100].iter().all(|facts| facts.carrier.is_some_and(|carrier| (1..=10).contains(&carrier))));
+        assert!(facts[..2100]
+            .iter()
+            .all(|facts| facts.carrier.is_some_and(|carrier| (1..=10).contains(&carrier))));
         assert_eq!(facts.iter().map(|facts| facts.lines).min(), Some(5));
         assert_eq!(facts.iter().map(|facts| facts.lines).max(), Some(15));
         let mean = facts.iter().map(|facts| f64::from(facts.lines)).sum::<f64>() / 3000.0;

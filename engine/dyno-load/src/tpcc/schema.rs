@@ -36,7 +36,16 @@ pub const WAREHOUSE: Table = Table {
 pub const DISTRICT: Table = Table {
     name: "district",
     columns: &[
-        "d_id", "d_w_id", "d_name", "d_street_1", "d_street_2", "d_city", "d_state", "d_zip", "d_tax", "d_ytd",
+        "d_id",
+        "d_w_id",
+        "d_name",
+        "d_street_1",
+        "d_street_2",
+        "d_city",
+        "d_state",
+        "d_zip",
+        "d_tax",
+        "d_ytd",
         "d_next_o_id",
     ],
     body: "d_id tinyint not null, d_w_id smallint not null, d_name varchar(10), d_street_1 varchar(20), \
@@ -49,11 +58,30 @@ pub const DISTRICT: Table = Table {
 pub const CUSTOMER: Table = Table {
     name: "customer",
     columns: &[
-        "c_id", "c_d_id", "c_w_id", "c_first", "c_middle", "c_last", "c_street_1", "c_street_2", "c_city", "c_state",
-        "c_zip", "c_phone", "c_since", "c_credit", "c_credit_lim", "c_discount", "c_balance", "c_ytd_payment",
-        "c_payment_cnt", "c_delivery_cnt", "c_data",
+        "c_id",
+        "c_d_id",
+        "c_w_id",
+        "c_first",
+        "c_middle",
+        "c_last",
+        "c_street_1",
+        "c_street_2",
+        "c_city",
+        "c_state",
+        "c_zip",
+        "c_phone",
+        "c_since",
+        "c_credit",
+        "c_credit_lim",
+        "c_discount",
+        "c_balance",
+        "c_ytd_payment",
+        "c_payment_cnt",
+        "c_delivery_cnt",
+        "c_data",
     ],
-    body: "c_id int not null, c_d_id tinyint not null, c_w_id smallint not null, c_first varchar(16), c_middle char(2), \
+    body:
+        "c_id int not null, c_d_id tinyint not null, c_w_id smallint not null, c_first varchar(16), c_middle char(2), \
            c_last varchar(16), c_street_1 varchar(20), c_street_2 varchar(20), c_city varchar(20), c_state char(2), \
            c_zip char(9), c_phone char(16), c_since datetime, c_credit char(2), c_credit_lim decimal(12,2), \
            c_discount decimal(4,4), c_balance decimal(12,2), c_ytd_payment decimal(12,2), c_payment_cnt int, \
@@ -64,7 +92,9 @@ pub const CUSTOMER: Table = Table {
 /// HISTORY.
 pub const HISTORY: Table = Table {
     name: "history",
-    columns: &["h_id", "h_c_id", "h_c_d_id", "h_c_w_id", "h_d_id", "h_w_id", "h_date", "h_amount", "h_data"],
+    columns: &[
+        "h_id", "h_c_id", "h_c_d_id", "h_c_w_id", "h_d_id", "h_w_id", "h_date", "h_amount", "h_data",
+    ],
     body: "h_id bigint not null auto_increment, h_c_id int, h_c_d_id tinyint, h_c_w_id smallint, h_d_id tinyint, \
            h_w_id smallint, h_date datetime, h_amount decimal(6,2), h_data varchar(24), primary key (h_id)",
     rows_per_insert: 600,
@@ -82,7 +112,16 @@ pub const NEW_ORDERS: Table = Table {
 /// ORDER.
 pub const ORDERS: Table = Table {
     name: "orders",
-    columns: &["o_id", "o_d_id", "o_w_id", "o_c_id", "o_entry_d", "o_carrier_id", "o_ol_cnt", "o_all_local"],
+    columns: &[
+        "o_id",
+        "o_d_id",
+        "o_w_id",
+        "o_c_id",
+        "o_entry_d",
+        "o_carrier_id",
+        "o_ol_cnt",
+        "o_all_local",
+    ],
     body: "o_id int not null, o_d_id tinyint not null, o_w_id smallint not null, o_c_id int, o_entry_d datetime, \
            o_carrier_id tinyint, o_ol_cnt tinyint, o_all_local tinyint, primary key (o_w_id, o_d_id, o_id)",
     rows_per_insert: 600,
@@ -92,8 +131,16 @@ pub const ORDERS: Table = Table {
 pub const ORDER_LINE: Table = Table {
     name: "order_line",
     columns: &[
-        "ol_o_id", "ol_d_id", "ol_w_id", "ol_number", "ol_i_id", "ol_supply_w_id", "ol_delivery_d", "ol_quantity",
-        "ol_amount", "ol_dist_info",
+        "ol_o_id",
+        "ol_d_id",
+        "ol_w_id",
+        "ol_number",
+        "ol_i_id",
+        "ol_supply_w_id",
+        "ol_delivery_d",
+        "ol_quantity",
+        "ol_amount",
+        "ol_dist_info",
     ],
     body: "ol_o_id int not null, ol_d_id tinyint not null, ol_w_id smallint not null, ol_number tinyint not null, \
            ol_i_id int, ol_supply_w_id smallint, ol_delivery_d datetime, ol_quantity tinyint, ol_amount decimal(6,2), \
@@ -114,10 +161,26 @@ pub const ITEM: Table = Table {
 pub const STOCK: Table = Table {
     name: "stock",
     columns: &[
-        "s_i_id", "s_w_id", "s_quantity", "s_dist_01", "s_dist_02", "s_dist_03", "s_dist_04", "s_dist_05", "s_dist_06",
-        "s_dist_07", "s_dist_08", "s_dist_09", "s_dist_10", "s_ytd", "s_order_cnt", "s_remote_cnt", "s_data",
+        "s_i_id",
+        "s_w_id",
+        "s_quantity",
+        "s_dist_01",
+        "s_dist_02",
+        "s_dist_03",
+        "s_dist_04",
+        "s_dist_05",
+        "s_dist_06",
+        "s_dist_07",
+        "s_dist_08",
+        "s_dist_09",
+        "s_dist_10",
+        "s_ytd",
+        "s_order_cnt",
+        "s_remote_cnt",
+        "s_data",
     ],
-    body: "s_i_id int not null, s_w_id smallint not null, s_quantity smallint, s_dist_01 char(24), s_dist_02 char(24), \
+    body:
+        "s_i_id int not null, s_w_id smallint not null, s_quantity smallint, s_dist_01 char(24), s_dist_02 char(24), \
            s_dist_03 char(24), s_dist_04 char(24), s_dist_05 char(24), s_dist_06 char(24), s_dist_07 char(24), \
            s_dist_08 char(24), s_dist_09 char(24), s_dist_10 char(24), s_ytd decimal(12,0), s_order_cnt int, \
            s_remote_cnt int, s_data varchar(50), primary key (s_w_id, s_i_id)",
@@ -144,13 +207,43 @@ const FOREIGN_KEY_INDEXES: [(&str, &str, &str); 2] = [
 /// Table, name, columns, what they refer to.
 const FOREIGN_KEYS: [(&str, &str, &str, &str); 10] = [
     ("district", "fkey_district_1", "d_w_id", "warehouse (w_id)"),
-    ("customer", "fkey_customer_1", "c_w_id, c_d_id", "district (d_w_id, d_id)"),
-    ("history", "fkey_history_1", "h_c_w_id, h_c_d_id, h_c_id", "customer (c_w_id, c_d_id, c_id)"),
+    (
+        "customer",
+        "fkey_customer_1",
+        "c_w_id, c_d_id",
+        "district (d_w_id, d_id)",
+    ),
+    (
+        "history",
+        "fkey_history_1",
+        "h_c_w_id, h_c_d_id, h_c_id",
+        "customer (c_w_id, c_d_id, c_id)",
+    ),
     ("history", "fkey_history_2", "h_w_id, h_d_id", "district (d_w_id, d_id)"),
-    ("new_orders", "fkey_new_orders_1", "no_w_id, no_d_id, no_o_id", "orders (o_w_id, o_d_id, o_id)"),
-    ("orders", "fkey_orders_1", "o_w_id, o_d_id, o_c_id", "customer (c_w_id, c_d_id, c_id)"),
-    ("order_line", "fkey_order_line_1", "ol_w_id, ol_d_id, ol_o_id", "orders (o_w_id, o_d_id, o_id)"),
-    ("order_line", "fkey_order_line_2", "ol_supply_w_id, ol_i_id", "stock (s_w_id, s_i_id)"),
+    (
+        "new_orders",
+        "fkey_new_orders_1",
+        "no_w_id, no_d_id, no_o_id",
+        "orders (o_w_id, o_d_id, o_id)",
+    ),
+    (
+        "orders",
+        "fkey_orders_1",
+        "o_w_id, o_d_id, o_c_id",
+        "customer (c_w_id, c_d_id, c_id)",
+    ),
+    (
+        "order_line",
+        "fkey_order_line_1",
+        "ol_w_id, ol_d_id, ol_o_id",
+        "orders (o_w_id, o_d_id, o_id)",
+    ),
+    (
+        "order_line",
+        "fkey_order_line_2",
+        "ol_supply_w_id, ol_i_id",
+        "stock (s_w_id, s_i_id)",
+    ),
     ("stock", "fkey_stock_1", "s_w_id", "warehouse (w_id)"),
     ("stock", "fkey_stock_2", "s_i_id", "item (i_id)"),
 ];
@@ -169,7 +262,6 @@ impl Table {
     }
 }
 
-
 /// Which of the tables are there.
 ///
 /// # Errors
@@ -181,7 +273,11 @@ pub fn existing(client: &mut Client) -> Result<Vec<String>, Error> {
         names.join(",")
     );
     let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
-    Ok(answer.texts().into_iter().filter_map(|row| row.into_iter().next()?).collect())
+    Ok(answer
+        .texts()
+        .into_iter()
+        .filter_map(|row| row.into_iter().next()?)
+        .collect())
 }
 
 /// What has to be done after the load: indexes, then foreign keys; each with the table it is on and its name.
@@ -216,6 +312,8 @@ pub fn is_done(client: &mut Client, table: &str, name: &str, foreign_key: bool) 
              '{table}' AND index_name = '{name}'"
         )
     };
-    let count = client.query_text(&question).map_err(|error| failed(&question, &error))?;
+    let count = client
+        .query_text(&question)
+        .map_err(|error| failed(&question, &error))?;
     Ok(count.is_some_and(|text| text != "0"))
 }

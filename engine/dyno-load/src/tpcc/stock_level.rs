@@ -3,10 +3,10 @@
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
+use super::next::Next;
 use super::plan::{self, Plan};
 use super::random::between;
 use super::row;
-use super::next::Next;
 use super::statements::Id;
 
 /// Items of twenty orders: 200 on average, 300 at most.
@@ -90,7 +90,10 @@ impl StockLevel {
             Step::Items => {
                 let before = next_order()?;
                 self.items.reserve(MOST_ITEMS);
-                (send(Id::LevelItems, &[warehouse, district, before, before]), Step::Stock)
+                (
+                    send(Id::LevelItems, &[warehouse, district, before, before]),
+                    Step::Stock,
+                )
             }
             Step::Stock => {
                 let item = int(self.items[self.item]);
