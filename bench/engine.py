@@ -1,9 +1,9 @@
 """dynoload against sysbench 1.0.20 and against a bare epoll loop, alternately on the same server.
 
-What is measured: CPU of the client process (user + system, from wait4(2)) per query, queries per second, peak resident
-memory, rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the order changing from
-pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels out. A busy neighbour
-changes absolute figures by 30 % and more: only the ratios of one go mean something.
+What is measured: CPU of the client process (user + system, from wait4(2)) per query, queries per second, peak
+resident memory, rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the order
+changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels out.
+A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
 """
 
 from __future__ import annotations
@@ -358,8 +358,14 @@ def main() -> int:
         lines = [line for name, part in parts.items() if not options.only or name in options.only for line in part()]
     if options.json:
         versions = {"dynoload": version_of([str(place.dynoload)]), "sysbench": version_of(place.sysbench)}
-        record = {"bench": "engine", "versions": versions, "pairs": options.pairs, "seconds": options.seconds,
-                  "command": shlex.join(sys.argv), "lines": [{**asdict(line), "holds": line.holds} for line in lines]}  # fmt: skip
+        record = {
+            "bench": "engine",
+            "versions": versions,
+            "pairs": options.pairs,
+            "seconds": options.seconds,
+            "command": shlex.join(sys.argv),
+            "lines": [{**asdict(line), "holds": line.holds} for line in lines],
+        }
         print(json.dumps(record, indent=1))
     else:
         show(lines)

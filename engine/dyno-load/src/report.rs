@@ -18,6 +18,8 @@ use crate::workload::StatementKind;
 /// All outputs of one run.
 pub struct Sinks {
     json: Option<LineWriter<Box<dyn Write>>>,
+    /// The file, until the measurement begins: its header holds that time.
+    hdr_file: Option<Box<dyn Write>>,
     hdr: Option<HdrLog<Box<dyn Write>>>,
     progress: Progress,
 }
@@ -39,18 +41,13 @@ impl Sinks {
             Some(path) => Some(LineWriter::start(crate::output::open(path)?, FORMAT, &header)?),
             None => None,
         };
-        let hdr = match hdr {
-            Some(path) => {
-                let made_by = format!("dynoload {}", FORMAT.version);
-                Some(HdrLog::start(
-                    crate::output::open(path)?,
-                    SystemTime::now(),
-                    &[&made_by],
-                )?)
-            }
-            None => None,
-        };
-        Ok(Self { json, hdr, progress })
+        let hdr_file = hdr.map(crate::output::open).transpose()?;
+        Ok(Self {
+            json,
+            hdr_file,
+            hdr: None,
+            progress,
+        })
     }
 
     /// The progress on stderr.
@@ -70,6 +67,14 @@ impl Sinks {
     }
 
     fn write_hdr(&mut self, interval: &Interval<'_>) -> io::Result<()> {
+        if let Some(file) = self.hdr_file.take() {
+            let into_measure = Duration::from_secs_f64((interval.start_s + interval.length_s).max(0.0));
+            let start = SystemTime::now()
+                .checked_sub(into_measure)
+                .unwrap_or(SystemTime::UNIX_EPOCH);
+            let made_by = format!("dynoload {}", FORMAT.version);
+            self.hdr = Some(HdrLog::start(file, start, &[&made_by])?);
+        }
         let Some(log) = &mut self.hdr else { return Ok(()) };
         let recorder = interval.recorder;
         let mut write = |tag: &str, histogram: &Histogram| {

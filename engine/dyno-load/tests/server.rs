@@ -232,3 +232,24 @@ fn an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_ta
     assert!(other.stderr.contains("--seed"), "{}", other.stderr);
     control.exec(&format!("DROP DATABASE {database}")).unwrap();
 }
+
+#[test]
+fn compression_shows_in_the_bytes_on_the_wire() {
+    let Some(server) = PrivateServer::start("zlib", "compression_shows_in_the_bytes_on_the_wire") else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--table-size 1000");
+    let received = |compression: &str| {
+        let result = run(&format!(
+            "oltp run --workload oltp_read_only --socket {socket} --table-size 1000 --connections 2 --duration 500ms --quiet \
+             --compression {compression}"
+        ));
+        assert_eq!(result.code, 0, "{}", result.stderr);
+        result.number("/traffic/wire_received_bytes") / result.number("/traffic/raw_received_bytes")
+    };
+    assert_eq!(received("off"), 1.0);
+    // Rows of random digits: half of each byte is news.
+    let ratio = received("zlib:6");
+    assert!((0.4..0.7).contains(&ratio), "{ratio}");
+}

@@ -8,6 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use common::{client, plain, run, variable};
 use dyno_load::workload::CATALOGUE;
@@ -82,8 +83,19 @@ fn workloads() -> impl Iterator<Item = (&'static str, u32)> {
         .map(|workload| (workload.name, if workload.single_table { 1 } else { 2 }))
 }
 
+/// The server counts a statement after its answer is sent: only a session that has ended is counted whole.
+fn wait_for_sessions(client: &mut Client, database: &str) {
+    let open = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{database}'");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while client.query_text(&open).unwrap().as_deref() != Some("0") {
+        assert!(Instant::now() < deadline, "sessions on {database} do not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Count by digest of the statements on the tables, the table's number left out: the choice of it is random.
 fn digests(client: &mut Client, database: &str) -> BTreeMap<String, u64> {
+    wait_for_sessions(client, database);
     let question = format!(
         "SELECT DIGEST_TEXT, COUNT_STAR FROM performance_schema.events_statements_summary_by_digest \
          WHERE SCHEMA_NAME = '{database}'"
@@ -123,6 +135,7 @@ fn digests_and_their_counts_per_transaction_are_those_of_sysbench_for_every_work
         bench.prepare(database, tables);
         let truncate = "TRUNCATE performance_schema.events_statements_summary_by_digest";
         let common = format!("--tables={tables} --table-size={TABLE_SIZE} --db-ps-mode=disable");
+        wait_for_sessions(&mut control, database);
         control.exec(truncate).unwrap();
         let text = bench.sysbench(database, &format!("{common} --events=100 --time=0 {workload} run"));
         assert!(
@@ -130,6 +143,7 @@ fn digests_and_their_counts_per_transaction_are_those_of_sysbench_for_every_work
             "{workload}: {text}"
         );
         let theirs = per_transaction(digests(&mut control, database), 100);
+        wait_for_sessions(&mut control, database);
         control.exec(truncate).unwrap();
         let result = bench.dynoload(database, &format!("{common} --duration 300ms --workload {workload}"));
         let transactions = result.count("/whole_load_counts/transactions");

@@ -17,6 +17,7 @@ from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Family, Observation, Scope, decide, noise_floors
 from mydyno.verdicts import Metric as FamilyMetric
+from mydyno.verdicts.words import blocks
 from mydyno.workloads.oltp import data_bytes
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
@@ -161,7 +162,7 @@ def _sentences(
     least = smallest_p(experiment.design.blocks)
     if least > 0.05:
         sentences.append(
-            f"{experiment.design.blocks} blocks allow no p below {least:.2g}, so no difference could be called one; "
+            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called one; "
             "for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)

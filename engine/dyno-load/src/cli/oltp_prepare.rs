@@ -26,7 +26,7 @@ Rows depend on --seed, table and id alone: any number of threads makes the same 
 pub struct PrepareArguments {
     #[command(flatten)]
     tables: TableArguments,
-    /// Threads, each with a connection; default: two for each CPU
+    /// Threads, each with a connection; default: one for each CPU, at least 2
     #[arg(long, value_parser = count)]
     threads: Option<u32>,
     /// Complete tables that are there
@@ -75,7 +75,7 @@ pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
         },
         empty: arguments.workload.as_deref() == Some("oltp_insert") && !oltp.auto_inc,
         oltp,
-        threads: arguments.threads.unwrap_or(cpus * 2),
+        threads: arguments.threads.unwrap_or(cpus.max(2)),
         resume: arguments.resume,
     };
     let prepared = data::prepare(&request, &|text| eprintln!("{text}"))?;

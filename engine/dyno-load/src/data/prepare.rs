@@ -136,8 +136,9 @@ fn make_table(client: &mut Client, request: &Request, table: u32) -> Result<(), 
     client.exec(&sql).map(|_| ()).map_err(|error| failed(&sql, &error))
 }
 
-/// Chunks of all tables; each thread gets a stretch, the highest ids of a table first in the last thread's, so that the
-/// server's AUTO_INCREMENT counter is raised by one thread only.
+/// Chunks of all tables; each thread gets a stretch and works from its high end down. A table's highest ids come first, so
+/// that later rows do not raise its AUTO_INCREMENT counter: InnoDB writes each new value to the index's root page, which
+/// every other thread passes.
 fn plan(request: &Request) -> Progress {
     let oltp = &request.oltp;
     let size = if request.empty { 0 } else { oltp.table_size };
@@ -176,14 +177,14 @@ fn plan(request: &Request) -> Progress {
 }
 
 impl Progress {
-    /// The next chunk of a thread's own stretch, else the last of the longest other one.
+    /// The next chunk of a thread's own stretch, the highest ids first, else the first of the longest other one.
     fn next(&self, thread: usize) -> Option<Chunk> {
         let lock = |queue: &'_ Mutex<VecDeque<Chunk>>, own: bool| {
             let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
             if own {
-                queue.pop_front()
-            } else {
                 queue.pop_back()
+            } else {
+                queue.pop_front()
             }
         };
         lock(&self.queues[thread], true).or_else(|| {

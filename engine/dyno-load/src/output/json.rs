@@ -128,15 +128,17 @@ fn cpu(recorder: &Recorder, length_s: f64) -> Value {
     })
 }
 
+/// Response and service always have their count; figures are absent where it is 0.
 fn insert_latencies(body: &mut Map<String, Value>, recorder: &Recorder) {
-    for (name, histogram) in [
-        ("response", &recorder.response),
-        ("service", &recorder.service),
-        ("lag", &recorder.lag),
-    ] {
-        if let Some(summary) = histogram.summary() {
-            body.insert(name.into(), json!(summary));
-        }
+    let summary = |histogram: &Histogram| {
+        histogram
+            .summary()
+            .map_or(json!({ "count": 0 }), |summary| json!(summary))
+    };
+    body.insert("response".into(), summary(&recorder.response));
+    body.insert("service".into(), summary(&recorder.service));
+    if recorder.lag.count() > 0 {
+        body.insert("lag".into(), summary(&recorder.lag));
     }
 }
 

@@ -45,7 +45,8 @@ pub struct Finding {
     pub rule: &'static str,
     /// How bad it is.
     pub level: Verdict,
-    /// The sentence with the figure and its limit.
+    /// The sentence with the figure and what to try.
+    #[serde(rename = "text")]
     pub reason: String,
 }
 
