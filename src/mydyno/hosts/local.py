@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.errors import BugError, HostError
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.reach import entering_command
+from mydyno.hosts.undo import UndoJournal
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
 """What a child inherits; everything else is said, so that a run is the same from every shell."""
@@ -74,9 +75,17 @@ class Process:
 class LocalHost:
     """The host that mydyno itself runs on."""
 
-    def __init__(self, cookie: str, server_user: str | None) -> None:
+    def __init__(self, cookie: str, server_user: str | None, undo: UndoJournal | None = None) -> None:
         self.cookie = cookie
         self.server_user = server_user
+        self._undo = undo
+
+    @property
+    def undo(self) -> UndoJournal:
+        """Where each change to this host is written before it is made. Raises BugError outside of a study."""
+        if self._undo is None:
+            raise BugError("this host would be changed without an undo journal")
+        return self._undo
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         """The environment of a child: the kept variables, LC_ALL=C.UTF-8, the study's cookie, and `extra`."""
@@ -136,13 +145,16 @@ class LocalHost:
         folders: Sequence[Path] = (),
         stdout: int | None = None,
         stdin: int | None = None,
+        entering: Sequence[str] = (),
     ) -> Process:
         """Start a process in a session of its own (Ctrl-C does not reach it); stderr goes where stdout goes.
 
-        `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by default nothing is read or kept.
+        `entering` is a command put before all others, so that it still has mydyno's own rights: it enters a namespace
+        or a group and executes what follows. `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by
+        default nothing is read or kept.
         Raises HostError where the program cannot be started.
         """
-        command = self.command(argv, environment or {}, as_server, folders)
+        command = [*entering, *self.command(argv, environment or {}, as_server, folders)]
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mydyno.model.experiment import Experiment, Step, steps_of
-from mydyno.model.metrics import METRICS
+from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.families import families, margin_of, short
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Family, Observation, Scope, decide, noise_floors
-from mydyno.verdicts import Metric as FamilyMetric
+from mydyno.verdicts import Effect, Scope, decide, noise_floors
 from mydyno.workloads.oltp import data_bytes
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
@@ -29,27 +29,15 @@ def summarise(folder: StudyFolder) -> Summary:
     steps = steps_of(experiment)
     runs = list(folder.runs())
     windows = common_windows(steps, runs)
-    summaries = tuple(_run_summary(run, values_of(folder, run, windows)) for run in runs)
-    arms = tuple(arm.name for arm in experiment.arms)
+    several = experiment.most_instances > 1
+    summaries = tuple(_run_summary(run, values_of(folder, run, windows, several)) for run in runs)
     scopes = {step.id: _scope(study, step, runs) for step in steps}
+    measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
     effects: list[Effect] = []
     floors: dict[str, dict[str, float]] = {}
-    measured = {metric for run in summaries for values in run.values.values() for metric in values}
-    for name in METRICS:
-        if name not in measured:
-            continue
-        family = Family(
-            metric=FamilyMetric(name, METRICS[name].unit, METRICS[name].better),
-            control=experiment.control,
-            arms=arms,
-            steps={step.id: _observations(summaries, step.id, name) for step in steps},
-            margin=_margin(experiment, name),
-            scopes=scopes,
-            primary=name == experiment.verdict.primary,
-            seed=experiment.design.seed,
-        )
+    for family in families(experiment, summaries, measured, scopes):
         effects += decide(family)
-        floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
+        floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     summary = Summary(
         experiment=experiment.name,
@@ -57,11 +45,11 @@ def summarise(folder: StudyFolder) -> Summary:
         study=study.study,
         state=_state(runs, planned),
         control=experiment.control,
-        arms=arms,
+        arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
-        margin=_margin(experiment, experiment.verdict.primary),
+        margin=margin_of(experiment, experiment.verdict.primary),
         steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
-        metrics={name: METRICS[name].record() for name in METRICS if name in measured},
+        metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
         effects=tuple(_effect_record(effect) for effect in effects),
@@ -92,26 +80,6 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
         invalid_steps={step.id: step.reasons for step in run.steps if not step.valid},
         values=values,
     )
-
-
-def _observations(runs: tuple[RunSummary, ...], step: str, metric: str) -> tuple[Observation, ...]:
-    observations = []
-    for run in runs:
-        reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
-        value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
-        observations.append(
-            Observation(run.block, run.arm, value, run.copy_number, _short(reasons) if value is None else "")
-        )
-    return tuple(observations)
-
-
-def _short(reasons: tuple[str, ...]) -> str:
-    """A reason's head ("not steady", "treatment not proved"), by which sentences count them."""
-    return reasons[0].partition(":")[0] if reasons else "not measured"
-
-
-def _margin(experiment: Experiment, metric: str) -> float:
-    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin
 
 
 def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
@@ -149,7 +117,7 @@ def _sentences(
     sentences = [effect.sentence for effect in effects if effect.primary]
     invalid = [run for run in runs if not run.valid]
     if invalid:
-        causes = Counter(_short(run.reasons) for run in invalid)
+        causes = Counter(short(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
         sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
     if len(runs) < planned:

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild, known_variables
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.instance import CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings
+from mydyno.servers.instance import ALONE, CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings, Place
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.templates import (
     Template,
@@ -65,10 +66,12 @@ class Workbench:
         }
         return {**room, **said}
 
-    def instance(self, folder: Path, log: Path) -> Instance:
-        """A server of this study, not yet started."""
+    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> Instance:
+        """A server of this study, not yet started; `number` counts from 1 inside a run."""
         settings = InstanceSettings(variables=self.base_variables())
-        return Instance(self.build, self.host, folder, self.sockets, log, self.credentials, settings)
+        return Instance(
+            self.build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
+        )
 
     async def template(self, arm: ArmSpec, say: Say) -> Template:
         """The arm's prepared data; made now where no study made it before."""
@@ -95,12 +98,13 @@ class Workbench:
         self.undo.undone(number)
         return template
 
-    def probe(self, instance: Instance) -> Probe:
+    def probe(self, instances: Sequence[Instance]) -> Probe:
         """The sampler of one run, not yet started."""
-        target = f"{instance.number}:{instance.pid},socket={instance.socket},user={CONTROL_USER}"
+        targets = [f"{one.number}:{one.pid},socket={one.socket},user={CONTROL_USER}" for one in instances]
+        instance = instances[0]
         program = self.settings.program("dynoprobe")
         return Probe(
-            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets
+            self.host, program, targets, instance.credentials.control, instance.data, self.scratch, self.sockets
         )
 
     async def prewarm(self, instance: Instance) -> None:
@@ -138,7 +142,7 @@ async def open_workbench(
         if settings.server_user is not None:
             entry = pwd.getpwnam(settings.server_user)
             os.chown(sockets, entry.pw_uid, entry.pw_gid)
-        host = LocalHost(study, settings.server_user)
+        host = LocalHost(study, settings.server_user, undo)
         say(f"getting the server {experiment.server.name or experiment.server.basedir}")
         build = await get_build(experiment.server, settings.cache, host)
         await check_variables(build, host, experiment)

@@ -44,9 +44,26 @@ class InstanceSettings:
     variables: dict[str, Scalar] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     wrappers: list[list[str]] = field(default_factory=list)
-    """Commands put before the server's, outermost first (a cgroup, a namespace)."""
+    """Commands put before the server's, outermost first (a cgroup, a namespace); they run with mydyno's own rights."""
     folders: list[Path] = field(default_factory=list)
     """Further folders that the server must be able to enter (a preloaded library's)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which share of the host an instance gets; instances swap places between blocks."""
+
+    number: int = 1
+    taken: tuple[int, ...] = (1,)
+    """The places of all instances of the run."""
+
+    @property
+    def rank(self) -> int:
+        """The place counted among those that are taken: 1 to their number."""
+        return sorted(self.taken).index(self.number) + 1
+
+
+ALONE = Place()
 
 
 class Instance:
@@ -63,6 +80,7 @@ class Instance:
         settings: InstanceSettings,
         number: int = 1,
         port: int | None = None,
+        place: Place = ALONE,
     ) -> None:
         self.build = build
         self.host = host
@@ -72,6 +90,7 @@ class Instance:
         self.settings = settings
         self.number = number
         self.port = port
+        self.place = place
         self.socket = socket_folder / f"{number}.sock"
         self.process: Process | None = None
         self.version: ServerVersion = build.version
@@ -115,8 +134,6 @@ class Instance:
         self._write(configuration, text + f"init_file = {init_file}\n")
         began = time.monotonic()
         command = [*self.build.command, f"--defaults-file={configuration}"]
-        for wrapper in reversed(self.settings.wrappers):
-            command = [*wrapper, *command]
         with self.log.open("ab") as log:
             self.process = await self.host.start(
                 command,
@@ -125,6 +142,7 @@ class Instance:
                 as_server=True,
                 folders=[*self.build.folders, self.folder, *self.settings.folders],
                 stdout=log.fileno(),
+                entering=[word for wrapper in self.settings.wrappers for word in wrapper],
             )
         try:
             self.version = await self._wait_ready(began + START_TIMEOUT_S)
@@ -167,6 +185,7 @@ class Instance:
             variables = await control.variables()
         return ServerRecord(
             instance=self.number,
+            place=self.place.number,
             version=self.version.text,
             version_comment=variables.get("version_comment", ""),
             flavour=self.version.flavour,
