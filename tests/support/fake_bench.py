@@ -248,6 +248,9 @@ class FakeBench:
     def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
         return FakeProbe(self)
 
+    async def rehearse(self, say: Callable[[str], None]) -> list[Evidence]:
+        return []
+
     async def template(self, arm: ArmSpec, say: Callable[[str], None]) -> str:
         return "template"
 

@@ -7,6 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno.errors import HostError
+from mydyno.hosts.cgroups import Cgroups
+from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.settings import Settings
 from mydyno.model.quantities import format_bytes
@@ -36,6 +39,8 @@ def abilities(settings: Settings) -> list[Ability]:
         _pressure(),
         _repeatable_cpu(),
         _root(),
+        *_control_groups(),
+        _limited_disk(settings),
     ]
 
 
@@ -91,3 +96,21 @@ def _root() -> Ability:
         "root" if os.geteuid() == 0 else "not root: experiments with cgroups, namespaces or huge pages are not possible"
     )
     return Ability("changing the host", os.geteuid() == 0, text)
+
+
+def _control_groups() -> list[Ability]:
+    uses = {"cpuset": "CPUs", "cpu": "CPU quota", "io": "disk bandwidth", "memory": "memory"}
+    found = []
+    for controller, use in uses.items():
+        slots, reasons = Cgroups().slots([controller])
+        text = "; ".join(reasons) or "".join(f"cgroup v{slot.version}, below {slot.parent}" for slot in slots.values())
+        found.append(Ability(f"control group: {use}", not reasons, text))
+    return found
+
+
+def _limited_disk(settings: Settings) -> Ability:
+    try:
+        disk = disk_of(settings.data)
+    except HostError as error:
+        return Ability("a disk that can be limited", False, error.message)
+    return Ability("a disk that can be limited", True, f"{disk.name} ({disk.device}), {disk.filesystem}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
 from mydyno.store.journal import Journal
 
@@ -32,7 +33,22 @@ def _end_processes(facts: dict[str, Any]) -> str | None:
     return f"processes {', '.join(str(process.pid) for process in left)}" if left else None
 
 
-UNDOERS: dict[str, Undoer] = {"folder": _remove_folder, "processes": _end_processes}
+def _remove_control_group(facts: dict[str, Any]) -> str | None:
+    left = remove_group(Path(folder) for folder in facts["folders"])
+    return f"the control group {', '.join(map(str, left))}" if left else None
+
+
+def _return_delegation(facts: dict[str, Any]) -> str | None:
+    folder = Path(facts["folder"])
+    return None if return_delegation(folder, facts["controllers"]) else f"the settings of {folder}"
+
+
+UNDOERS: dict[str, Undoer] = {
+    "folder": _remove_folder,
+    "processes": _end_processes,
+    "cgroup": _remove_control_group,
+    "cgroup_delegation": _return_delegation,
+}
 
 
 @dataclass(frozen=True)

@@ -234,9 +234,15 @@ def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Pro
 
     pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
     """
-    table = isinstance(value, dict)
-    meant = [problem for problem in found if (len(problem.key) > len(key) + 1) == table] or found[:1]
-    return [replace(problem, key=key + (problem.key[len(key) + 1 :] if table else ())) for problem in meant]
+    table = value if isinstance(value, dict) else None
+
+    def inside(problem: Problem) -> Key:
+        rest = problem.key[len(key) :]
+        form = bool(rest) and rest[0] not in (table or {}) and ("[" in str(rest[0]) or str(rest[0])[0].isupper())
+        return rest[1:] if form else rest
+
+    meant = [problem for problem in found if bool(inside(problem)) == (table is not None)] or found[:1]
+    return [replace(problem, key=(*key, *(inside(problem) if table is not None else ()))) for problem in meant]
 
 
 def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:

@@ -10,6 +10,7 @@ from mydyno.drivers.base import Driver
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.records import Evidence
 from mydyno.servers.instance import ALONE, Place
 
 Say = Callable[[str], None]
@@ -34,6 +35,9 @@ class Bench(Protocol):
 
     def probe(self, instances: Sequence[Any]) -> Any:
         """The sampler of one run, not yet started."""
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try what treatments can be tried without a server, before the first block. Raises HostError."""
 
     async def template(self, arm: ArmSpec, say: Say) -> Any:
         """The arm's prepared data; made now where no study made it before."""

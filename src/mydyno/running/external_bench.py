@@ -13,6 +13,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, steps_of
+from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.running.workbench import get_drivers
@@ -51,6 +52,10 @@ class ExternalBench:
         target = f"1:-,{place},user={self.address.user}"
         program = self.settings.program("dynoprobe")
         return Probe(self.host, program, [target], self.address.password, instance.data, self.scratch, self.sockets)
+
+    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
+        """Nothing: an external server has no treatments."""
+        return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
         """Prepare the data once, where that is allowed and needed."""

@@ -13,6 +13,7 @@ from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
+from mydyno.treatments.base import OnDisk
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.oltp import data_bytes
 
@@ -67,6 +68,12 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         for arm in experiment.arms
         for treatment in treatments_of(arm)
         if (obstacle := treatment.obstacle(experiment.server)) is not None
+    ]
+    obstacles += [
+        f"arm {arm.name}: {treatment.name}: {obstacle}"
+        for arm in experiment.arms
+        for treatment in treatments_of(arm)
+        if isinstance(treatment, OnDisk) and (obstacle := treatment.disk_obstacle(settings.data)) is not None
     ]
     needed = int((1.15 + 1.15 * most) * size)
     if most > 1 and experiment.server.dsn is not None:

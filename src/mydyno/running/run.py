@@ -27,7 +27,7 @@ from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
-from mydyno.treatments.base import Treatment
+from mydyno.treatments.base import Accounted, Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -113,6 +113,8 @@ async def _serve_and_load(
             recorder.steps.append(asked.record)
             recorder.samples += asked.samples
             recorder.latency_logs[step.id] = asked.latency_log
+        for instance in instances:
+            recorder.evidence += [await t.account(instance) for t in treatments if isinstance(t, Accounted)]
     finally:
         recorder.warnings += await probe.stop()
         sampled, complaints = probe.samples()

@@ -18,6 +18,7 @@ from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
 from mydyno.model.problems import Key, format_key, nearest
+from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild, known_variables
@@ -32,6 +33,7 @@ from mydyno.servers.templates import (
     shaping_variables,
     template_key,
 )
+from mydyno.treatments.base import Rehearsed
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.oltp import prewarm_sql
 
@@ -72,6 +74,23 @@ class Workbench:
         return Instance(
             self.build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
         )
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try each different treatment once that can be tried without a server. Raises HostError where one fails."""
+        found: list[Evidence] = []
+        tried = set()
+        for arm in self.experiment.arms:
+            for treatment in treatments_of(arm):
+                key = (treatment.name, repr(arm.treatments[treatment.name]))
+                if key in tried or not isinstance(treatment, Rehearsed):
+                    continue
+                tried.add(key)
+                await treatment.get(self.settings.cache, self.host)
+                evidence = await treatment.rehearse(self.host, self.scratch)
+                if evidence is not None:
+                    say(f"{treatment.name} of {arm.name} tried: {evidence.text}")
+                    found.append(evidence)
+        return found
 
     async def template(self, arm: ArmSpec, say: Say) -> Template:
         """The arm's prepared data; made now where no study made it before."""

@@ -8,11 +8,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, environment, variables
+from mydyno.treatments import allocator, cgroup, environment, variables
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
+    "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
 }
