@@ -23,6 +23,7 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
     """Hold the host's lock. Raises HostError naming the study that holds it."""
     address = address or ADDRESS
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    answerer: threading.Thread | None = None
     try:
         try:
             listener.bind(address)
@@ -34,12 +35,15 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
             ) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
-        threading.Thread(target=_answer, args=(listener, answer), daemon=True).start()
+        answerer = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
+        answerer.start()
         yield
     finally:
-        # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
+        # accept() in the other thread keeps the socket, and so the lock, alive beyond close(): let it return first.
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
+        if answerer is not None:
+            answerer.join(5)
         listener.close()
 
 
