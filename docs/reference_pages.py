@@ -24,6 +24,7 @@ from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.oltp import OltpOptions
+from mydyno.workloads.tpcc import TpccOptions
 
 NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
 VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
@@ -119,6 +120,7 @@ def experiment() -> str:
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
+    text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
     text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)
 

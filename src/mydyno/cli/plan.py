@@ -14,6 +14,7 @@ from mydyno.model.plan import Plan, make_plan
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.running.forecast import Forecast, forecast
 from mydyno.stats.signflip import smallest_p
+from mydyno.workloads.data import kind_of
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +54,7 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         print(f"          {name} = {value}")
     data = experiment.data
     size = format_bytes(expected.data_bytes)
-    print(f"data      {data.workload}: {data.tables} tables of {data.rows:,} rows, about {size}")
+    print(f"data      {data.workload}: {kind_of(data).words(data)}, about {size}")
     print(f"arms      {', '.join(_arm_words(experiment, arm) for arm in experiment.arms)}")
     for step in steps_of(experiment):
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)

@@ -48,6 +48,8 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
     if record["response"]["count"]:
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
+    if "tpmc_like" in record.get("tpcc", {}):
+        values["tpmc"] = record["tpcc"]["tpmc_like"]
     if "lag" in record and record["lag"].get("count"):
         values["lag_p99_us"] = record["lag"]["p99_us"]
     return values
@@ -89,10 +91,20 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items()},
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
+        transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
                              for finding in verdict["findings"]),
     )  # fmt: skip
+
+
+def _types_of(told: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """{type: {committed, rolled_back, late, retries, …, response_p90_us}} of TPC-C's transactions."""
+    found = {}
+    for name, one in told.items():
+        plain = {key: float(value) for key, value in one.items() if isinstance(value, int | float)}
+        found[name] = plain | {f"response_{key}": float(value) for key, value in one.get("response", {}).items()}
+    return found
 
 
 def shifted_log(text: str, step: str) -> tuple[str, ...]:

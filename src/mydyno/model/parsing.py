@@ -43,6 +43,8 @@ class Vocabulary:
     servers: Sequence[str]
     data_workloads: Sequence[str]
     workload_options: Mapping[str, type[BaseModel]]
+    workload_data: Mapping[str, str]
+    """Workload → the data that it needs."""
     workload_drivers: Mapping[str, Sequence[str]]
     treatments: Mapping[str, TypeAdapter[Any]]
     """Treatment name → how its value is validated."""
@@ -140,6 +142,12 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
     if experiment is not None and not problems:
+        for index, spec in enumerate(experiment.steps):
+            needed = vocabulary.workload_data[spec.workload]
+            if needed != experiment.data.workload:
+                problems.append(
+                    Problem(("steps", index, "workload"), f"needs data.workload = {needed!r}", spec.workload)
+                )
         for index, step in enumerate(steps_of(experiment)):
             problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
     return experiment, problems

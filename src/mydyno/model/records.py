@@ -65,6 +65,8 @@ class DriverResult(Record):
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
     """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
+    transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Of a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Scope, decide, noise_floors
-from mydyno.workloads.oltp import data_bytes
+from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 
@@ -95,7 +95,9 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         server=ServerVersion.parse(servers[0].version).name if servers else "",
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
-        data_to_buffer_pool=data_bytes(study.experiment.data) / parse_bytes(int(pool)) if pool else None,
+        data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))
+        if pool
+        else None,
         durability=", ".join(durability),
         first_date=dates[0] if dates else "",
         last_date=dates[-1] if dates else "",

@@ -15,15 +15,13 @@ from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.treatments.base import OnDisk
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.workloads.oltp import data_bytes
+from mydyno.workloads.data import kind_of
 
 RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
 """Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
 COPY_BYTES_PER_S = 400e6
-PREPARE_ROWS_PER_S = 60_000.0
-"""sysbench prepare into MariaDB on two cores (measured: 40,000 to 180,000)."""
 STUDY_BYTES_PER_RUN_S = 9_000
 """Samples, logs and histograms (measured)."""
 
@@ -51,7 +49,8 @@ class Forecast:
 def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast:
     """The forecast of a study on this host. Starts nothing and fetches nothing."""
     steps = steps_of(experiment)
-    size = data_bytes(experiment.data)
+    kind = kind_of(experiment.data)
+    size = kind.size_bytes(experiment.data)
     load_s = sum(step.warmup_s + step.measure_s + STEP_OVERHEAD_S for step in steps)
     arm_s = {
         arm.name: load_s
@@ -78,6 +77,10 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     needed = int((1.15 + 1.15 * most) * size)
     if most > 1 and experiment.server.dsn is not None:
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
+    if experiment.server.dsn is not None and experiment.data.workload != "oltp":
+        obstacles.append(
+            f"data: {experiment.data.workload} on an external server (dsn) is not checked; use server.name"
+        )
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
@@ -87,7 +90,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         runs=len(plan.runs),
         run_s=study_s / len(plan.runs),
         study_s=study_s,
-        prepare_s=10 + experiment.data.tables * experiment.data.rows / PREPARE_ROWS_PER_S,
+        prepare_s=10 + kind.prepare_s(experiment.data),
         data_bytes=size,
         disk_bytes=int((1 + most) * 1.05 * size),
         study_bytes=int(len(plan.runs) * load_s * STUDY_BYTES_PER_RUN_S),

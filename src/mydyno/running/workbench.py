@@ -35,7 +35,7 @@ from mydyno.servers.templates import (
 )
 from mydyno.treatments.base import Rehearsed
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.workloads.oltp import prewarm_sql
+from mydyno.workloads.data import kind_of
 
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
@@ -98,11 +98,13 @@ class Workbench:
         shaping = shaping_variables(variables)
         data = self.experiment.data
         root = self.settings.data / "templates"
-        key = template_key(self.build, shaping, data)
+        kind = kind_of(data)
+        facts = data.model_dump(include=set(kind.own_keys))
+        key = template_key(self.build, shaping, f"{data.workload}-{kind.short(data)}", facts)
         found = present_template(root, key)
         if found is not None:
             return found
-        say(f"preparing data once: {data.tables} tables of {data.rows:,} rows on {self.build.version.name}")
+        say(f"preparing data once: {kind.words(data)} on {self.build.version.name}")
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
@@ -130,9 +132,8 @@ class Workbench:
         """Read all data once, so that no run begins colder than another."""
         if self.experiment.data.prewarm:
             async with instance.control() as control:
-                for table in range(1, self.experiment.data.tables + 1):
-                    for statement in prewarm_sql(table):
-                        await control.rows(statement)
+                for statement in kind_of(self.experiment.data).prewarm_sql(self.experiment.data):
+                    await control.rows(statement)
 
     async def restore(self, template: Template, instance: Instance) -> None:
         """Give the instance its own copy of the template."""
