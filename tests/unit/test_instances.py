@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.base import DriverOutcome
+from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.drivers.merged import merged
 from mydyno.errors import StudyError, UserError
 from mydyno.experiments import vocabulary
@@ -18,6 +19,7 @@ from mydyno.model.parsing import parse_experiment
 from mydyno.model.plan import PlannedRun, make_plan
 from mydyno.model.records import DriverResult, Summary
 from mydyno.model.toml_source import TomlSource
+from mydyno.reports import write
 from mydyno.running.together import all_or_none
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
@@ -238,3 +240,43 @@ async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
     with pytest.raises(UserError, match="no"):
         await all_or_none([endless(), failing(), endless()])
     assert len(ended) == 2
+
+
+async def test_the_report_shows_each_instance_and_names_each_control(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    script.qps = lambda run, _step, second: 1000.0 + second % 3 + (run.block if run else 0)
+    compare = [{"metrics": ["qps_instance_1", "qps_instance_2"], "arms": "limited-2", "control": "none-2"}]
+    asked = experiment(ARMS, said=TWO, design={"blocks": 3}, verdict={"compare": compare})
+    folder, summary = await study(script, settings, tmp_path, asked)
+    page = Path(str(write(folder, "html"))).read_text()
+    assert "limited-2 against none-2" in page
+    assert "QPS, instance 2" in page
+    said = " ".join(summary.sentences)
+    assert "queries per second on instance 2" in said
+
+
+def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
+    counts = {
+        "transactions": 10,
+        "reads": 5,
+        "writes": 4,
+        "other": 3,
+        "errors": 0,
+        "ignored_errors": 0,
+        "reconnects": 0,
+    }
+    response = {"count": 0} | {f"{n}_us": 1.0 for n in ("mean", "min", "max", "p50", "p90", "p95", "p99", "p999")}
+    interval = {"length_s": 1.0, "qps": 12, "tps": 10, "counts": counts, "response": response,
+                "tpcc": {"committed": {"new_order": 4}, "tpmc_like": 240.0}}  # fmt: skip
+    assert interval_values(interval)["tpmc"] == 240.0
+    assert "tpmc" not in interval_values({**interval, "tpcc": {"committed": {}}})
+    final = {
+        "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0, "response": response,
+        "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "reason": "it waited"}]},
+        "tpcc": {"transactions": {"payment": {"committed": 4, "late": 1, "response": {"p90_us": 7.0}}}},
+    }  # fmt: skip
+    result = result_of(final, "1", ())
+    assert result.health_reasons == ("it waited",)
+    assert result.transaction_types["payment"]["response_p90_us"] == 7.0
+    assert result.transaction_types["payment"]["late"] == 1.0

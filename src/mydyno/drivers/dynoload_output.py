@@ -93,8 +93,10 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
                "other": whole["other"]},
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         health=HEALTH[verdict["verdict"]],
-        health_reasons=tuple(str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
-                             for finding in verdict["findings"]),
+        health_reasons=tuple(
+            str(finding.get("reason", finding)) if isinstance(finding, dict) else str(finding)
+            for finding in verdict["findings"]
+        ),
     )  # fmt: skip
 
 
