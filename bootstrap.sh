@@ -73,14 +73,17 @@ mydyno_bootstrap() {
     python_key=$(sha256sum <"$here/$lock" | cut -c1-16)
     engine_key=$(cd "$here/engine" && find . -name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \) -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
+    # Everything that is missing is told before the first minute is spent.
+    [ -e "$cache/python/$python_key/.complete" ] || python=$(find_python)
+    if [ ! -e "$cache/engine/$engine_key/.complete" ]; then
+        find_cargo
+        command -v cc >/dev/null || die "no C compiler (cc) on PATH; Debian and Ubuntu: apt-get install gcc libc6-dev"
+    fi
     if [ ! -e "$cache/python/$python_key/.complete" ]; then
-        python=$(find_python)
         say "first start: making a private Python environment in $cache (about a minute)"
         make_once "$cache/python/$python_key" make_environment
     fi
     if [ ! -e "$cache/engine/$engine_key/.complete" ]; then
-        find_cargo
-        command -v cc >/dev/null || die "no C compiler (cc) on PATH; Debian and Ubuntu: apt-get install gcc libc6-dev"
         say "building the engine (about two minutes)"
         make_once "$cache/engine/$engine_key" make_engine
     fi

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +16,9 @@ from mydyno.errors import UserError
 from mydyno.reports.csv_report import COLUMNS
 from mydyno.reports.markdown_report import escape
 from mydyno.store.study_folder import StudyFolder
+from tests.support.golden import check_golden
 from tests.support.synthetic_study import Shape, build
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 SMALL = Shape(
     arms=("glibc", "jemalloc"),
     workloads=("oltp_read_only",),
@@ -29,16 +28,6 @@ SMALL = Shape(
     measure_s=4,
     invalid={(2, 1): "allocator not proved: malloc binds to libc.so.6"},
 )
-
-
-def check_golden(name: str, text: str) -> None:
-    """Compare with the golden file, or write it where MYDYNO_UPDATE_GOLDEN is set."""
-    path = GOLDEN / name
-    if os.environ.get("MYDYNO_UPDATE_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert path.is_file(), f"{path} is not there: run the tests once with MYDYNO_UPDATE_GOLDEN=1"
-    assert text == path.read_text(encoding="utf-8"), f"{name} changed; if that is right, rewrite it (see above)"
 
 
 @pytest.fixture(scope="module")

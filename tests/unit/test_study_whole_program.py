@@ -60,6 +60,14 @@ async def test_a_planted_difference_is_found_and_its_size_is_right(
     assert summary.state == "complete"
 
 
+async def test_the_control_alone_is_a_study_of_the_hosts_noise(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    _, summary, _ = await study(script, settings, tmp_path, experiment(("glibc",), design={"blocks": 3}))
+    assert (summary.state, summary.effects) == ("complete", ())
+    assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
+
+
 async def test_without_a_difference_none_is_claimed(script: Script, settings: Settings, tmp_path: Path) -> None:
     script.qps = lambda run, _step, _second: 1000.0 + (hash((run.block, run.position)) % 7 if run else 0)
     _, summary, _ = await study(script, settings, tmp_path, experiment(design={"blocks": 8}))
@@ -191,3 +199,12 @@ async def test_a_run_knows_its_windows_steadiness(script: Script, settings: Sett
     script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
     with pytest.raises(StudyError, match="not steady"):
         await study(script, settings, tmp_path, experiment(design={"blocks": 2}))
+
+
+async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    _, summary, _ = await study(script, settings, tmp_path, experiment(("only",), design={"blocks": 2}))
+    assert (summary.state, summary.effects) == ("complete", ())
+    assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
+    assert "noise floor" in summary.sentences[0]

@@ -1,3 +1,10 @@
-//! What every program of the engine shares: clock, schedule, histogram, wire format.
+//! What every program of the engine shares: clock, schedule, random streams, histogram, wire format.
 
+pub mod clock;
+pub mod distribution;
+pub mod duration;
+pub mod hdr_log;
+pub mod histogram;
+pub mod random;
+pub mod schedule;
 pub mod wire;

@@ -104,8 +104,7 @@ mod tests {
 
     #[test]
     fn each_record_is_one_line_after_the_header_and_the_absent_stays_absent() {
-        let mut lines =
-            LineWriter::start(Vec::new(), FORMAT, &serde_json::json!({"host": "a"})).unwrap();
+        let mut lines = LineWriter::start(Vec::new(), FORMAT, &serde_json::json!({"host": "a"})).unwrap();
         lines
             .record(
                 "sample",

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use dyno_mysql::{Endpoint, Options, Secret};
 
-use crate::machine::{Disk, Interface, Machine, Process, Role};
+use crate::machine::{Disk, Interface, Machine, Process, Role, ELSEWHERE};
 
 /// The sampler of mydyno: reads host, processes and MySQL or MariaDB servers at a steady interval and writes JSON
 /// lines.
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Where /sys is
     #[arg(long, value_name = "FOLDER", default_value = "/sys")]
     pub sys_root: PathBuf,
-    /// A server: ID:PID[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable
+    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable
     #[arg(long = "instance", value_name = "ID:PID…", value_parser = parse_instance)]
     pub instances: Vec<Instance>,
     /// A load program; repeatable
@@ -124,7 +124,10 @@ fn parse_process(text: &str, role: Role) -> Result<Process, String> {
     Ok(Process {
         role,
         id: id.to_owned(),
-        pid: pid.parse().map_err(|_| wrong())?,
+        pid: match (pid, role) {
+            ("-", Role::Server) => ELSEWHERE,
+            _ => pid.parse().ok().filter(|pid| *pid != ELSEWHERE).ok_or_else(wrong)?,
+        },
     })
 }
 
@@ -204,6 +207,13 @@ fn read_password(path: &str) -> Result<Secret, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_elsewhere_has_no_process_here() {
+        assert_eq!(parse_instance("1:-,host=db,port=3306").unwrap().process.pid, ELSEWHERE);
+        assert!(parse_instance("1:0").is_err());
+        assert!(parse_driver("1:-").is_err());
+    }
 
     #[test]
     fn an_instance_is_a_process_and_a_way_to_its_status() {

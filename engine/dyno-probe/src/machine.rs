@@ -74,9 +74,12 @@ pub struct Process {
     pub role: Role,
     /// The caller's name for it.
     pub id: String,
-    /// Its number.
+    /// Its number; [`ELSEWHERE`] for a server whose process is not on this host.
     pub pid: u32,
 }
+
+/// The number of no process: the server runs elsewhere, and only its status can be read.
+pub const ELSEWHERE: u32 = 0;
 
 impl Process {
     /// Name of its scope in a sample.

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::collector::Moment;
 use crate::control::Command;
 use crate::families::{probe::own_cpu_us, ALL};
-use crate::machine::{Machine, Process, Role};
+use crate::machine::{Machine, Process, Role, ELSEWHERE};
 use crate::record::{
     Availability, DriverFacts, DriverRecord, Event, Footer, Header, Mark, SampleRecord, Time, FORMAT_VERSION,
 };
@@ -69,7 +69,7 @@ pub fn run(arguments: Arguments) -> Result<(), RunError> {
     let machine = arguments.machine().map_err(RunError::Usage)?;
     for instance in &arguments.instances {
         let folder = instance.process.folder(&machine);
-        if !folder.exists() {
+        if instance.process.pid != ELSEWHERE && !folder.exists() {
             let Process { id, pid, .. } = &instance.process;
             return Err(RunError::Usage(format!(
                 "--instance {id}:{pid}: there is no {}",
@@ -102,7 +102,9 @@ impl Run {
         let mut servers: Vec<WatchedServer> = Vec::new();
         let mut instances = Vec::new();
         for instance in arguments.instances {
-            families.extend(roster.add_process(&machine, &instance.process));
+            if instance.process.pid != ELSEWHERE {
+                families.extend(roster.add_process(&machine, &instance.process));
+            }
             servers.push(WatchedServer::new(instance));
         }
         for server in &mut servers {
@@ -260,7 +262,7 @@ impl Run {
         let (kept, ended) = self
             .servers
             .drain(..)
-            .partition(|server| roster.watches(&server.process.scope()));
+            .partition(|server| server.process.pid == ELSEWHERE || roster.watches(&server.process.scope()));
         self.servers = kept;
         let ended: Vec<WatchedServer> = ended;
         for server in ended {

@@ -14,6 +14,7 @@ import typer
 
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.watcher import ProgressWatcher, warn
+from mydyno.errors import StudyError
 from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.records import Summary
 from mydyno.reports import write
@@ -37,6 +38,11 @@ def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
                 "interrupted; everything is cleaned up, finished runs are kept: go on with `mydyno resume STUDY`"
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except OSError as error:
+            raise StudyError(
+                f"{error.strerror or error}: {error.filename or 'while the study ran'}",
+                "mend the cause, then go on with: mydyno resume STUDY",
+            ) from error
     finish(folder, summary, as_json)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from textwrap import shorten
 from types import TracebackType
 
 from rich.console import Console
@@ -80,7 +81,7 @@ class ProgressWatcher:
         copy = " (A/A copy)" if record.copy_number == 2 else ""
         rates = "  ".join(f"{s.id} {s.driver.queries / s.driver.duration_s:,.0f}" for s in record.steps)
         seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
-        verdict = "" if record.valid else f"  INVALID: {record.reasons[0].splitlines()[0]}"
+        verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0], 240, placeholder=' …')}"
         self._console.print(
             f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)} · "
             f"queries/s: {rates or '-'}{verdict}",

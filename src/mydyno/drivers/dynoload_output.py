@@ -88,7 +88,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         ignored_errors=counts["ignored_errors"],
         reconnects=counts["reconnects"],
         duration_s=final["duration_s"],
-        latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items()},
+        latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items() if key in final["response"]},
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),

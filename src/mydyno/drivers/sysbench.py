@@ -195,7 +195,7 @@ class _Reader:
     async def read(self, process: Process) -> None:
         stream = process.streams.stdout
         assert stream is not None
-        with self._log.open("a") as log:
+        with self._log.open("a", buffering=1) as log:  # line by line: it is whole when mydyno is killed
             while line := (await stream.readline()).decode(errors="replace"):
                 self.lines.append(line)
                 log.write(line)
@@ -211,10 +211,11 @@ class _Reader:
         values = {
             "qps": interval.qps,
             "tps": interval.tps,
-            f"latency_p{interval.percentile}_us": interval.latency_ms * 1000,
             "errors_per_s": interval.errors_per_s,
             "reconnects_per_s": interval.reconnects_per_s,
         }
+        if interval.latency_ms > 0:  # a checkpoint in the same second has emptied the histogram: not known, not zero
+            values[f"latency_p{interval.percentile}_us"] = interval.latency_ms * 1000
         self.samples += [Sample(unix_ns, "driver:1", metric, value) for metric, value in values.items()]
         with contextlib.suppress(Exception):  # a progress bar must never end a measurement
             self._on_progress(Progress(interval.t_s, interval.qps, interval.tps))

@@ -23,7 +23,7 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
     """Hold the host's lock. Raises HostError naming the study that holds it."""
     address = address or ADDRESS
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    answerer: threading.Thread | None = None
+    answering: threading.Thread | None = None
     try:
         try:
             listener.bind(address)
@@ -35,16 +35,18 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
             ) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
-        answerer = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
-        answerer.start()
+        answering = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
+        answering.start()
         yield
     finally:
-        # accept() in the other thread keeps the socket, and so the lock, alive beyond close(): let it return first.
+        # accept() in the other thread would keep the socket, and so the lock, alive beyond close().
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
-        if answerer is not None:
-            answerer.join(5)
+        if answering is not None:
+            answering.join(timeout=5)
         listener.close()
+        if answering is not None:
+            answering.join(timeout=10)
 
 
 def _answer(listener: socket.socket, answer: bytes) -> None:

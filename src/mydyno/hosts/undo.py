@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,14 +122,18 @@ class UndoJournal:
         return None
 
     def undo_all(self) -> list[str]:
-        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left."""
+        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left.
+
+        Processes come before all else: what still runs writes into folders and keeps mounts busy.
+        """
         left = []
-        for entry in self.open_entries():
+        for entry in sorted(self.open_entries(), key=lambda entry: entry.kind != "processes"):
             remains = UNDOERS[entry.kind](entry.facts)
-            if remains is None:
-                self.undone(entry.number)
-            else:
+            if remains is not None:
                 left.append(remains)
+                continue
+            with suppress(OSError):  # a full disk: undoing twice is harmless, stopping half-way is not
+                self.undone(entry.number)
         if not left:
             self.path.unlink(missing_ok=True)
         return left

@@ -7,12 +7,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from mydyno.model.problems import NAME_PATTERN
 from mydyno.model.quantities import Duration, PositiveDuration, Share
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$")]
-Scalar = bool | int | float | str
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+
+def _plain(text: str) -> str:
+    """Option files, command lines and environments cannot hold control characters."""
+    if not text.isprintable():
+        raise ValueError("a text of one line, without control characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Scalar = bool | int | float | Text
+FINITE = ConfigDict(allow_inf_nan=False)
+"""For types outside models: JSON has no infinity, so a study could not be read back."""
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], Scalar]
 
 
@@ -22,15 +35,15 @@ MOST_INSTANCES = 64
 class Frozen(BaseModel):
     """Base of every type that a file is read into: unknown keys are mistakes, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ServerSpec(Frozen):
     """Which server: exactly one of a catalogue name, a base directory, or an external server's DSN."""
 
     name: str | None = Field(None, description="a name from `mydyno servers`, e.g. mariadb-10.11")
-    basedir: str | None = Field(None, description="an unpacked MySQL or MariaDB (>= 5.5), e.g. /usr/local/mysql")
-    dsn: str | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
+    basedir: Text | None = Field(None, description="an unpacked MySQL or MariaDB (>= 5.5), e.g. /usr/local/mysql")
+    dsn: Text | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
     variables: Variables = Field(default_factory=dict, description="server variables for every arm (my.cnf)")
 
 

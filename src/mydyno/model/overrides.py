@@ -43,11 +43,13 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    Raises UserError where a path leads through a value or past the end of a list.
+    Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
     """
     result = copy.deepcopy(dict(tree))
     for assignment in assignments:
         path, value = parse_set(assignment)
+        if path[0] == "scale":
+            raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
     return result
 
@@ -63,11 +65,17 @@ def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment:
             index = int(rest[0])
             if index >= len(child) or len(rest) < 2:
                 raise UserError(f"--set {assignment}: {head} has {len(child)} members, counted from 0")
-            _assign(child[index], rest[1:], value, assignment)
+            _assign_in_member(child[index], rest[1:], value, assignment)
         else:
             for member in child:
-                _assign(member, rest, value, assignment)
+                _assign_in_member(member, rest, value, assignment)
     elif isinstance(child, dict):
         _assign(child, rest, value, assignment)
     else:
         raise UserError(f"--set {assignment}: {head} is a value, not a table")
+
+
+def _assign_in_member(member: Any, path: tuple[str, ...], value: Any, assignment: str) -> None:
+    if not isinstance(member, dict):
+        raise UserError(f"--set {assignment}: the list holds values, not tables", "say the whole list: KEY=[…]")
+    _assign(member, path, value, assignment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -25,7 +26,7 @@ from mydyno.model.experiment import (
     steps_of,
 )
 from mydyno.model.metrics import metric_source, split_instance
-from mydyno.model.overrides import merged, with_settings
+from mydyno.model.overrides import merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
 from mydyno.model.toml_source import TomlSource
 
@@ -34,6 +35,8 @@ ARM_KEYS = ("instances", "control")
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
+MOST_ARMS = 500
+"""A product of factors beyond this is a slip: such a study would take months."""
 
 
 @dataclass(frozen=True)
@@ -111,18 +114,29 @@ def parse_experiment(
     tree = with_settings(tree, settings)
     experiment, problems = _validated(tree, vocabulary, chosen)
     if problems or experiment is None:
-        lines = [problem.text(source.place(problem.key)) for problem in _in_file_order(problems, source)]
+        placed = [(_place(source, problem.key, chosen, settings), problem) for problem in problems]
+        lines = [problem.text(place) for place, problem in _in_file_order(placed)]
         count = f"{len(lines)} mistakes" if len(lines) > 1 else "a mistake"
         raise UserError(f"{count} in {source.name}; nothing was started\n  " + "\n  ".join(lines))
     return experiment
 
 
-def _in_file_order(problems: list[Problem], source: TomlSource) -> list[Problem]:
-    def line(problem: Problem) -> int:
-        number = source.place(problem.key).rpartition(":")[2]
+def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:
+    """Where the mistaken value was said: in a --set, in the scale's overrides, or in the file itself."""
+    names = tuple(part for part in key if isinstance(part, str))
+    for assignment in reversed(settings):
+        path = tuple(part for part in parse_set(assignment)[0] if not part.isdigit())
+        if names[: len(path)] == path:
+            return f"--set {assignment}"
+    return source.place(key, scale)
+
+
+def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Problem]]:
+    def line(placed: tuple[str, Problem]) -> int:
+        number = placed[0].rpartition(":")[2]
         return int(number) if number.isdigit() else 0
 
-    once = {(problem.key, problem.message): problem for problem in problems}
+    once = {(problem.key, problem.message): (place, problem) for place, problem in problems}
     return sorted(once.values(), key=line)
 
 
@@ -186,7 +200,7 @@ def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem])
     if control is None:
         problems.append(Problem((section, "control"), "is missing: name the arm that the others are compared with",
                                 allowed=", ".join(named)))  # fmt: skip
-    elif control not in named:
+    elif not isinstance(control, str) or control not in named:
         problems.append(unknown((section, "control"), "arm", control, list(named)))
     if not named:
         problems.append(Problem((section,), "has no arm"))
@@ -216,11 +230,18 @@ def _product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str
         else:
             problems.append(Problem(("factors", factor), "must be a list of values or a table of levels", levels))
     arms: dict[str, dict[str, Any]] = {}
+    count = prod(len(levels) for levels in factors)
+    if count > MOST_ARMS:
+        problems.append(Problem(("factors",), f"give {count} arms", allowed=f"at most {MOST_ARMS}"))
+        return {}, {}
     for combination in itertools.product(*factors):
         treatments: dict[str, Any] = {}
         for _, level in combination:
             treatments = merged(treatments, level)
-        arms["-".join(name for name, _ in combination)] = treatments
+        name = "-".join(name for name, _ in combination)
+        if name in arms:
+            problems.append(Problem(("factors",), f"give two arms of the name {name!r}"))
+        arms[name] = treatments
     return arms, dict.fromkeys(arms, ("factors",))
 
 
@@ -250,7 +271,9 @@ def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Pro
         return rest[1:] if form else rest
 
     meant = [problem for problem in found if bool(inside(problem)) == (table is not None)] or found[:1]
-    return [replace(problem, key=(*key, *(inside(problem) if table is not None else ()))) for problem in meant]
+    if table is None:
+        return [replace(problem, key=key) for problem in [one for one in meant if one.nearest] or meant[:1]]
+    return [replace(problem, key=(*key, *inside(problem))) for problem in meant]
 
 
 def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
@@ -305,6 +328,8 @@ def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
         if not isinstance(step, dict) or "workload" not in step:
             continue
         workload = step["workload"]
+        if not isinstance(workload, str):
+            continue  # told already as no text
         if workload not in vocabulary.workload_options:
             problems.append(
                 unknown(("steps", index, "workload"), "workload", workload, list(vocabulary.workload_options))

@@ -11,6 +11,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 Key = tuple[str | int, ...]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"
+EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "a text in quotes",
+    "dict": "a table",
+    "model": "a table",
+    "list": "a list",
+    "tuple": "a list",
+}
+"""The first word of pydantic's kind of a wrong type → what an author may write."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,7 @@ def from_validation(error: ValidationError, prefix: Key, fields_at: Mapping[str,
 
 
 def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> Problem:
-    key = (*prefix, *detail["loc"])
+    key = (*prefix, *(part for part in detail["loc"] if part != "[key]"))
     context = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "extra_forbidden":
@@ -87,8 +99,17 @@ def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type
     if kind == "value_error":
         return Problem(key, "not understood", value, str(context["error"]))
     if kind == "string_pattern_mismatch":
-        return Problem(key, "not a possible name", value, "letters, digits, '.', '_' and '-', at most 48")
+        return Problem(key, "not a possible name", None if value == key[-1] else value, _in_words(context["pattern"]))
+    if kind.endswith(("_type", "_parsing", "_from_float")) and kind.partition("_")[0] in EXPECTED:
+        return Problem(key, "not understood", value, EXPECTED[kind.partition("_")[0]])
     return Problem(key, detail["msg"][0].lower() + detail["msg"][1:], value)
+
+
+def _in_words(pattern: str) -> str:
+    """What a pattern of names allows."""
+    if pattern == NAME_PATTERN:
+        return "letters, digits, '.', '_' and '-', at most 48"
+    return "letters, digits and '_', beginning with a letter"
 
 
 def _short(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import isfinite
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -17,12 +18,16 @@ def parse_duration_s(value: object) -> float:
     """Seconds from "500ms", "10s", "2m", "1h" or a plain number of seconds. Raises ValueError on anything else."""
     if isinstance(value, bool):
         raise ValueError('a duration such as "10s", "2m" or "1h"')
-    if isinstance(value, int | float):
-        return float(value)
     match = _DURATION.match(value) if isinstance(value, str) else None
-    if match is None:
+    if match is not None:
+        duration_s = float(match[1]) * _SECONDS_PER[match[2]]
+    elif isinstance(value, int | float):
+        duration_s = float(value)
+    else:
         raise ValueError('a duration such as "10s", "2m" or "1h"')
-    return float(match[1]) * _SECONDS_PER[match[2]]
+    if not isfinite(duration_s):
+        raise ValueError("a duration that ends")
+    return duration_s
 
 
 def parse_share(value: object) -> float:
@@ -44,7 +49,10 @@ def parse_bytes(value: object) -> int:
     match = _SIZE.match(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError('a size such as "512M" or "1G"')
-    return int(float(match[1]) * _BYTES_PER[match[2].upper()])
+    size_bytes = float(match[1]) * _BYTES_PER[match[2].upper()]
+    if not isfinite(size_bytes):
+        raise ValueError("a size that a computer can have")
+    return int(size_bytes)
 
 
 def format_duration(duration_s: float) -> str:

@@ -30,13 +30,19 @@ class TomlSource:
             tree = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{name}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise UserError(f"{name}: not valid TOML: nested too deeply") from None
         return cls(name, text, tree, _key_lines(text))
 
-    def place(self, key: Key) -> str:
-        """file:line of the key, or of the nearest part around it that stands on a line of its own."""
+    def place(self, key: Key, scale: str = "") -> str:
+        """file:line of the key, or of the nearest part around it that stands on a line of its own.
+
+        What the scale overrides is found there: its line is the one to mend.
+        """
         for length in range(len(key), 0, -1):
-            if key[:length] in self._lines:
-                return f"{self.name}:{self._lines[key[:length]]}"
+            for found in (("scale", scale, *key[:length]), key[:length]):
+                if found in self._lines:
+                    return f"{self.name}:{self._lines[found]}"
         return self.name
 
 

@@ -17,6 +17,7 @@ from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Scope, decide, noise_floors
+from mydyno.verdicts.words import blocks
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
@@ -117,6 +118,10 @@ def _sentences(
 ) -> tuple[str, ...]:
     """The answer: the primary metric's sentences, then what limits them."""
     sentences = [effect.sentence for effect in effects if effect.primary]
+    if len(experiment.arms) == 1:
+        sentences.append(
+            f"{experiment.control} is the only arm: this study shows its noise floor, and compares nothing."
+        )
     invalid = [run for run in runs if not run.valid]
     if invalid:
         causes = Counter(short(run.reasons) for run in invalid)
@@ -127,7 +132,7 @@ def _sentences(
     least = smallest_p(experiment.design.blocks)
     if least > 0.05:
         sentences.append(
-            f"{experiment.design.blocks} blocks allow no p below {least:.2g}, so no difference could be called one; "
-            "for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
+            "one; for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.drivers.base import SCHEMA, Driver
-from mydyno.errors import UserError
+from mydyno.errors import ServerError, UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
@@ -17,7 +17,7 @@ from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.running.workbench import get_drivers
-from mydyno.servers.external import ExternalInstance, check_data, mark_as_made, parse_dsn
+from mydyno.servers.external import PASSWORD_VARIABLE, ExternalInstance, check_data, mark_as_made, parse_dsn
 from mydyno.servers.instance import ALONE, Place
 from mydyno.servers.sql import Address, Control
 
@@ -80,6 +80,14 @@ class ExternalBench:
         return self.undo.undo_all()
 
 
+async def _version(address: Address) -> str:
+    try:
+        async with Control(address) as control:
+            return str(await control.scalar("SELECT VERSION()"))
+    except ServerError as error:
+        raise UserError(f"server.dsn: {error.message}", f"is {PASSWORD_VARIABLE} set, and right?") from error
+
+
 async def open_external_bench(
     settings: Settings, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> ExternalBench:
@@ -100,8 +108,7 @@ async def open_external_bench(
         sockets = Path(tempfile.mkdtemp(prefix="mydyno-"))
         undo.will_change("folder", path=str(sockets))
         host = LocalHost(study, settings.server_user, undo)
-        async with Control(address) as control:
-            version = str(await control.scalar("SELECT VERSION()"))
+        version = await _version(address)
         drivers, versions = await get_drivers(experiment, settings, host, say)
         versions["server"] = version
         return ExternalBench(settings, experiment, host, undo, drivers, scratch, sockets, versions, address)

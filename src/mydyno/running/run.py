@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.errors import DriverError, ServerError
+from mydyno.errors import HostError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
@@ -54,14 +54,13 @@ async def make_run(
     recorder = _Recorder()
     instances = _instances(bench, planned, folder)
     treatments = treatments_of(bench.experiment.arm(planned.arm))
-    for treatment in treatments:
-        await treatment.get(bench.settings.cache, bench.host)
     try:
+        await _get(bench, treatments)
         for instance in instances:
             instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
             await bench.restore(template, instance)
         await _serve_and_load(bench, instances, treatments, steps, folder, tell, recorder)
-    except (ServerError, DriverError) as error:
+    except StudyError as error:
         recorder.reasons.append(error.message)
     finally:
         for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
@@ -83,6 +82,15 @@ def _instances(bench: Bench, planned: PlannedRun, folder: Path) -> list[Instance
         where = Place(place, planned.places)
         made.append(bench.instance(bench.scratch / f"run{suffix}", folder / f"server{suffix}.log", number, where))
     return made
+
+
+async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
+    """What the study got when it began may have gone since: then this run is lost, and others may still be made."""
+    for treatment in treatments:
+        try:
+            await treatment.get(bench.settings.cache, bench.host)
+        except (HostError, UserError) as error:
+            raise StudyError(f"{treatment.name} is not to be had any more: {error.message}", error.hint) from error
 
 
 async def _serve_and_load(

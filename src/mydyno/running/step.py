@@ -6,6 +6,7 @@ where that is more than a second, the step does not count.
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from mydyno.drivers.base import DriverOutcome, Progress
 from mydyno.drivers.merged import merged
-from mydyno.errors import DriverError, ServerError
+from mydyno.errors import ServerError, StudyError
 from mydyno.model.experiment import Step
 from mydyno.model.records import InstanceStep, StepRecord
 from mydyno.running.bench import Bench
@@ -36,7 +37,7 @@ class Asked:
 
 
 async def ask(bench: Bench, instances: Sequence[Instance], probe: Probe, step: Step, folder: Path, tell: Tell) -> Asked:
-    """Ask the step of all instances at once. Raises DriverError and ServerError; then no driver runs any more."""
+    """Ask the step of all instances at once. Raises StudyError; then no driver runs any more."""
     before = [await _status(instance) for instance in instances]
     probe.tell(f"mark {step.id}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -45,7 +46,12 @@ async def ask(bench: Bench, instances: Sequence[Instance], probe: Probe, step: S
         [_drive(bench, instance, probe, step, folder, progress.teller(instance.number)) for instance in instances]
     )
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    counters = [growth(then, await _status(instance)) for instance, then in zip(instances, before, strict=True)]
+    counters = []
+    for instance, then in zip(instances, before, strict=True):
+        try:
+            counters.append(growth(then, await _status(instance)))
+        except StudyError as error:
+            raise await _with_the_servers_end(error, instance, step) from error
     samples = tuple(sample for outcome in outcomes for sample in outcome.samples)
     if len(instances) == 1:
         record = _record(step, outcomes[0].started_unix_ns, outcomes[0], counters[0])
@@ -117,17 +123,26 @@ async def _drive(
             on_start=lambda pid: probe.tell(f"driver {number} {pid}"),
             on_progress=on_progress,
         )
-    except DriverError as error:
-        exit_code = instance.process.exit_code if instance.process else None
-        if exit_code is not None:
-            raise ServerError(
-                f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
-            ) from error
-        raise
+    except StudyError as error:
+        raise await _with_the_servers_end(error, instance, step) from error
     finally:
         probe.tell(f"driver {number} -")
     scope = f"driver:{number}"
     return replace(outcome, samples=tuple(replace(s, scope=scope) for s in outcome.samples)) if number > 1 else outcome
+
+
+async def _with_the_servers_end(error: StudyError, instance: Instance, step: Step) -> StudyError:
+    """The error, or where it came from a server that died, that and the server's own last words."""
+    if instance.process is None:
+        return error
+    with contextlib.suppress(TimeoutError):
+        await instance.process.wait(1.0)  # connections break a moment before the exit code is known
+    exit_code = instance.process.exit_code
+    if exit_code is None:
+        return error
+    return ServerError(
+        f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
+    )
 
 
 class _Together:

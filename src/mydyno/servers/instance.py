@@ -140,7 +140,7 @@ class Instance:
                 environment=self.environment,
                 cwd=self.data,
                 as_server=True,
-                folders=[*self.build.folders, self.folder, *self.settings.folders],
+                folders=[*self.build.folders, self.folder, self.socket.parent, *self.settings.folders],
                 stdout=log.fileno(),
                 entering=[word for wrapper in self.settings.wrappers for word in wrapper],
             )

@@ -21,6 +21,15 @@ def option_value(value: Scalar) -> str:
     return str(value)
 
 
+def _line_value(value: Scalar) -> str:
+    """Quoted where an option file would cut it short or read an escape (mysqld's option files, "#" and "\\")."""
+    text = option_value(value)
+    if not set(text) & set("#'\"\\") and text == text.strip():
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def my_cnf(build: ServerBuild, folder: Path, socket: Path, port: int | None, variables: Mapping[str, Scalar]) -> str:
     """The text of my.cnf. The experiment's variables come last and win over mydyno's own."""
     own: dict[str, Scalar] = {
@@ -40,4 +49,4 @@ def my_cnf(build: ServerBuild, folder: Path, socket: Path, port: int | None, var
         own |= {"bind_address": "127.0.0.1", "port": port}
     asked = {option_name(name): value for name, value in variables.items()}
     merged = {name: value for name, value in own.items() if name not in asked} | asked
-    return "[mysqld]\n" + "".join(f"{name} = {option_value(value)}\n" for name, value in merged.items())
+    return "[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())

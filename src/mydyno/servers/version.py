@@ -8,6 +8,7 @@ from typing import Literal
 
 from mydyno.errors import UserError
 
+_TOLD = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
 _NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -22,10 +23,12 @@ class ServerVersion:
     @classmethod
     def parse(cls, text: str) -> ServerVersion:
         """From SELECT VERSION() or the output of mysqld --version. Raises UserError for what is neither, or < 5.5."""
+        # `mysqld --version` prints the path first, which may hold any word, then "Ver 10.11.19-MariaDB…"
+        told = _TOLD.search(text)
+        text = told[1].strip() if told else text
         mariadb = "mariadb" in text.lower()
-        # `mysqld --version` prints the path first, then "Ver 10.11.19-MariaDB…"
-        text = text.partition("Ver ")[2].strip() or text
-        match = _NUMBER.search(text)
+        # What MariaDB calls itself towards old clients and through proxies: 5.5.5-10.11.19-MariaDB
+        match = _NUMBER.search(text.removeprefix("5.5.5-") if mariadb else text)
         if match is None:
             raise UserError(f"no version number in {text!r}", "is it a MySQL or MariaDB server?")
         number = (int(match[1]), int(match[2]), int(match[3] or 0))

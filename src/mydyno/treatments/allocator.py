@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 
 from mydyno.errors import BugError, HostError, UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Frozen, Scalar, ServerSpec
+from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.records import Evidence
 from mydyno.parts.debian import DebianPackages
 from mydyno.servers.instance import Instance
@@ -30,7 +30,7 @@ class AllocatorSetting(Frozen):
     """An allocator with options: { name = "jemalloc", library = "/path/libjemalloc.so", environment = {…} }."""
 
     name: AllocatorName
-    library: str | None = Field(None, description="a library of your own, instead of the packaged one")
+    library: Text | None = Field(None, description="a library of your own, instead of the packaged one")
     environment: dict[Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")], Scalar] = Field(
         default_factory=dict, description="the allocator's own variables, e.g. MALLOC_CONF"
     )
@@ -180,12 +180,22 @@ class AllocatorTreatment:
         reasons = []
         for symbol in MUST_BIND:
             others = [p for p in found.of(symbol) if Path(p).resolve() != self.library.resolve()]
+            others = [other for other in others if not self._passes_on(other, symbol, found, instance.build.program)]
             if others:
                 reasons.append(f"{symbol} is served by {', '.join(Path(other).name for other in others)}")
         if not found.of("malloc"):
             words = found.output[-200:].strip()
             reasons.append(f"the dynamic linker shows no binding of malloc (exit code {found.exit_code}): {words}")
         return reasons
+
+    def _passes_on(self, provider: str, symbol: str, found: Bindings, program: Path) -> bool:
+        """Whether the provider is the program's own procedure linkage table, which leads to our library.
+
+        A program that is not position-independent and takes malloc's address gives its table's entry for it to all
+        (System V ABI, AMD64, "Function addresses"). One with an allocator of its own inside binds nothing to us.
+        """
+        users = found.of(symbol).get(self._provider(found), [])
+        return Path(provider).resolve() == program.resolve() and provider in users
 
     def _map_reasons(self, maps: list[str] | None) -> list[str]:
         if maps is None:

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Scalar, ServerSpec
+from mydyno.model.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
 
-SETTING: TypeAdapter[Any] = TypeAdapter(dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Scalar])
+SETTING: TypeAdapter[Any] = TypeAdapter(
+    dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Scalar], config=FINITE
+)
 
 
 class EnvironmentTreatment:

@@ -8,13 +8,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Scalar, ServerSpec, Variables
+from mydyno.model.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
 from mydyno.servers.my_cnf import option_name, option_value
 
-SETTING: TypeAdapter[Any] = TypeAdapter(Variables)
+SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
 
 

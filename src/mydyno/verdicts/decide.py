@@ -51,6 +51,8 @@ def decide(family: Family) -> list[Effect]:
     """
     check_margin(family.margin)
     arms = [arm for arm in family.arms if arm != family.control]
+    if not arms:
+        return []  # a study of the control alone shows its noise floor
     contrasts = [_pairs(family, step, arm, 1) for step in family.steps for arm in arms]
     if not contrasts:
         return []

@@ -92,7 +92,12 @@ def _shown(telemetry: Telemetry) -> list[Series]:
     core = [where for metric in CORE if (where := telemetry.core(metric)) is not None]
     if not _several(telemetry):
         return core
-    return [*core, *(pair for metric in SHARED for pair in telemetry.series if pair[1] == metric and pair not in core)]
+    return [*core, *(pair for metric in SHARED for pair in telemetry.series if _drawn(pair, metric, core))]
+
+
+def _drawn(pair: Series, metric: str, core: list[Series]) -> bool:
+    """Whether a series is this metric of an instance, a driver or the whole host; not of one disk or interface."""
+    return pair[1] == metric and pair not in core and pair[0].partition(":")[0] in ("host", "instance", "driver")
 
 
 def _several(telemetry: Telemetry) -> bool:

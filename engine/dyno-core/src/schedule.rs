@@ -1,0 +1,332 @@
+//! The plan of an open loop: operation k has the intended time t0 + f(k), fixed before the run and never moved.
+//!
+//! One rate curve (constant pieces and linear ramps) gives the expected number of operations by time t; its inverse turns
+//! counts into times. Constant arrivals invert the whole numbers 0, 1, 2 …; Poisson arrivals invert a unit-rate Poisson
+//! process (time rescaling: Daley and Vere-Jones, "An Introduction to the Theory of Point Processes", §7.4), whose gaps
+//! come from the operation's number, so that the plan is the same for any number of workers.
+
+use std::sync::Arc;
+
+use crate::duration;
+use crate::random::{Domain, RandomStream};
+
+/// How operations follow one another under the rate curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Evenly: operation k when the curve has passed k.
+    Constant,
+    /// Independently: exponential gaps.
+    Poisson,
+}
+
+/// A piece of the rate curve, linear from `start_per_s` to `end_per_s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Segment {
+    /// Rate where the piece begins, operations per second.
+    pub start_per_s: f64,
+    /// Rate where the piece ends, operations per second.
+    pub end_per_s: f64,
+    /// Length in seconds; infinite for a last piece that holds.
+    pub duration_s: f64,
+}
+
+impl Segment {
+    fn operations(&self) -> f64 {
+        (self.start_per_s + self.end_per_s) / 2.0 * self.duration_s
+    }
+
+    /// Time into the piece at which its expected number of operations reaches `count`.
+    fn time_of(&self, count: f64) -> f64 {
+        let slope = (self.end_per_s - self.start_per_s) / self.duration_s;
+        if slope == 0.0 || !self.duration_s.is_finite() {
+            return count / self.start_per_s;
+        }
+        // Root of slope/2·t² + start·t = count in the form that does not cancel.
+        let root = (self.start_per_s * self.start_per_s + 2.0 * slope * count)
+            .max(0.0)
+            .sqrt();
+        2.0 * count / (self.start_per_s + root)
+    }
+}
+
+/// A rate curve with its kind of arrivals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    arrivals: Arrivals,
+    segments: Vec<Segment>,
+    seed: u64,
+}
+
+impl Plan {
+    /// A plan from its pieces; a last finite piece is followed by its end rate, for ever.
+    ///
+    /// # Errors
+    /// A sentence that names the value: no piece, a rate that is negative or not finite, a curve that ends at rate 0 (it
+    /// would never finish), or a length that is not above 0.
+    pub fn new(arrivals: Arrivals, mut segments: Vec<Segment>, seed: u64) -> Result<Self, String> {
+        for segment in &segments {
+            for rate in [segment.start_per_s, segment.end_per_s] {
+                if !(rate.is_finite() && rate >= 0.0) {
+                    return Err(format!("{rate} is no rate; give operations per second above 0"));
+                }
+            }
+            if segment.duration_s.is_nan() || segment.duration_s <= 0.0 {
+                return Err(format!(
+                    "{} s is no length for a rate; give one above 0",
+                    segment.duration_s
+                ));
+            }
+        }
+        let last = segments
+            .last()
+            .ok_or("an empty rate; give operations per second, as in 5000")?;
+        if last.end_per_s <= 0.0 {
+            return Err(
+                "a rate of 0 asks for nothing; give operations per second above 0, or no rate at all for a \
+                        closed loop"
+                    .into(),
+            );
+        }
+        if last.duration_s.is_finite() {
+            let hold = Segment {
+                start_per_s: last.end_per_s,
+                end_per_s: last.end_per_s,
+                duration_s: f64::INFINITY,
+            };
+            segments.push(hold);
+        }
+        Ok(Self {
+            arrivals,
+            segments,
+            seed,
+        })
+    }
+
+    /// Reads a rate as people write it: `5000`; steps `1000@10s,2000@10s,4000`; a ramp `1000..5000@30s`.
+    ///
+    /// # Errors
+    /// A sentence that names the value and shows the form.
+    pub fn parse(text: &str, arrivals: Arrivals, seed: u64) -> Result<Self, String> {
+        let number = |value: &str| {
+            value.trim().replace('_', "").parse::<f64>().map_err(|_| {
+                format!("'{value}' in the rate '{text}' is no number; write 5000, 1000@10s,4000 or 1000..5000@30s")
+            })
+        };
+        let pieces: Vec<&str> = text.split(',').collect();
+        let mut segments = Vec::with_capacity(pieces.len());
+        for (position, piece) in pieces.iter().enumerate() {
+            let (rates, length) = match piece.split_once('@') {
+                Some((rates, length)) => (rates, Some(duration::parse(length)?.as_secs_f64())),
+                None => (*piece, None),
+            };
+            let (start, end) = match rates.split_once("..") {
+                Some((start, end)) => (number(start)?, number(end)?),
+                None => (number(rates)?, number(rates)?),
+            };
+            if length.is_none() && (position + 1 < pieces.len() || start != end) {
+                return Err(format!(
+                    "'{piece}' in the rate '{text}' needs a length, as in {piece}@10s"
+                ));
+            }
+            segments.push(Segment {
+                start_per_s: start,
+                end_per_s: end,
+                duration_s: length.unwrap_or(f64::INFINITY),
+            });
+        }
+        Self::new(arrivals, segments, seed)
+    }
+
+    /// Seconds after the plan's start at which `count` operations are expected.
+    pub fn time_of(&self, mut count: f64) -> f64 {
+        let mut start_s = 0.0;
+        for segment in &self.segments {
+            let operations = segment.operations();
+            if count < operations {
+                return start_s + segment.time_of(count);
+            }
+            count -= operations;
+            start_s += segment.duration_s;
+        }
+        start_s
+    }
+
+    /// Expected number of operations by `time_s` seconds after the plan's start.
+    pub fn operations_by(&self, mut time_s: f64) -> f64 {
+        let mut count = 0.0;
+        for segment in &self.segments {
+            let inside = time_s.min(segment.duration_s);
+            let slope = if segment.duration_s.is_finite() {
+                (segment.end_per_s - segment.start_per_s) / segment.duration_s
+            } else {
+                0.0
+            };
+            count += segment.start_per_s * inside + slope * inside * inside / 2.0;
+            time_s -= inside;
+            if time_s <= 0.0 {
+                break;
+            }
+        }
+        count
+    }
+}
+
+/// One planned operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// The operation's number in the whole plan.
+    pub number: u64,
+    /// Its intended time, ns after the plan's start.
+    pub intended_ns: u64,
+}
+
+/// Walks a worker's share of the plan without end; a few ns a step for constant, one logarithm per operation of the
+/// whole plan for Poisson.
+#[derive(Debug, Clone)]
+pub struct ArrivalCursor {
+    plan: Arc<Plan>,
+    next: u64,
+    workers: u64,
+    passed: u64,
+    count: f64,
+}
+
+impl ArrivalCursor {
+    /// The arrivals that fall to one worker of several: operations `worker`, `worker + workers`, …
+    pub fn new(plan: Arc<Plan>, worker: u64, workers: u64) -> Self {
+        Self {
+            plan,
+            next: worker,
+            workers,
+            passed: 0,
+            count: 0.0,
+        }
+    }
+
+    /// The next arrival; a plan has no end.
+    #[inline]
+    pub fn next_arrival(&mut self) -> Arrival {
+        let number = self.next;
+        self.next += self.workers;
+        let count = match self.plan.arrivals {
+            Arrivals::Constant => number as f64,
+            Arrivals::Poisson => {
+                while self.passed <= number {
+                    self.count += RandomStream::of(self.plan.seed, Domain::Arrival, self.passed).next_exponential();
+                    self.passed += 1;
+                }
+                self.count
+            }
+        };
+        Arrival {
+            number,
+            intended_ns: (self.plan.time_of(count) * 1e9).round() as u64,
+        }
+    }
+}
+
+impl Iterator for ArrivalCursor {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        Some(self.next_arrival())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn constant(text: &str) -> Plan {
+        Plan::parse(text, Arrivals::Constant, 1).unwrap()
+    }
+
+    fn arrivals_of(plan: &Plan, worker: u64, workers: u64) -> ArrivalCursor {
+        ArrivalCursor::new(Arc::new(plan.clone()), worker, workers)
+    }
+
+    #[test]
+    fn a_constant_rate_is_evenly_spaced() {
+        let plan = constant("4000");
+        let times: Vec<u64> = arrivals_of(&plan, 0, 1)
+            .take(4)
+            .map(|arrival| arrival.intended_ns)
+            .collect();
+        assert_eq!(times, [0, 250_000, 500_000, 750_000]);
+    }
+
+    #[test]
+    fn steps_and_ramps_follow_the_curve() {
+        let steps = constant("10@1s,20@1s,40");
+        assert!((steps.time_of(10.0) - 1.0).abs() < 1e-12);
+        assert!((steps.time_of(30.0) - 2.0).abs() < 1e-12);
+        assert!((steps.time_of(70.0) - 3.0).abs() < 1e-12);
+        // From 0 to 100 in 10 s: 5 t² operations by t, then 100 a second.
+        let ramp = constant("0..100@10s");
+        assert!((ramp.time_of(125.0) - 5.0).abs() < 1e-12);
+        assert!((ramp.time_of(600.0) - 11.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_the_process() {
+        let plan = Plan::parse("1000", Arrivals::Poisson, 9).unwrap();
+        let mut per_second = vec![0f64; 200];
+        for arrival in arrivals_of(&plan, 0, 1) {
+            match per_second.get_mut((arrival.intended_ns / 1_000_000_000) as usize) {
+                Some(second) => *second += 1.0,
+                None => break,
+            }
+        }
+        let mean = per_second.iter().sum::<f64>() / 200.0;
+        let variance = per_second.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 199.0;
+        assert!((mean - 1000.0).abs() < 7.0, "{mean}");
+        assert!((variance / mean - 1.0).abs() < 0.4, "{}", variance / mean);
+    }
+
+    #[test]
+    fn rates_that_ask_for_nothing_or_are_no_rates_are_refused() {
+        for text in [
+            "0",
+            "-5",
+            "abc",
+            "",
+            "100..200",
+            "100,200",
+            "100@0s",
+            "100..0@5s",
+            "inf",
+            "NaN",
+            "5@x",
+        ] {
+            assert!(Plan::parse(text, Arrivals::Constant, 1).is_err(), "{text}");
+        }
+        assert!(Plan::parse("0", Arrivals::Constant, 1)
+            .unwrap_err()
+            .contains("closed loop"));
+    }
+
+    proptest! {
+        #[test]
+        fn workers_share_the_plan_and_change_nothing(
+            workers in 1u64..9, seed: u64, poisson: bool, first in 1.0f64..1e5, second in 1.0f64..1e5,
+        ) {
+            let arrivals = if poisson { Arrivals::Poisson } else { Arrivals::Constant };
+            let plan = Plan::parse(&format!("{first}..{second}@0.01s"), arrivals, seed).unwrap();
+            let whole: Vec<Arrival> = arrivals_of(&plan, 0, 1).take(200).collect();
+            let mut shared: Vec<Arrival> =
+                (0..workers).flat_map(|worker| arrivals_of(&plan, worker, workers).take(200)).collect();
+            shared.sort_by_key(|arrival| arrival.number);
+            prop_assert_eq!(&shared[..200], &whole[..]);
+            prop_assert!(whole.windows(2).all(|pair| pair[0].intended_ns <= pair[1].intended_ns));
+        }
+
+        #[test]
+        fn time_and_count_are_inverse(count in 0.0f64..1e6, start in 1.0f64..1e5, end in 1.0f64..1e5) {
+            let plan = Plan::parse(&format!("{start}..{end}@3s"), Arrivals::Constant, 1).unwrap();
+            let back = plan.operations_by(plan.time_of(count));
+            prop_assert!((back - count).abs() <= 1e-6 * count.max(1.0), "{} for {}", back, count);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What recording one operation costs: the clock reading and the records of a point select, ns of CPU; one JSON line.
+//!
+//! CPU time of the thread, not the wall clock's: a busy neighbour must not count.
+
+use std::hint::black_box;
+
+use dyno_core::clock::now_ns;
+use dyno_core::random::{Domain, RandomStream};
+use dyno_load::recorder::{Recorder, Slow, UsageMeter};
+use dyno_load::workload::StatementKind;
+
+const OPERATIONS: u64 = 20_000_000;
+
+fn main() {
+    let mut recorder = Recorder::new(10);
+    // Latencies as a server has them: a body about 100 µs and a tail, so that the buckets are spread as in a run.
+    let mut stream = RandomStream::of(1, Domain::Operation, 0);
+    let latencies: Vec<u64> = (0..65_536)
+        .map(|_| (50_000.0 + 60_000.0 * stream.next_exponential()) as u64)
+        .collect();
+    let mut meter = UsageMeter::of_this_thread();
+    let before = meter.read();
+    for operation in 0..OPERATIONS {
+        let latency_ns = black_box(latencies[(operation & 65_535) as usize]);
+        let now = black_box(now_ns());
+        recorder.statement(StatementKind::PointSelect, latency_ns, 1, 1, 0);
+        recorder.counts.transactions += 1;
+        recorder.service.record(latency_ns);
+        recorder.response.record(latency_ns + 500);
+        recorder.slowest.offer(Slow {
+            response_ns: latency_ns,
+            service_ns: latency_ns,
+            ended_ns: now,
+            number: operation,
+        });
+    }
+    let total_ns = meter.read().since(&before).cpu_us() * 1000;
+    black_box(&recorder);
+    println!(
+        "{{\"ns_per_operation\":{:.2},\"operations\":{OPERATIONS}}}",
+        total_ns as f64 / OPERATIONS as f64
+    );
+}

@@ -1,0 +1,91 @@
+//! The command line: one file a command. Parses, checks, calls, prints; turns errors into exit codes.
+
+mod calibrate;
+mod connection;
+mod null;
+mod oltp_cleanup;
+mod oltp_list;
+mod oltp_options;
+mod oltp_prepare;
+mod oltp_run;
+mod parse;
+mod run_settings;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Exit};
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done; a run's verdict is VALID or SUSPECT
+  1    the run failed: server lost, or an error that is not ignored
+  2    wrong input (command line, password, missing or small tables); no load was sent
+  3    the server or this host cannot do it; no load was sent
+  4    the run ended, but its verdict is INVALID
+  130  interrupted; what was measured so far is in the result";
+
+/// A load engine for MySQL and MariaDB that costs less than what it measures.
+///
+/// It speaks the OLTP workloads of sysbench 1.0.20 on the same tables, measures response time from the moment a
+/// transaction was due, and says of itself whether its figures can be believed.
+#[derive(Debug, Parser)]
+#[command(name = "dynoload", version, after_help = EXIT_CODES, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The OLTP family of sysbench: prepare tables, run a workload on them, drop them.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Oltp(Box<Oltp>),
+    /// A server that does nothing, to measure against.
+    Null(null::NullArguments),
+    /// Measure what this program itself costs on this host, against the null server.
+    Calibrate(calibrate::CalibrateArguments),
+}
+
+#[derive(Debug, Subcommand)]
+enum Oltp {
+    /// Make and fill the tables sbtest1 to sbtestN.
+    Prepare(oltp_prepare::PrepareArguments),
+    /// Check the tables against the rows that a seed makes.
+    Verify(oltp_prepare::VerifyArguments),
+    /// Run a workload and measure it.
+    Run(Box<oltp_run::RunArguments>),
+    /// Drop the tables.
+    Cleanup(oltp_cleanup::CleanupArguments),
+    /// List the workloads.
+    List,
+}
+
+/// Runs the program.
+pub fn main() -> Exit {
+    let arguments = match Arguments::try_parse_from(std::env::args_os().map(parse::dashes)) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // --help and --version come this way too; output that nobody reads is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Input } else { Exit::Done };
+        }
+    };
+    let result = match arguments.command {
+        Command::Null(arguments) => null::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Oltp(oltp) => run_oltp(&oltp),
+    };
+    result.unwrap_or_else(|error: Error| {
+        eprintln!("dynoload: {error}");
+        error.exit()
+    })
+}
+
+fn run_oltp(command: &Oltp) -> Result<Exit, Error> {
+    match command {
+        Oltp::Prepare(arguments) => oltp_prepare::run(arguments),
+        Oltp::Verify(arguments) => oltp_prepare::verify(arguments),
+        Oltp::Run(arguments) => oltp_run::run(arguments),
+        Oltp::Cleanup(arguments) => oltp_cleanup::run(arguments),
+        Oltp::List => oltp_list::run(),
+    }
+}

@@ -1,0 +1,238 @@
+//! `dynoload oltp run`: check, load, measure, judge, print.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use clap::Args;
+use dyno_mysql::blocking::Client;
+
+use super::connection::ConnectionArguments;
+use super::oltp_options::{TableArguments, TransactionArguments};
+use super::run_settings::{self, LoadArguments, RandomArguments};
+use crate::error::{Error, Exit};
+use crate::output::json::{self, Final};
+use crate::output::progress::Progress;
+use crate::output::table;
+use crate::report::Sinks;
+use crate::run::{self, Outcome, Settings};
+use crate::server::{self, CounterCheck, Facts, Needs, ServerCounters};
+use crate::verdict::{self, Evidence, Finding, TcpSegments, Verdict};
+use crate::workload;
+
+const EXAMPLES: &str = "Examples:
+  dynoload oltp run --workload oltp_read_only --connections 64 --duration 60s
+      As fast as 64 connections go (closed loop), like sysbench --threads=64.
+  dynoload oltp run --workload oltp_read_write --connections 64 --rate 500 --arrivals poisson --warmup 10s
+      500 transactions a second come whether or not the server keeps up; response time counts from when each was due.
+  dynoload oltp run --workload oltp_point_select --connections 10000 --rate 2000 --json result.json --hdr result.hlog
+      Many mostly idle connections; the result as JSON lines and as an HDR log.
+
+The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
+Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
+
+/// The options of `oltp run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArguments {
+    /// What to ask; `dynoload oltp list` shows all
+    #[arg(long)]
+    workload: String,
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+    #[command(flatten)]
+    tables: TableArguments,
+    #[command(flatten)]
+    transaction: TransactionArguments,
+    #[command(flatten)]
+    random: RandomArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Where results go.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArguments {
+    /// Result as JSON lines to a file, or - for stdout (the table then goes to stderr)
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Histograms of every interval as an HDR log, format V2
+    #[arg(long)]
+    hdr: Option<PathBuf>,
+    /// No progress
+    #[arg(long)]
+    quiet: bool,
+    /// Try a server that is neither MySQL nor MariaDB
+    #[arg(long)]
+    any_server: bool,
+}
+
+/// Runs it.
+pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
+    let workload = workload::named(&arguments.workload).map_err(Error::User)?;
+    let oltp = arguments.transaction.resolve(&arguments.tables)?;
+    let (settings, description) = run_settings::resolve(
+        &workload,
+        oltp,
+        &arguments.connection,
+        &arguments.load,
+        &arguments.random,
+    )?;
+    let mut control = server::connect(&settings.options)?;
+    let facts = server::check(
+        &mut control,
+        &Needs {
+            context: &settings.context,
+            prepared: settings.prepared,
+            single_table: workload.single_table,
+            any_server: arguments.output.any_server,
+        },
+    )?;
+    crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?;
+    let settings = Arc::new(settings);
+    let shown = json::settings(&settings, &description);
+    measure(&settings, &shown, &facts, control, &arguments.output)
+}
+
+/// Runs the load, judges it, and writes every output.
+pub fn measure(
+    settings: &Arc<Settings>,
+    shown: &serde_json::Value,
+    facts: &Facts,
+    mut control: Client,
+    output: &OutputArguments,
+) -> Result<Exit, Error> {
+    let interrupted = crate::host::interruption()?;
+    let progress = Progress::new(output.quiet);
+    progress.say(&format!(
+        "{} on {} {} at {}: {} connections, {} threads",
+        settings.context.definition.name,
+        facts.kind,
+        facts.version,
+        settings.options.endpoint,
+        settings.context.connections,
+        settings.threads
+    ));
+    let mut sinks = Sinks::start(output.json.as_deref(), output.hdr.as_deref(), progress, shown, facts)?;
+    let mut before = None;
+    let tcp_before = crate::host::tcp_segments();
+    let mut read_counters = || before = ServerCounters::read(&mut control).ok();
+    let outcome = run::run(settings, &interrupted, &mut read_counters, &mut sinks)?;
+    sinks.progress().finish();
+    let counters = reconcile(before.as_ref(), &mut control, settings, &outcome);
+    let tcp = matches!(settings.address, run::socket::Address::Tcp(_))
+        .then(|| crate::host::tcp_segments().zip(tcp_before))
+        .flatten()
+        .map(|(after, before)| TcpSegments {
+            sent: after.sent.saturating_sub(before.sent),
+            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+        });
+    let duration_s = measured_s(settings, &outcome, &interrupted);
+    let (verdict, findings) = judge(settings, &outcome, &counters, tcp, duration_s);
+    let result = Final {
+        settings: shown,
+        server: facts,
+        outcome: &outcome,
+        counters: &counters,
+        verdict,
+        findings: &findings,
+        duration_s,
+    };
+    sinks.finish(&json::final_record(&result))?;
+    print_table(&table::render(&result), output.json.as_deref())?;
+    Ok(exit_of(&outcome, verdict))
+}
+
+fn measured_s(settings: &Settings, outcome: &Outcome, interrupted: &AtomicBool) -> f64 {
+    let planned_s = settings.duration_ns as f64 / 1e9;
+    let ended_early = outcome.failure.is_some() || interrupted.load(Ordering::Relaxed);
+    match outcome.timeline {
+        Some(timeline) if ended_early => {
+            let now = dyno_core::clock::now_ns();
+            (now.saturating_sub(timeline.measure_ns) as f64 / 1e9).clamp(1e-3, planned_s)
+        }
+        _ => planned_s,
+    }
+}
+
+fn reconcile(
+    before: Option<&ServerCounters>,
+    control: &mut Client,
+    settings: &Settings,
+    outcome: &Outcome,
+) -> Vec<CounterCheck> {
+    let (Some(before), Some(totals)) = (before, &outcome.totals) else {
+        return Vec::new();
+    };
+    // A server that left transactions without an end may hang: asking it would delay the end of the run.
+    if outcome.failure.is_some() || outcome.end.unfinished > 0 || settings.is_churn() {
+        return Vec::new();
+    }
+    // A server that is gone after the load has no counters: the comparison is absent then, not zero.
+    let Ok(after) = ServerCounters::read(control) else {
+        return Vec::new();
+    };
+    let cut_off = if outcome.interrupted {
+        outcome.end.in_flight_at_stop
+    } else {
+        0
+    };
+    let connections = u64::from(settings.context.connections);
+    after.reconcile(before, totals, totals.all.ignored_errors + cut_off, connections)
+}
+
+fn judge(
+    settings: &Settings,
+    outcome: &Outcome,
+    counters: &[CounterCheck],
+    tcp: Option<TcpSegments>,
+    duration_s: f64,
+) -> (Verdict, Vec<Finding>) {
+    let Some(totals) = &outcome.totals else {
+        let reason = "no load was started".to_string();
+        return (
+            Verdict::Invalid,
+            vec![Finding {
+                rule: "empty",
+                level: Verdict::Invalid,
+                reason,
+            }],
+        );
+    };
+    verdict::judge(&Evidence {
+        totals,
+        end: outcome.end,
+        duration_s,
+        threads: settings.threads,
+        open_loop: settings.plan.is_some(),
+        counters,
+        tcp,
+    })
+}
+
+fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
+    if json == Some(Path::new("-")) {
+        eprint!("{text}");
+        return Ok(());
+    }
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn exit_of(outcome: &Outcome, verdict: Verdict) -> Exit {
+    if outcome.interrupted {
+        return Exit::Interrupted;
+    }
+    if let Some(failure) = &outcome.failure {
+        eprintln!("dynoload: {failure}");
+        return Exit::Failed;
+    }
+    match verdict {
+        Verdict::Invalid => Exit::Invalid,
+        _ => Exit::Done,
+    }
+}

@@ -1,0 +1,263 @@
+//! The options of a run, resolved into its settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use dyno_core::distribution::{Distribution, Parameters};
+use dyno_core::schedule::{Arrivals, Plan};
+use serde_json::json;
+
+use super::connection::ConnectionArguments;
+use super::parse::{count, duration, positive_duration};
+use crate::error::Error;
+use crate::output::json::Description;
+use crate::run::{IgnoredErrors, Overload, Settings, Think};
+use crate::workload::{Context, OltpOptions, Workload};
+
+/// Connections that one worker serves before another thread is worth its switches, where none are asked for.
+const CONNECTIONS_PER_THREAD: u32 = 64;
+
+/// How much load, and for how long.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArguments {
+    /// Connections; independent of --threads
+    #[arg(long, default_value = "1", value_parser = count)]
+    pub connections: u32,
+    /// Worker threads; default: one for each 64 connections, at most one for each CPU
+    #[arg(long, value_parser = count)]
+    pub threads: Option<u32>,
+    /// Load before the measurement
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    pub warmup: Duration,
+    /// Length of the measurement
+    #[arg(long, default_value = "10s", value_parser = positive_duration)]
+    pub duration: Duration,
+    /// Open loop: transactions per second. 5000; steps 1000@10s,2000@10s,4000; a ramp 1000..5000@30s.
+    /// Without it a closed loop: each connection starts its next transaction when the last has ended
+    #[arg(long)]
+    pub rate: Option<String>,
+    /// How planned transactions follow one another: constant or poisson
+    #[arg(long, default_value = "constant", requires = "rate")]
+    pub arrivals: String,
+    /// Planned transactions that find no free connection: queue, drop-late or abort
+    #[arg(long, default_value = "queue", requires = "rate")]
+    pub overload: String,
+    /// How late a planned transaction may start before drop-late or abort acts
+    #[arg(long, default_value = "1s", value_parser = positive_duration)]
+    pub late_limit: Duration,
+    /// How the pacer waits: sleep, or spin (burns CPU for the last 50 µs; only with a CPU to spare)
+    #[arg(long, default_value = "sleep", requires = "rate")]
+    pub pacing: String,
+    /// Closed loop: pause of a connection between transactions; exponential:MEAN for an exponential one
+    #[arg(long, conflicts_with = "rate")]
+    pub think_time: Option<String>,
+    /// Time after the measurement for transactions to end; then the run stops, even if the server hangs
+    #[arg(long, default_value = "5s", value_parser = duration)]
+    pub grace: Duration,
+    /// Time for all connections to be made
+    #[arg(long, default_value = "60s", value_parser = positive_duration)]
+    pub connect_timeout: Duration,
+    /// Errors that only restart their transaction: numbers, or all. 2003,2013 connect again
+    #[arg(long, default_value = "1213,1020,1205", alias = "mysql-ignore-errors")]
+    pub ignore_errors: String,
+    /// auto: prepared statements; disable: text
+    #[arg(long, default_value = "auto")]
+    pub db_ps_mode: String,
+    /// Seed: the same seed asks the same, whatever the threads
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How many of the slowest transactions to keep
+    #[arg(long, default_value_t = 10)]
+    pub slowest: usize,
+    /// Length of an interval
+    #[arg(long, default_value = "1s", value_parser = positive_duration)]
+    pub interval: Duration,
+}
+
+/// Which rows.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Rows asked for (sysbench's rand options; zipfian is of its version 1.1)")]
+pub struct RandomArguments {
+    /// uniform, special, gaussian, pareto or zipfian
+    #[arg(long, default_value = "special")]
+    pub rand_type: String,
+    /// Draws that make one gaussian value
+    #[arg(long, default_value_t = 12)]
+    pub rand_spec_iter: u32,
+    /// Percent of the range that is special
+    #[arg(long, default_value_t = 1)]
+    pub rand_spec_pct: u32,
+    /// Percent of the values that are special
+    #[arg(long, default_value_t = 75)]
+    pub rand_spec_res: u32,
+    /// Shape of the pareto distribution
+    #[arg(long, default_value_t = 0.2)]
+    pub rand_pareto_h: f64,
+    /// Exponent of the zipfian distribution
+    #[arg(long, default_value_t = 0.8)]
+    pub rand_zipfian_exp: f64,
+}
+
+impl RandomArguments {
+    /// The distribution.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn distribution(&self) -> Result<Distribution, Error> {
+        let parameters = Parameters {
+            special_iterations: self.rand_spec_iter,
+            special_percent: self.rand_spec_pct,
+            special_values_percent: self.rand_spec_res,
+            pareto_h: self.rand_pareto_h,
+            zipfian_exponent: self.rand_zipfian_exp,
+        };
+        Distribution::named(&self.rand_type, &parameters)
+            .map_err(|problem| Error::User(format!("--rand-type: {problem}")))
+    }
+}
+
+/// Makes the settings of a run.
+///
+/// # Errors
+/// With the option, its value and what is allowed.
+pub fn resolve(
+    workload: &Workload,
+    oltp: OltpOptions,
+    connection: &ConnectionArguments,
+    load: &LoadArguments,
+    random: &RandomArguments,
+) -> Result<(Settings, Description), Error> {
+    let distribution = random.distribution()?;
+    let nanoseconds = |value: Duration| value.as_nanos() as u64;
+    let settings = Settings {
+        address: connection.address()?,
+        options: Arc::new(connection.options(true)?),
+        context: Context {
+            definition: (workload.define)(&oltp),
+            options: oltp,
+            distribution,
+            seed: load.seed,
+            connections: load.connections,
+        },
+        prepared: one_of("--db-ps-mode", &load.db_ps_mode, &["auto", "disable"])? == "auto",
+        threads: threads(load),
+        warmup_ns: nanoseconds(load.warmup),
+        duration_ns: nanoseconds(load.duration),
+        grace_ns: nanoseconds(load.grace),
+        interval_ns: nanoseconds(load.interval),
+        plan: plan(load)?,
+        overload: overload(load)?,
+        think: think(load.think_time.as_deref())?,
+        ignored_errors: ignored_errors(&load.ignore_errors)?,
+        slowest: load.slowest,
+        spin: one_of("--pacing", &load.pacing, &["sleep", "spin"])? == "spin",
+        connect_timeout_ns: nanoseconds(load.connect_timeout),
+    };
+    if settings.context.definition.calls.is_empty() {
+        let name = workload.name;
+        return Err(Error::User(format!(
+            "{name} has no statement left with these options; give at least one a count"
+        )));
+    }
+    Ok((settings, description(connection, load, random)))
+}
+
+fn description(connection: &ConnectionArguments, load: &LoadArguments, random: &RandomArguments) -> Description {
+    let open_loop = |text: &str| load.rate.as_ref().map(|_| text.to_string());
+    let limit = if load.overload == "queue" {
+        String::new()
+    } else {
+        format!(" after {:?}", load.late_limit)
+    };
+    Description {
+        rate: load.rate.clone(),
+        arrivals: open_loop(&load.arrivals),
+        overload: open_loop(&format!("{}{limit}", load.overload)),
+        think: load.think_time.clone().unwrap_or_else(|| "none".into()),
+        distribution: json!({
+            "type": random.rand_type,
+            "spec_iter": random.rand_spec_iter,
+            "spec_pct": random.rand_spec_pct,
+            "spec_res": random.rand_spec_res,
+            "pareto_h": random.rand_pareto_h,
+            "zipfian_exp": random.rand_zipfian_exp,
+        }),
+        ignore_errors: load.ignore_errors.clone(),
+        tls_mode: connection.ssl_mode.clone(),
+        compression: connection.compression.clone(),
+    }
+}
+
+fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str, Error> {
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    Err(Error::User(format!(
+        "{option} '{value}' is not known; use {}",
+        allowed.join(" or ")
+    )))
+}
+
+fn threads(load: &LoadArguments) -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
+    load.threads
+        .unwrap_or_else(|| load.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus))
+        .min(load.connections)
+}
+
+fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
+    let arrivals = match one_of("--arrivals", &load.arrivals, &["constant", "poisson"])? {
+        "poisson" => Arrivals::Poisson,
+        _ => Arrivals::Constant,
+    };
+    let Some(rate) = &load.rate else { return Ok(None) };
+    let plan = Plan::parse(rate, arrivals, load.seed).map_err(|problem| Error::User(format!("--rate: {problem}")))?;
+    Ok(Some(Arc::new(plan)))
+}
+
+fn overload(load: &LoadArguments) -> Result<Overload, Error> {
+    let limit_ns = load.late_limit.as_nanos() as u64;
+    Ok(
+        match one_of("--overload", &load.overload, &["queue", "drop-late", "abort"])? {
+            "drop-late" => Overload::DropLate { limit_ns },
+            "abort" => Overload::Abort { limit_ns },
+            _ => Overload::Queue,
+        },
+    )
+}
+
+fn think(text: Option<&str>) -> Result<Think, Error> {
+    let Some(text) = text else { return Ok(Think::No) };
+    let wrong = |problem: String| Error::User(format!("--think-time: {problem}"));
+    let (kind, length) = text.split_once(':').unwrap_or(("constant", text));
+    let nanoseconds = duration(length).map_err(wrong)?.as_nanos() as u64;
+    match kind {
+        "constant" if nanoseconds == 0 => Ok(Think::No),
+        "constant" => Ok(Think::Constant { pause_ns: nanoseconds }),
+        "exponential" => Ok(Think::Exponential { mean_ns: nanoseconds }),
+        _ => Err(wrong(format!(
+            "'{kind}' is no kind of pause; write 10ms or exponential:10ms"
+        ))),
+    }
+}
+
+fn ignored_errors(text: &str) -> Result<IgnoredErrors, Error> {
+    match text {
+        "all" => return Ok(IgnoredErrors::All),
+        "none" | "off" | "" => return Ok(IgnoredErrors::Codes(Vec::new())),
+        _ => {}
+    }
+    let code = |part: &str| {
+        let problem = || {
+            Error::User(format!(
+                "--ignore-errors: '{part}' is no error number; write 1213,1205, all or none"
+            ))
+        };
+        part.trim().parse().map_err(|_| problem())
+    };
+    Ok(IgnoredErrors::Codes(
+        text.split(',').map(code).collect::<Result<_, _>>()?,
+    ))
+}

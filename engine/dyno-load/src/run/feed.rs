@@ -1,0 +1,130 @@
+//! Where a worker's transactions come from: the plan of an open loop, or the loop of each connection.
+//!
+//! Operation numbers are the same for any number of workers. Warm-up has numbers of its own, so that the measurement asks
+//! the same whatever came before it.
+
+use std::sync::Arc;
+
+use dyno_core::schedule::{Arrival, ArrivalCursor, Plan};
+
+use super::settings::Settings;
+use super::timeline::{Phase, Timeline};
+
+/// Set in the number of every warm-up operation.
+const WARMUP_BIT: u64 = 1 << 63;
+
+/// A transaction that is to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// The operation's number.
+    pub number: u64,
+    /// When it is due.
+    pub intended_ns: u64,
+}
+
+/// A worker's share of the plan.
+#[derive(Debug)]
+struct Planned {
+    cursor: ArrivalCursor,
+    next: Arrival,
+    start_ns: u64,
+    end_ns: u64,
+    passed: u64,
+}
+
+/// One worker's source of transactions.
+#[derive(Debug)]
+pub struct Feed {
+    plan: Option<Arc<Plan>>,
+    planned: Option<Planned>,
+    worker: u64,
+    workers: u64,
+    connections: u64,
+    bit: u64,
+    /// Transactions that each connection has begun in this phase, by its place in the worker.
+    begun: Vec<u64>,
+}
+
+impl Feed {
+    /// The source of worker `worker`.
+    pub fn new(settings: &Settings, worker: u64) -> Self {
+        let connections = u64::from(settings.context.connections);
+        let workers = u64::from(settings.threads);
+        Self {
+            plan: settings.plan.clone(),
+            planned: None,
+            worker,
+            workers,
+            connections,
+            bit: WARMUP_BIT,
+            begun: vec![0; connections.div_ceil(workers) as usize],
+        }
+    }
+
+    /// Begins a phase: the plan starts anew, without what was left of the last.
+    pub fn enter(&mut self, phase: Phase, timeline: &Timeline) {
+        self.bit = if phase == Phase::Warmup { WARMUP_BIT } else { 0 };
+        self.begun.fill(0);
+        let Some(plan) = &self.plan else { return };
+        let (start_ns, end_ns) = timeline.bounds(phase);
+        let mut cursor = ArrivalCursor::new(Arc::clone(plan), self.worker, self.workers);
+        let next = cursor.next_arrival();
+        self.planned = Some(Planned {
+            cursor,
+            next,
+            start_ns,
+            end_ns,
+            passed: 0,
+        });
+    }
+
+    /// Whether there is a plan.
+    pub fn is_open_loop(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// When the next planned transaction is due; `None` when there is none in this phase.
+    #[inline]
+    pub fn next_due(&self) -> Option<u64> {
+        let planned = self.planned.as_ref()?;
+        let due = planned.start_ns + planned.next.intended_ns;
+        (due < planned.end_ns).then_some(due)
+    }
+
+    /// Takes the next planned transaction.
+    #[inline]
+    pub fn take(&mut self) -> Option<Next> {
+        let intended_ns = self.next_due()?;
+        let planned = self.planned.as_mut()?;
+        let number = planned.next.number | self.bit;
+        planned.next = planned.cursor.next_arrival();
+        planned.passed += 1;
+        Some(Next { number, intended_ns })
+    }
+
+    /// The next transaction of a connection's own loop; `place` is its place in the worker.
+    #[inline]
+    pub fn take_for(&mut self, place: usize, connection: u32, intended_ns: u64) -> Next {
+        let number = (self.begun[place] * self.connections + u64::from(connection)) | self.bit;
+        self.begun[place] += 1;
+        Next { number, intended_ns }
+    }
+
+    /// Transactions of this phase that the plan has for this worker, started or not.
+    pub fn planned(&self) -> u64 {
+        self.planned.as_ref().map_or(0, |planned| planned.passed) + self.not_started()
+    }
+
+    /// Transactions of this phase that are left.
+    pub fn not_started(&self) -> u64 {
+        let Some(planned) = &self.planned else { return 0 };
+        let mut cursor = planned.cursor.clone();
+        let mut next = planned.next;
+        let mut left = 0;
+        while planned.start_ns + next.intended_ns < planned.end_ns {
+            left += 1;
+            next = cursor.next_arrival();
+        }
+        left
+    }
+}

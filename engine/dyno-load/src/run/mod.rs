@@ -1,0 +1,21 @@
+//! The run: workers, their connections, their times, and the collection of what they report.
+
+mod client;
+mod collector;
+mod connecting;
+mod failure;
+mod feed;
+mod launch;
+pub mod poller;
+mod settings;
+pub mod socket;
+mod timeline;
+mod transactions;
+mod worker;
+
+pub use collector::{Interval, Observer, Totals};
+pub use failure::Failure;
+pub use launch::{run, Outcome};
+pub use settings::{IgnoredErrors, Overload, Settings, Think};
+pub use timeline::{IntervalId, Phase, Timeline};
+pub use worker::End;

@@ -1,0 +1,270 @@
+//! The worker's part that starts, carries on, ends and restarts transactions.
+
+use dyno_core::clock::now_ns;
+use dyno_core::random::{Domain, RandomStream};
+use dyno_mysql::{Done, ServerError};
+
+use super::client::{Loss, State};
+use super::failure::Failure;
+use super::feed::Next;
+use super::settings::{Overload, Think};
+use super::timeline::Phase;
+use super::worker::Worker;
+use crate::recorder::{client_code, Slow};
+use crate::workload::{StatementKind, Transaction};
+
+/// Pause before a lost connection is made again.
+const RECONNECT_PAUSE_NS: u64 = 10_000_000;
+
+impl Worker {
+    /// Starts every transaction that is due and has a free connection, and what timers ask for.
+    pub(super) fn start_due(&mut self, now: u64) -> Result<(), Failure> {
+        while let Some(std::cmp::Reverse((due, index))) = self.timers.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.timers.pop();
+            self.timer_fired(index as usize, due, now)?;
+        }
+        if self.phase == Phase::Drain {
+            // What the plan still has from before the stop goes on: its response time counts.
+            if !self.feed.is_open_loop() {
+                return Ok(());
+            }
+        } else if !self.feed.is_open_loop() {
+            while let Some(index) = self.idle.pop_front() {
+                let index = index as usize;
+                let next = self.feed.take_for(index, self.clients[index].number, now);
+                self.start(index, next, now)?;
+            }
+            return Ok(());
+        }
+        while !self.idle.is_empty() && self.feed.next_due().is_some_and(|due| due <= now) {
+            let (Some(next), Some(index)) = (self.feed.take(), self.idle.pop_front()) else {
+                break;
+            };
+            if self.gives_up(&next, now)? {
+                self.idle.push_front(index);
+                continue;
+            }
+            self.start(index as usize, next, now_ns())?;
+        }
+        Ok(())
+    }
+
+    /// What the overload policy says of a transaction that starts only now; true when it is given up.
+    fn gives_up(&mut self, next: &Next, now: u64) -> Result<bool, Failure> {
+        let late_ns = now.saturating_sub(next.intended_ns);
+        match self.settings.overload {
+            Overload::DropLate { limit_ns } if late_ns > limit_ns => {
+                self.recorder.counts.dropped_late += 1;
+                Ok(true)
+            }
+            Overload::Abort { limit_ns } if late_ns > limit_ns => Err(Failure::new(format!(
+                "the server does not keep up: a planned transaction was {:.1} ms late, the limit is {:.1} ms; \
+                 lower --rate, or choose --overload queue",
+                late_ns as f64 / 1e6,
+                limit_ns as f64 / 1e6
+            ))),
+            _ => Ok(false),
+        }
+    }
+
+    fn timer_fired(&mut self, index: usize, due: u64, now: u64) -> Result<(), Failure> {
+        match self.clients[index].state {
+            State::Thinking if self.phase == Phase::Drain => self.clients[index].state = State::Idle,
+            State::Thinking => {
+                let next = self.feed.take_for(index, self.clients[index].number, due);
+                self.start(index, next, now)?;
+            }
+            State::Closed => self.open(index)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sends the first statement of a transaction.
+    fn start(&mut self, index: usize, next: Next, now: u64) -> Result<(), Failure> {
+        let client = &mut self.clients[index];
+        client.transaction = Transaction::start(&self.settings.context, next.number);
+        client.measured = self.phase == Phase::Measure || (self.phase == Phase::Drain && self.feed.is_open_loop());
+        client.intended_ns = next.intended_ns;
+        client.started_ns = now;
+        if client.measured && (self.feed.is_open_loop() || self.settings.think != Think::No) {
+            self.recorder
+                .lag
+                .record(now.saturating_sub(next.intended_ns.max(client.idle_since_ns)));
+        }
+        client.active = true;
+        self.in_flight += 1;
+        if !matches!(client.state, State::Idle | State::Thinking) {
+            // The connection is being made again; it takes the transaction up once it is there.
+            return Ok(());
+        }
+        if self.settings.is_churn() {
+            client.statement_ns = now;
+            return self.open(index);
+        }
+        self.clients[index].state = State::Busy;
+        self.send_next(index, now)?;
+        if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
+            return self.lost(index, &loss);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send_next(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        let client = &mut self.clients[index];
+        client.statement_ns = now;
+        match client.send_next(&self.settings.context, &self.slots) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.transaction_done(index, now),
+            Err(loss) => self.lost(index, &loss),
+        }
+    }
+
+    /// Counts a statement and goes on to the next.
+    #[inline]
+    pub(super) fn statement_done(&mut self, index: usize, now: u64, done: &Done) -> Result<(), Failure> {
+        let client = &self.clients[index];
+        let service_ns = now.saturating_sub(client.statement_ns);
+        self.recorder
+            .statement(client.kind, service_ns, done.columns, done.rows, done.affected_rows);
+        if done.more_results {
+            return Ok(());
+        }
+        self.send_next(index, now)
+    }
+
+    #[inline]
+    fn transaction_done(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        let client = &mut self.clients[index];
+        let service_ns = now.saturating_sub(client.started_ns);
+        let response_ns = now.saturating_sub(client.intended_ns);
+        self.in_flight -= 1;
+        client.idle_since_ns = now;
+        client.state = State::Idle;
+        client.active = false;
+        // A transaction of the warm-up's plan that ends in the measurement belongs to neither.
+        if client.measured || self.phase == Phase::Warmup || !self.feed.is_open_loop() {
+            self.recorder.counts.transactions += 1;
+            self.recorder.service.record(service_ns);
+            self.recorder.response.record(response_ns);
+            let number = client.transaction.number();
+            self.recorder.slowest.offer(Slow {
+                response_ns,
+                service_ns,
+                ended_ns: now,
+                number,
+            });
+        }
+        self.after_transaction(index, now)
+    }
+
+    #[inline]
+    fn after_transaction(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        if self.settings.is_churn() {
+            self.clients[index].quit();
+            self.clients[index].state = State::Idle;
+        }
+        if self.feed.is_open_loop() {
+            self.idle.push_back(index as u32);
+            // Its flush comes with the next planned start.
+            return self.start_due(now);
+        }
+        if self.phase == Phase::Drain {
+            return Ok(());
+        }
+        let pause_ns = self.pause_ns(index);
+        if pause_ns > 0 {
+            self.clients[index].state = State::Thinking;
+            self.timers.push(std::cmp::Reverse((now + pause_ns, index as u32)));
+            return Ok(());
+        }
+        let next = self.feed.take_for(index, self.clients[index].number, now);
+        self.start(index, next, now)
+    }
+
+    fn pause_ns(&self, index: usize) -> u64 {
+        match self.settings.think {
+            Think::No => 0,
+            Think::Constant { pause_ns } => pause_ns,
+            Think::Exponential { mean_ns } => {
+                let number = self.clients[index].transaction.number();
+                let mut stream = RandomStream::of(self.settings.context.seed, Domain::Think, number);
+                (stream.next_exponential() * mean_ns as f64) as u64
+            }
+        }
+    }
+
+    /// An error of the server: the transaction is restarted when the error is to be ignored, else the run ends.
+    #[cold]
+    pub(super) fn statement_failed(&mut self, index: usize, error: &ServerError, now: u64) -> Result<(), Failure> {
+        self.recorder.errors.record(error.code, &error.to_string());
+        if !self.settings.ignored_errors.contains(error.code) {
+            self.recorder.counts.errors += 1;
+            let kind = self.clients[index].kind.name();
+            return Err(Failure::with_code(
+                error.code,
+                format!(
+                    "{error} (statement {kind}); --ignore-errors {} would restart the transaction",
+                    error.code
+                ),
+            ));
+        }
+        self.recorder.counts.ignored_errors += 1;
+        self.clients[index].transaction.restart(&self.settings.context);
+        self.send_next(index, now)
+    }
+
+    /// A connection is gone: it is made again when losses are to be ignored, else the run ends.
+    #[cold]
+    pub(super) fn lost(&mut self, index: usize, loss: &Loss) -> Result<(), Failure> {
+        let (code, message) = loss.describe();
+        self.recorder.errors.record(code, &message);
+        let started = self.is_started();
+        let ignored = self.settings.ignored_errors.contains(code)
+            || (code == client_code::CONNECTION && self.settings.ignored_errors.contains(client_code::SERVER_LOST));
+        if !started || !ignored {
+            self.recorder.counts.errors += 1;
+            let hint = if started {
+                "; --ignore-errors 2003,2013 would connect again"
+            } else {
+                ""
+            };
+            return Err(Failure::with_code(
+                code,
+                format!("connection {}: {message}{hint}", self.clients[index].number),
+            ));
+        }
+        self.recorder.counts.ignored_errors += 1;
+        self.clients[index].close();
+        self.timers
+            .push(std::cmp::Reverse((now_ns() + RECONNECT_PAUSE_NS, index as u32)));
+        Ok(())
+    }
+
+    /// A connection that was lost is there again: its transaction begins anew.
+    #[cold]
+    pub(super) fn resume(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        self.recorder.counts.reconnects += 1;
+        if self.clients[index].active {
+            self.clients[index].state = State::Busy;
+            self.clients[index].transaction.restart(&self.settings.context);
+            return self.send_next(index, now);
+        }
+        if !self.feed.is_open_loop() {
+            // It was lost between two transactions; in an open loop it waits in the queue of the free all along.
+            self.idle.push_back(index as u32);
+        }
+        Ok(())
+    }
+
+    /// The end of one operation of the workload `connect`.
+    pub(super) fn connected(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        let service_ns = now.saturating_sub(self.clients[index].statement_ns);
+        self.recorder.statement(StatementKind::Connect, service_ns, 0, 0, 0);
+        self.transaction_done(index, now)
+    }
+}

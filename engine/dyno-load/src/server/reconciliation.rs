@@ -1,0 +1,123 @@
+//! What the server counted against what we counted, over the whole load: warm-up, measurement and drain.
+//!
+//! From SHOW GLOBAL STATUS before the first statement and after the last. Other clients of the same server are in its
+//! counters too: a surplus of the server can be theirs.
+
+use std::collections::BTreeMap;
+
+use dyno_mysql::blocking::Client;
+use serde::Serialize;
+
+use super::failed;
+use crate::error::Error;
+use crate::run::Totals;
+use crate::workload::StatementKind;
+
+/// The server's counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerCounters(BTreeMap<String, u64>);
+
+/// One counter on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CounterCheck {
+    /// Its name.
+    pub counter: &'static str,
+    /// How much the server added.
+    pub server: u64,
+    /// How much the client did, ended or not.
+    pub client: u64,
+    /// The difference in percent of the client's count.
+    pub difference_pct: f64,
+}
+
+/// Which kinds of statement raise which counter.
+const COUNTERS: [(&str, &[StatementKind]); 6] = [
+    (
+        "Com_select",
+        &[
+            StatementKind::PointSelect,
+            StatementKind::SimpleRange,
+            StatementKind::SumRange,
+            StatementKind::OrderRange,
+            StatementKind::DistinctRange,
+            StatementKind::RandomPoints,
+            StatementKind::RandomRanges,
+        ],
+    ),
+    (
+        "Com_update",
+        &[StatementKind::IndexUpdate, StatementKind::NonIndexUpdate],
+    ),
+    ("Com_delete", &[StatementKind::Delete]),
+    ("Com_insert", &[StatementKind::Insert]),
+    ("Com_begin", &[StatementKind::Begin]),
+    ("Com_commit", &[StatementKind::Commit]),
+];
+
+impl ServerCounters {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When the question fails.
+    pub fn read(client: &mut Client) -> Result<Self, Error> {
+        let question = "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Com\\_%' OR Variable_name IN ('Questions')";
+        let answer = client.query(question).map_err(|error| failed(question, &error))?;
+        let pair = |row: Vec<Option<String>>| {
+            let mut row = row.into_iter();
+            Some((row.next()??, row.next()??.parse().ok()?))
+        };
+        Ok(Self(answer.texts().into_iter().filter_map(pair).collect()))
+    }
+
+    fn added(&self, earlier: &Self, name: &str) -> Option<u64> {
+        Some(self.0.get(name)?.saturating_sub(*earlier.0.get(name)?))
+    }
+
+    /// Compares what was added since `earlier` with the client's counts. Counters that the server has not are left out.
+    ///
+    /// `uncertain` statements may or may not have been counted by the server: errors, and those cut off at the end.
+    /// `connections` may have said goodbye before the second reading, which MariaDB counts as a question.
+    pub fn reconcile(&self, earlier: &Self, totals: &Totals, uncertain: u64, connections: u64) -> Vec<CounterCheck> {
+        let mut checks = Vec::new();
+        for (counter, kinds) in COUNTERS {
+            let client = kinds.iter().map(|kind| totals.all_by_kind[*kind as usize]).sum();
+            if let (Some(server), true) = (self.added(earlier, counter), client > 0) {
+                checks.push(compare(counter, server, client, uncertain));
+            }
+        }
+        // The second reading is itself a question.
+        if let Some(server) = self.added(earlier, "Questions").map(|count| count.saturating_sub(1)) {
+            let client = totals.all_by_kind.iter().sum::<u64>() - totals.all_by_kind[StatementKind::Connect as usize];
+            if client > 0 {
+                checks.push(compare("Questions", server, client, uncertain + connections));
+            }
+        }
+        checks
+    }
+}
+
+fn compare(counter: &'static str, server: u64, client: u64, uncertain: u64) -> CounterCheck {
+    let difference = if server > client {
+        (server - client).saturating_sub(uncertain) as f64
+    } else {
+        -((client - server) as f64)
+    };
+    CounterCheck {
+        counter,
+        server,
+        client,
+        difference_pct: difference / client as f64 * 100.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_whose_fate_is_unknown_explain_a_surplus_but_not_a_lack() {
+        assert_eq!(compare("Questions", 1_005, 1_000, 5).difference_pct, 0.0);
+        assert_eq!(compare("Questions", 1_010, 1_000, 5).difference_pct, 0.5);
+        assert_eq!(compare("Questions", 990, 1_000, 50).difference_pct, -1.0);
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+use crate::recorder::Recorder;
+
+fn totals() -> Totals {
+    let mut measured = Recorder::new(0);
+    measured.counts.transactions = 1000;
+    measured.response.record_many(1_000_000, 1000);
+    Totals {
+        measured,
+        all: Default::default(),
+        all_by_kind: Default::default(),
+        ended_after_stop: 0,
+        busiest_worker_cpu_pct: 40.0,
+        intervals: 10,
+    }
+}
+
+fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdict, Vec<&'static str>) {
+    let mut evidence = Evidence {
+        totals,
+        end: End {
+            planned: 1000,
+            ..End::default()
+        },
+        duration_s: 10.0,
+        threads: 1,
+        open_loop: true,
+        counters: &[],
+        tcp: Some(TcpSegments {
+            sent: 100_000,
+            retransmitted: 0,
+        }),
+    };
+    change(&mut evidence);
+    let (verdict, findings) = judge(&evidence);
+    (verdict, findings.iter().map(|finding| finding.rule).collect())
+}
+
+#[test]
+fn a_run_without_findings_is_valid() {
+    assert_eq!(verdict_of(&totals(), |_| ()), (Verdict::Valid, vec![]));
+}
+
+#[test]
+fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
+    let mut empty = totals();
+    empty.measured.counts.transactions = 0;
+    assert_eq!(verdict_of(&empty, |_| ()), (Verdict::Invalid, vec!["empty"]));
+
+    let mut late = totals();
+    late.measured.lag.record_many(300_000, 1000);
+    assert_eq!(verdict_of(&late, |_| ()), (Verdict::Suspect, vec!["lag"]));
+    late.measured.lag.record_many(2_000_000, 100_000);
+    assert_eq!(verdict_of(&late, |_| ()), (Verdict::Invalid, vec!["lag"]));
+
+    let mut busy = totals();
+    busy.busiest_worker_cpu_pct = 85.0;
+    assert_eq!(verdict_of(&busy, |_| ()), (Verdict::Suspect, vec!["cpu"]));
+    busy.busiest_worker_cpu_pct = 99.0;
+    busy.measured.usage.cpu_wait_us = 5_000_000;
+    assert_eq!(verdict_of(&busy, |_| ()), (Verdict::Invalid, vec!["cpu", "cpu_wait"]));
+
+    let mut dropping = totals();
+    dropping.measured.counts.dropped_late = 20;
+    assert_eq!(verdict_of(&dropping, |_| ()), (Verdict::Suspect, vec!["dropped"]));
+
+    let mut clipped = totals();
+    clipped.measured.response.record(u64::MAX);
+    assert_eq!(verdict_of(&clipped, |_| ()), (Verdict::Suspect, vec!["clipped"]));
+}
+
+#[test]
+fn what_surrounds_the_run_counts_too() {
+    let fine = totals();
+    assert_eq!(
+        verdict_of(&fine, |e| e.end.not_started = 5),
+        (Verdict::Suspect, vec!["unfinished"])
+    );
+    assert_eq!(
+        verdict_of(&fine, |e| e.end.unfinished = 50),
+        (Verdict::Invalid, vec!["unfinished"])
+    );
+    let lossy = |e: &mut Evidence<'_>| {
+        e.tcp = Some(TcpSegments {
+            sent: 1000,
+            retransmitted: 1,
+        })
+    };
+    assert_eq!(verdict_of(&fine, lossy), (Verdict::Suspect, vec!["network"]));
+    let checks = [CounterCheck {
+        counter: "Questions",
+        server: 1002,
+        client: 1000,
+        difference_pct: 0.2,
+    }];
+    let mut evidence = Evidence {
+        totals: &fine,
+        end: End {
+            planned: 1000,
+            ..End::default()
+        },
+        duration_s: 10.0,
+        threads: 1,
+        open_loop: true,
+        counters: &checks,
+        tcp: None,
+    };
+    assert_eq!(judge(&evidence).0, Verdict::Suspect);
+    evidence.counters = &[];
+    assert_eq!(judge(&evidence).0, Verdict::Valid);
+}

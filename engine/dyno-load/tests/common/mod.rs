@@ -1,0 +1,182 @@
+//! What the tests share: the program, the null server, real servers when there are some, sysbench when it is there.
+#![allow(dead_code)] // each test program uses its own part
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use dyno_mysql::blocking::Client;
+use dyno_mysql::{Endpoint, Options};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_dynoload");
+
+/// The value of a variable that a test needs; says aloud when the test cannot run without.
+pub fn variable(name: &str, test: &str) -> Option<String> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    if value.is_none() {
+        eprintln!("NOT RUN: {test}: {name} is not set");
+    }
+    value
+}
+
+/// Sends a signal to a process that a test started.
+pub fn signal(id: u32, signal: Signal) {
+    // A process that has ended by itself is what the sender wanted, or the test fails by another assertion.
+    let _ = kill(Pid::from_raw(id as i32), signal);
+}
+
+/// `dynoload null` in a process of its own.
+pub struct NullServer {
+    pub child: Child,
+    pub place: String,
+}
+
+impl NullServer {
+    pub fn start() -> NullServer {
+        let mut child = Command::new(PROGRAM)
+            .arg("null")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut place = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut place)
+            .unwrap();
+        NullServer {
+            child,
+            place: place.trim().to_string(),
+        }
+    }
+
+    pub fn port(&self) -> &str {
+        self.place.rsplit(':').next().unwrap()
+    }
+}
+
+impl Drop for NullServer {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::SIGCONT);
+        signal(self.child.id(), Signal::SIGTERM);
+        self.child.wait().unwrap();
+    }
+}
+
+/// A private server that a test may freeze and kill, started by DYNO_TEST_SERVER_COMMAND: given a folder, the command
+/// leaves a running server with its socket at s.sock and its process id in the file pid.
+pub struct PrivateServer {
+    pub folder: PathBuf,
+    pub id: u32,
+}
+
+impl PrivateServer {
+    pub fn start(name: &str, test: &str) -> Option<PrivateServer> {
+        let command = variable("DYNO_TEST_SERVER_COMMAND", test)?;
+        let folder = std::env::temp_dir().join(format!("dynoload-test-{name}-{}", std::process::id()));
+        let status = Command::new(&command)
+            .arg(&folder)
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{command} {} failed", folder.display());
+        let id = std::fs::read_to_string(folder.join("pid"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        Some(PrivateServer { folder, id })
+    }
+
+    pub fn socket(&self) -> String {
+        self.folder.join("s.sock").display().to_string()
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        signal(self.id, Signal::SIGCONT);
+        signal(self.id, Signal::SIGKILL);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Path::new(&format!("/proc/{}", self.id)).exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+/// A run's exit code, table, messages, and JSON records.
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+    pub records: Vec<Value>,
+}
+
+impl Run {
+    pub fn last(&self) -> &Value {
+        self.records
+            .last()
+            .unwrap_or_else(|| panic!("no record; stderr: {}", self.stderr))
+    }
+
+    pub fn count(&self, path: &str) -> u64 {
+        let value = self
+            .last()
+            .pointer(path)
+            .unwrap_or_else(|| panic!("no {path} in {}", self.last()));
+        value.as_u64().unwrap_or_else(|| panic!("{path} is {value}"))
+    }
+
+    pub fn number(&self, path: &str) -> f64 {
+        let value = self
+            .last()
+            .pointer(path)
+            .unwrap_or_else(|| panic!("no {path} in {}", self.last()));
+        value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+    }
+}
+
+/// The command line in words, with `--json -`.
+pub fn command(arguments: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments.split_ascii_whitespace()).args(["--json", "-"]);
+    command
+}
+
+/// Runs the program to its end.
+pub fn run(arguments: &str) -> Run {
+    parse(command(arguments).output().unwrap())
+}
+
+pub fn parse(output: Output) -> Run {
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let records = stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout,
+        stderr,
+        records,
+    }
+}
+
+/// Runs the program without `--json`.
+pub fn plain(arguments: &str) -> Run {
+    parse(
+        Command::new(PROGRAM)
+            .args(arguments.split_ascii_whitespace())
+            .output()
+            .unwrap(),
+    )
+}
+
+/// A client of root at a socket.
+pub fn client(socket: &str) -> Client {
+    Client::connect(&Options::new(Endpoint::unix(socket), "root"), Duration::from_secs(30)).unwrap()
+}

@@ -1,0 +1,248 @@
+//! The whole program against its own null server: plans, counts, time, secrets, hanging servers.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{command, parse, plain, run, signal, NullServer};
+use nix::sys::signal::Signal;
+
+fn base(server: &NullServer, rest: &str) -> String {
+    format!("oltp run --any-server --quiet --port {} {rest}", server.port())
+}
+
+#[test]
+fn an_open_loop_does_exactly_what_its_plan_says() {
+    let server = NullServer::start();
+    let result = run(&base(
+        &server,
+        "--workload oltp_read_write --connections 8 --threads 2 --rate 100..500@1s --warmup 300ms --duration 1s",
+    ));
+    // The ramp has 300 operations in its first second, the first at 0.
+    assert_eq!(result.count("/plan/planned"), 300, "{}", result.stderr);
+    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+    assert_eq!(ended, 300);
+    assert_eq!(result.count("/response/count"), 300);
+    assert_eq!(result.count("/lag/count"), 300);
+    assert_eq!(result.last()["settings"]["mode"], "open_loop");
+}
+
+#[test]
+fn statements_are_counted_by_kind_and_class() {
+    let server = NullServer::start();
+    let result = run(&base(
+        &server,
+        "--workload oltp_read_write --connections 3 --duration 500ms",
+    ));
+    assert!(matches!(result.code, 0 | 4), "{}", result.stderr);
+    let whole = |key: &str| result.count(&format!("/whole_load_counts/{key}"));
+    let transactions = whole("transactions");
+    assert!(transactions > 10);
+    assert_eq!(whole("reads"), transactions * 14);
+    assert_eq!(whole("writes"), transactions * 4);
+    assert_eq!(whole("other"), transactions * 2);
+    assert_eq!(result.records[0]["record"], "header");
+    let intervals: Vec<_> = result
+        .records
+        .iter()
+        .filter(|record| record["record"] == "interval")
+        .collect();
+    let sum: u64 = intervals
+        .iter()
+        .filter(|interval| interval["phase"] == "measure")
+        .map(|interval| interval["counts"]["transactions"].as_u64().unwrap())
+        .sum();
+    assert_eq!(sum, result.count("/counts/transactions"));
+}
+
+#[test]
+fn text_statements_and_connection_churn_run_too() {
+    let server = NullServer::start();
+    let text = run(&base(
+        &server,
+        "--workload oltp_write_only --db-ps-mode disable --connections 2 --duration 300ms",
+    ));
+    assert!(text.count("/counts/transactions") > 10, "{}", text.stderr);
+    let churn = run(&base(
+        &server,
+        "--workload connect --connections 2 --rate 200 --duration 500ms",
+    ));
+    assert_eq!(churn.count("/plan/planned"), 100, "{}", churn.stderr);
+    assert_eq!(churn.count("/statements/connect/count"), 100);
+}
+
+#[test]
+fn think_time_paces_a_closed_loop() {
+    let server = NullServer::start();
+    let result = run(&base(
+        &server,
+        "--workload oltp_point_select --connections 10 --think-time 20ms --duration 1s",
+    ));
+    // 10 connections, one transaction each 20 ms and a little.
+    let transactions = result.count("/counts/transactions");
+    assert!((250..=510).contains(&transactions), "{transactions}");
+}
+
+#[test]
+fn the_run_stops_by_the_clock_when_the_server_hangs() {
+    let server = NullServer::start();
+    let arguments = "--workload oltp_point_select --connections 4 --rate 100 --duration 1s --grace 500ms";
+    let began = Instant::now();
+    let child = command(&base(&server, arguments))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(600));
+    signal(server.child.id(), Signal::SIGSTOP);
+    let output = child.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    signal(server.child.id(), Signal::SIGCONT);
+    let result = parse(output);
+    assert_eq!(result.code, 4, "{}", result.stderr);
+    assert_eq!(result.last()["verdict"]["verdict"], "INVALID");
+    let (unfinished, not_started) = (result.count("/ends/unfinished"), result.count("/plan/not_started"));
+    assert_eq!(unfinished, 4);
+    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+    assert_eq!(ended + unfinished + not_started, result.count("/plan/planned"));
+    assert_eq!(result.count("/plan/planned"), 100);
+}
+
+#[test]
+fn a_frozen_server_shows_in_response_time_by_the_closed_form_and_not_in_service_time() {
+    let server = NullServer::start();
+    let (rate, freeze_s, duration_s) = (400.0, 1.0, 4.0);
+    let arguments = "--workload oltp_point_select --connections 4 --rate 400 --duration 4s --grace 5s";
+    let child = command(&base(&server, arguments))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let frozen = Instant::now();
+    signal(server.child.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs_f64(freeze_s));
+    signal(server.child.id(), Signal::SIGCONT);
+    let freeze_s = frozen.elapsed().as_secs_f64();
+    let result = parse(child.wait_with_output().unwrap());
+    assert_eq!(
+        result.count("/plan/planned"),
+        (rate * duration_s) as u64,
+        "{}",
+        result.stderr
+    );
+    assert_eq!(result.count("/response/count"), (rate * duration_s) as u64);
+    // Operations due u seconds into the freeze wait T - u: the share above x is (T - x) / D, so the quantile at q is
+    // T - (1 - q) D. The backlog is worked off at once: the null server answers in microseconds.
+    for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
+        let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
+        let seen_us = result.number(&format!("/response/{name}"));
+        assert!(
+            (seen_us - expected_us).abs() < 0.08e6,
+            "{name}: {seen_us} not {expected_us}"
+        );
+    }
+    // Only the four that were under way saw the freeze themselves.
+    assert!(
+        result.number("/service/p99_us") < 100e3,
+        "{}",
+        result.number("/service/p99_us")
+    );
+    assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
+}
+
+#[test]
+fn late_transactions_are_dropped_and_counted_or_end_the_run_as_asked() {
+    let server = NullServer::start();
+    let freeze = |policy: &str| {
+        let arguments = format!(
+            "--workload oltp_point_select --connections 2 --rate 200 --duration 2s --overload {policy} --late-limit 100ms"
+        );
+        let child = command(&base(&server, &arguments))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        signal(server.child.id(), Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(600));
+        signal(server.child.id(), Signal::SIGCONT);
+        parse(child.wait_with_output().unwrap())
+    };
+    let dropping = freeze("drop-late");
+    let dropped = dropping.count("/counts/dropped_late");
+    // Those due in the first 500 of the 600 ms are later than 100 ms; the two under way are not dropped.
+    assert!((80..=115).contains(&dropped), "{dropped}");
+    assert_eq!(
+        dropping.count("/response/count") + dropped,
+        dropping.count("/plan/planned")
+    );
+    let aborting = freeze("abort");
+    assert_eq!(aborting.code, 1, "{}", aborting.stderr);
+    assert!(aborting.stderr.contains("does not keep up"), "{}", aborting.stderr);
+}
+
+#[test]
+fn the_password_is_nowhere_in_the_result_nor_in_the_arguments() {
+    let server = NullServer::start();
+    let mut command = command(&base(&server, "--workload oltp_point_select --duration 200ms"));
+    let result = parse(command.env("DYNO_PASSWORD", "hunter2-secret").output().unwrap());
+    assert!(result.count("/counts/transactions") > 0);
+    assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
+    assert!(plain("oltp run --workload oltp_point_select --password x").code == 2);
+}
+
+#[test]
+fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
+    let server = NullServer::start();
+    let port = server.port();
+    let cases = [
+        ("oltp run --workload oltp_readonly".to_string(), 2, "oltp_read_only"),
+        (
+            format!("oltp run --any-server --port {port} --workload oltp_point_select --rate 0"),
+            2,
+            "rate of 0",
+        ),
+        (
+            format!("oltp run --any-server --port {port} --workload oltp_point_select --duration 0s"),
+            2,
+            "above 0",
+        ),
+        (
+            format!("oltp run --any-server --port {port} --workload oltp_point_select --connections 0"),
+            2,
+            "at least 1",
+        ),
+        (
+            format!("oltp run --any-server --port {port} --workload oltp_point_select --rand-type normal"),
+            2,
+            "normal",
+        ),
+        (
+            format!("oltp run --any-server --port {port} --workload select_random_points --tables 2"),
+            2,
+            "--tables is 2",
+        ),
+        (
+            format!("oltp run --port {port} --workload oltp_point_select"),
+            3,
+            "unknown kind",
+        ),
+        (
+            "oltp run --port 1 --workload oltp_point_select".to_string(),
+            3,
+            "no server answers",
+        ),
+        (
+            "oltp run --socket /nowhere/s.sock --workload oltp_point_select".to_string(),
+            3,
+            "/nowhere/s.sock",
+        ),
+    ];
+    for (arguments, code, word) in cases {
+        let result = plain(&arguments);
+        assert_eq!(result.code, code, "{arguments}: {}", result.stderr);
+        assert!(result.stderr.contains(word), "{arguments}: {}", result.stderr);
+    }
+}

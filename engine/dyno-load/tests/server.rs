@@ -1,0 +1,255 @@
+//! The program against a real server: checks before the load, errors, loss, freezing, preparing.
+//!
+//! DYNO_TEST_SERVER_SOCKET is a server's socket (root without password). DYNO_TEST_SERVER_COMMAND starts a private server
+//! that may be frozen and killed (see common/mod.rs).
+
+mod common;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{client, command, parse, plain, run, signal, variable, PrivateServer};
+use nix::sys::signal::Signal;
+
+fn prepare(socket: &str, database: &str, rest: &str) {
+    let made = plain(&format!("oltp prepare --socket {socket} --database {database} {rest}"));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+}
+
+#[test]
+fn checks_speak_before_any_load() {
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", "checks_speak_before_any_load") else {
+        return;
+    };
+    let database = "dyno_checks";
+    let mut control = client(&socket);
+    control.exec(&format!("DROP DATABASE IF EXISTS {database}")).unwrap();
+    let base = format!("oltp run --workload oltp_read_only --socket {socket} --database {database}");
+    let refuse = |arguments: &str, word: &str| {
+        let result = plain(&format!("{base} {arguments}"));
+        assert_eq!(result.code, 2, "{arguments}: {}", result.stderr);
+        assert!(result.stderr.contains(word), "{arguments}: {}", result.stderr);
+    };
+    refuse("", "no database 'dyno_checks'");
+    prepare(&socket, database, "--table-size 500");
+    refuse("--tables 2 --table-size 500", "no table sbtest2");
+    refuse("--table-size 501", "ids up to 500, --table-size is 501");
+    refuse("--table-size 500 --connections 100000", "max_connections is");
+    refuse("--table-size 500 --user nobody_here", "refused user 'nobody_here'");
+    control.exec(&format!("DROP DATABASE {database}")).unwrap();
+}
+
+#[test]
+fn every_workload_reconciles_with_the_server() {
+    let Some(server) = PrivateServer::start("counts", "every_workload_reconciles_with_the_server") else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--tables 2 --table-size 2000");
+    for workload in dyno_load::workload::CATALOGUE {
+        let tables = if workload.single_table { 1 } else { 2 };
+        let result = run(&format!(
+            "oltp run --workload {} --socket {socket} --tables {tables} --table-size 2000 --connections 4 --threads 2 \
+             --warmup 200ms --duration 500ms --quiet",
+            workload.name
+        ));
+        assert_eq!(result.code, 0, "{}: {}{}", workload.name, result.stderr, result.last());
+        assert!(result.count("/counts/transactions") > 0, "{}", workload.name);
+        let checks = result.last()["reconciliation"].as_array().unwrap();
+        assert!(!checks.is_empty() || workload.name == "connect", "{}", workload.name);
+        for check in checks {
+            let difference = check["difference_pct"].as_f64().unwrap();
+            assert!(difference.abs() <= 0.1, "{}: {check}", workload.name);
+        }
+    }
+}
+
+#[test]
+fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
+    let Some(server) = PrivateServer::start("freeze", "a_frozen_server_shows_in_response_time_by_the_closed_form")
+    else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--table-size 1000");
+    let (rate, duration_s) = (200.0, 6.0);
+    let arguments = format!(
+        "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 8 --rate 200 \
+         --warmup 500ms --duration 6s --quiet"
+    );
+    let child = command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    let frozen = Instant::now();
+    signal(server.id, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(2000));
+    signal(server.id, Signal::SIGCONT);
+    let freeze_s = frozen.elapsed().as_secs_f64();
+    let result = parse(child.wait_with_output().unwrap());
+    assert_eq!(
+        result.count("/response/count"),
+        (rate * duration_s) as u64,
+        "{}",
+        result.stderr
+    );
+    for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
+        let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
+        let seen_us = result.number(&format!("/response/{name}"));
+        assert!(
+            (seen_us - expected_us).abs() < 0.1e6,
+            "{name}: {seen_us} not {expected_us}"
+        );
+    }
+    assert!(
+        result.number("/service/p99_us") < 200e3,
+        "{}",
+        result.number("/service/p99_us")
+    );
+    assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
+}
+
+#[test]
+fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
+    let test = "a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise";
+    let Some(server) = PrivateServer::start("kill", test) else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--table-size 1000");
+    let load = |rest: &str| {
+        let arguments = format!(
+            "oltp run --workload oltp_read_write --socket {socket} --table-size 1000 --connections 4 --duration 2s --quiet \
+             {rest}"
+        );
+        let child = command(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(800));
+        let mut control = client(&socket);
+        let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id DESC LIMIT 1";
+        let victim = control.query_text(question).unwrap().unwrap();
+        control.exec(&format!("KILL {victim}")).unwrap();
+        parse(child.wait_with_output().unwrap())
+    };
+    let ended = load("");
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.last()["failure"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("connection"),
+        "{}",
+        ended.last()
+    );
+    let resumed = load("--ignore-errors 1213,1020,1205,2013,1927,1053");
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert_eq!(resumed.count("/counts/reconnects"), 1);
+    assert!(resumed.last()["errors_by_code"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .any(|code| code == "2013" || code == "1927"));
+}
+
+#[test]
+fn a_killed_server_ends_the_run_with_what_was_measured() {
+    let Some(server) = PrivateServer::start("gone", "a_killed_server_ends_the_run_with_what_was_measured") else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--table-size 1000");
+    let arguments = format!(
+        "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 4 --duration 30s --quiet"
+    );
+    let began = Instant::now();
+    let child = command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(2200));
+    signal(server.id, Signal::SIGKILL);
+    let result = parse(child.wait_with_output().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(result.code, 1, "{}", result.stderr);
+    assert!(result.count("/counts/transactions") > 0);
+    assert!(
+        result.last()["failure"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("connection"),
+        "{}",
+        result.last()
+    );
+}
+
+#[test]
+fn an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_tables() {
+    let test = "an_interrupted_prepare_is_resumed_and_any_number_of_threads_makes_the_same_tables";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let database = "dyno_resume";
+    let mut control = client(&socket);
+    control.exec(&format!("DROP DATABASE IF EXISTS {database}")).unwrap();
+    let size = "--tables 2 --table-size 45000";
+    prepare(&socket, database, &format!("{size} --threads 3"));
+    let verify = |arguments: &str| {
+        plain(&format!(
+            "oltp verify --socket {socket} --database {database} {arguments}"
+        ))
+    };
+    let checked = verify(size);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    // As after an interruption: whole chunks and an index are missing.
+    control
+        .exec(&format!(
+            "USE {database}; DELETE FROM sbtest2 WHERE id BETWEEN 10001 AND 20000 OR id > 40000; DROP INDEX k_2 ON sbtest2"
+        ))
+        .unwrap();
+    assert_eq!(verify(size).code, 4);
+    let resumed = plain(&format!(
+        "oltp prepare --socket {socket} --database {database} {size} --threads 1 --resume"
+    ));
+    assert!(
+        resumed.stdout.contains("15000 rows loaded"),
+        "{}{}",
+        resumed.stdout,
+        resumed.stderr
+    );
+    assert_eq!(verify(size).code, 0);
+    let index = control.query("SHOW INDEX FROM sbtest2 WHERE Key_name = 'k_2'").unwrap();
+    assert_eq!(index.rows.len(), 1);
+    let other = plain(&format!(
+        "oltp prepare --socket {socket} --database {database} {size} --seed 9 --resume"
+    ));
+    assert_eq!(other.code, 2, "{}", other.stderr);
+    assert!(other.stderr.contains("--seed"), "{}", other.stderr);
+    control.exec(&format!("DROP DATABASE {database}")).unwrap();
+}
+
+#[test]
+fn compression_shows_in_the_bytes_on_the_wire() {
+    let Some(server) = PrivateServer::start("zlib", "compression_shows_in_the_bytes_on_the_wire") else {
+        return;
+    };
+    let socket = server.socket();
+    prepare(&socket, "sbtest", "--table-size 1000");
+    let received = |compression: &str| {
+        let result = run(&format!(
+            "oltp run --workload oltp_read_only --socket {socket} --table-size 1000 --connections 2 --duration 500ms --quiet \
+             --compression {compression}"
+        ));
+        assert_eq!(result.code, 0, "{}", result.stderr);
+        result.number("/traffic/wire_received_bytes") / result.number("/traffic/raw_received_bytes")
+    };
+    assert_eq!(received("off"), 1.0);
+    // Rows of random digits: half of each byte is news.
+    let ratio = received("zlib:6");
+    assert!((0.4..0.7).contains(&ratio), "{ratio}");
+}

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import ServerSpec
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.catalogue import get_build
+from tests.support.real import Program
+
+
+@pytest.fixture(scope="session")
+def real_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The common cache of packages and the real engine, with a data folder of the tests' own."""
+    assert os.environ.get("MYDYNO_ENGINE"), "real servers need the engine: run the tests by ./test"
+    resolved = Settings.resolve()
+    resolved.program("dynoprobe")
+    return replace(resolved, data=tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="session")
+def build(real_settings: Settings) -> ServerBuild:
+    """MariaDB 10.11 through mydyno's own catalogue."""
+    host = LocalHost("tests", None)
+    return asyncio.run(get_build(ServerSpec(name="mariadb-10.11"), real_settings.cache, host))
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path, for sockets (sun_path holds 108 bytes), that everybody may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="md-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def apart() -> Iterator[list[str]]:
+    """Enters a network namespace of the tests' own where we may make one: abstract sockets, and so the lock of the
+    host's only study, live in it, and somebody else's study neither stops the tests nor is stopped by them.
+    """
+    if os.geteuid() != 0:
+        yield []
+        return
+    holder = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "echo made && read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"made\n"
+    yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
+    holder.kill()
+    holder.communicate()
+
+
+@pytest.fixture
+def program(short_folder: Path, real_settings: Settings, apart: list[str]) -> Program:
+    """The command, with a folder for its studies and sockets; data and templates are the session's."""
+    return Program(short_folder, real_settings, apart)

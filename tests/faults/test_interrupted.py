@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM: exit code 130, all cleaned up, resumable; a second study at once is refused."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.test_killed import STAGES, exists, resumed
+from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, interrupt, wait_for
+
+
+@pytest.mark.parametrize(
+    ("stage", "signal_number"), [("start", signal.SIGTERM), ("measure", signal.SIGINT), ("second run", signal.SIGHUP)]
+)
+def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
+    program: Program, before: Leftovers, stage: str, signal_number: int
+) -> None:
+    path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES[stage](program), process)
+        assert end(process, signal_number) == 130
+    assert "interrupted; everything is cleaned up" in program.output()
+    assert "Traceback" not in program.output()
+    assert program.leftovers() == before
+    resumed(program)
+
+
+def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before: Leftovers, tmp_path: Path) -> None:
+    program.settings = replace(program.settings, data=tmp_path / "fresh")
+    nothing = program.leftovers()
+    path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: exists(program, "templates/.*/data/mysql"), process)
+        assert interrupt(process) == 130
+    assert program.leftovers() == nothing
+    assert not list(program.settings.data.glob("templates/*"))
+
+
+def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) -> None:
+    path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES["measure"](program), process)
+        process.send_signal(signal.SIGINT)
+        assert interrupt(process) == 130
+    assert "Traceback" not in program.output()
+
+
+def test_a_second_study_is_refused_and_told_which_is_first(program: Program, before: Leftovers) -> None:
+    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES["warm-up"](program), process)
+        second = replace(program, folder=program.folder / "second")
+        second.folder.mkdir()
+        refused = second.run_once("run", path)
+        assert refused.returncode == 3
+        assert f"another study is running on this host: {program.study().name} (pid {process.pid})" in refused.stderr
+        assert not second.studies.exists() or not list(second.studies.iterdir())
+        resume = second.run_once("resume", str(program.study()))
+        assert resume.returncode == 3
+        assert interrupt(process) == 130

@@ -1,0 +1,139 @@
+"""The database server dies or cannot go on: that run is invalid with the server's words, and the study goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.test_killed import STAGES
+from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, experiment_text, server_pid, wait_for
+
+
+def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
+    program: Program, before: Leftovers
+) -> None:
+    path = program.write(experiment_text("dies", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "3s"')))
+    with program.started("run", path, "--json") as process:
+        wait_for(lambda: STAGES["measure"](program), process)
+        pid = server_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(120) == 0
+    summary = json.loads((program.study() / "summary.json").read_text())
+    assert [run["valid"] for run in summary["runs"]] == [False, True]
+    dead = summary["runs"][0]
+    assert "the server ended with exit code -9 during oltp_read_only-2" in dead["reasons"][0]
+    assert "error log:" in dead["reasons"][0], "the tail of the server's log belongs to every failure"
+    assert dead["values"] == {}
+    assert "1 of 2 runs are invalid and not used" in " ".join(summary["sentences"])
+    finished = json.loads((program.study() / dead["folder"] / "run.json").read_text())
+    assert finished["valid"] is False
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[tuple[Path, list[str]]]:
+    """A tmpfs over the folder in a mount namespace of its own: (the folder as seen from here, how to enter)."""
+    script = f'mount -t tmpfs -o size={size},mode=0755 mydyno-test "{folder}" && echo mounted && read _'
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"mounted\n"
+        seen = Path(f"/proc/{holder.pid}/root") / folder.relative_to("/")
+        yield seen, ["nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", f"--wd={folder.parent}"]
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def fill(folder: Path) -> Path:
+    """A file that takes the whole rest of the disk."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while file.write(b"\0" * (1 << 20)):
+                pass
+        except OSError as error:
+            assert error.errno == 28
+    return filler
+
+
+def needs_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("not root: a small disk cannot be mounted here, so full disks are not tested")
+
+
+def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed(
+    program: Program, before: Leftovers
+) -> None:
+    needs_root()
+    disk = program.folder / "disk"
+    disk.mkdir()
+    inserts = SHORT_STEP.replace("oltp_read_only", "oltp_insert").replace('measure = "1s"', 'measure = "3s"')
+    path = program.write(experiment_text("full", ONE_ARM, inserts))
+    with small_disk(disk, "480m") as (seen, enter):
+        inside = replace(
+            program, prefix=[*program.prefix, *enter], settings=replace(program.settings, data=disk / "data")
+        )
+        with inside.started("run", path) as process:
+            wait_for(lambda: STAGES["warm-up"](program), process)
+            filler = fill(seen)
+            assert process.wait(120) == 3
+        assert "INVALID: sysbench oltp_insert-2 failed" in inside.output()
+        assert "The table 'sbtest1' is full" in inside.output()
+        assert "free on the disk of" in inside.output(), "the next run is not begun on a full disk"
+        assert "Traceback" not in inside.output()
+        assert not list((seen / "data/runs").glob("*"))
+        filler.unlink()
+        done = inside.run("resume", str(program.study()))
+        assert done.returncode == 0, done.stderr
+    summary = json.loads((program.study() / "summary.json").read_text())
+    assert [run["valid"] for run in summary["runs"]] == [False, True]
+
+
+def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_other(
+    program: Program, before: Leftovers
+) -> None:
+    needs_root()
+    program.studies.mkdir()
+    path = program.write(experiment_text("full", ONE_ARM, SHORT_STEP))
+    with small_disk(program.studies, "16m") as (seen, enter):
+        inside = replace(program, prefix=[*program.prefix, *enter])
+        seen_from_here = _Seen(program.folder, program.settings, seen=seen)
+        with inside.started("run", path) as process:
+            wait_for(lambda: seen_from_here.events().count("run_finished") == 1, process)
+            wait_for(lambda: STAGES["warm-up"](seen_from_here), process)
+            filler = fill(seen)
+            assert process.wait(120) == 1
+        assert "mydyno: error: No space left on device" in inside.output()
+        assert "go on with: mydyno resume" in inside.output()
+        assert "Traceback" not in inside.output()
+        assert program.leftovers() == before
+        filler.unlink()
+        study = next(seen.iterdir())
+        done = inside.run("resume", str(program.studies / study.name))
+        assert done.returncode == 0, done.stderr
+        assert json.loads((study / "summary.json").read_text())["state"] == "complete"
+
+
+class _Seen(Program):
+    """The program's studies as they are seen from outside its mount namespace."""
+
+    def __init__(self, *arguments: object, seen: Path) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.seen = seen
+
+    @property
+    def studies(self) -> Path:
+        return self.seen

@@ -1,0 +1,42 @@
+"""Small experiments on real servers, and one run of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mydyno.experiments import vocabulary
+from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.parsing import parse_experiment
+from mydyno.model.plan import PlannedRun
+from mydyno.model.records import RunRecord
+from mydyno.model.toml_source import TomlSource
+from mydyno.running.run import make_run
+from mydyno.running.workbench import Workbench
+from tests.support.real import SHORT_STEP, experiment_text
+
+ARMS = """\
+control = "glibc"
+glibc = { allocator = "glibc" }
+jemalloc = { allocator = "jemalloc" }
+tcmalloc = { allocator = "tcmalloc" }
+mimalloc = { allocator = "mimalloc" }
+"""
+
+
+def small_experiment(arms: str = ARMS, steps: str = SHORT_STEP) -> Experiment:
+    """The small experiment as mydyno reads it."""
+    return parse_experiment(TomlSource.parse("small.toml", experiment_text("small", arms, steps)), vocabulary())
+
+
+async def one_run(bench: Workbench, arm: str, folder: Path) -> RunRecord:
+    """Make one run of an arm into a new folder."""
+    folder.mkdir()
+    planned = PlannedRun.model_validate({"block": 1, "position": 1, "arm": arm, "environment_padding_bytes": 64})
+    template = await bench.template(bench.experiment.arm(arm), print)
+    return await make_run(bench, planned, steps_of(bench.experiment), template, folder, lambda *_: None)
+
+
+def numbers_of(record: RunRecord) -> list[Any]:
+    """Every step whose numbers a summary would use."""
+    return [step for step in record.steps if record.valid and step.valid]

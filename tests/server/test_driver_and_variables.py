@@ -1,0 +1,172 @@
+"""sysbench and server variables on a real server: counts that the server confirms, words where it goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.drivers.base import DriverOutcome, Progress
+from mydyno.drivers.sysbench import Sysbench
+from mydyno.errors import DriverError
+from mydyno.model.experiment import Scalar, Step
+from mydyno.running.workbench import Workbench
+from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.sql import Address
+from mydyno.treatments.environment import EnvironmentTreatment
+from mydyno.treatments.variables import VariablesTreatment
+from mydyno.workloads.reconcile import disagreements, growth
+
+
+def step(workload: str, warmup_s: float = 1, measure_s: float = 2, **options: Scalar) -> Step:
+    return Step(
+        id=f"{workload}-4",
+        workload=workload,
+        connections=4,
+        warmup_s=warmup_s,
+        measure_s=measure_s,
+        driver="sysbench",
+        options=options,
+    )
+
+
+async def ask(
+    bench: Workbench, instance: Instance, asked: Step, folder: Path, address: Address | None = None
+) -> DriverOutcome:
+    driver = bench.drivers["sysbench"]
+    assert isinstance(driver, Sysbench)
+    seen: list[Progress] = []
+    outcome = await driver.run(
+        address or instance.address(LOAD_USER),
+        bench.experiment.data,
+        asked,
+        folder,
+        folder / "driver.log",
+        on_start=lambda pid: None,
+        on_progress=seen.append,
+    )
+    assert seen
+    return outcome
+
+
+@pytest.mark.parametrize("workload", ["oltp_read_only", "oltp_read_write"])
+async def test_what_sysbench_says_it_asked_the_server_has_counted(
+    bench: Workbench, instance: Instance, tmp_path: Path, workload: str
+) -> None:
+    await instance.start()
+    async with instance.control() as control:
+        before = await control.status()
+        result = (await ask(bench, instance, step(workload), tmp_path)).result
+        counted = growth(before, await control.status())
+    assert disagreements(result.whole, counted) == []
+    restarted = result.ignored_errors
+    assert 0 <= counted["Com_select"] - result.whole["read"] <= 14 * restarted
+    writes = sum(counted[name] for name in ("Com_insert", "Com_update", "Com_delete"))
+    assert 0 <= writes - result.whole["write"] <= 4 * restarted
+    assert (result.queries_write == 0) is (workload == "oltp_read_only")
+    assert result.transactions <= result.whole["transactions"]
+    assert result.queries == (result.queries_read or 0) + (result.queries_write or 0) + (result.queries_other or 0)
+    assert result.cpu_user_s is not None
+    assert 0 < result.cpu_user_s + (result.cpu_system_s or 0.0) < 3 * 60
+
+
+async def test_the_samples_and_the_window_agree(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
+    await instance.start()
+    outcome = await ask(bench, instance, step("oltp_point_select", 1, 3), tmp_path)
+    rates = [sample.value for sample in outcome.samples if sample.metric == "qps"]
+    assert 3 <= len(rates) <= 4
+    mean = outcome.result.queries / outcome.result.duration_s
+    assert min(rates) * 0.7 <= mean <= max(rates) * 1.3
+    assert sum(count for _, count in outcome.result.latency_histogram_us) == outcome.result.transactions
+
+
+async def test_options_reach_sysbench(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
+    await instance.start()
+    asked = step("oltp_read_only", 0, 1, point_selects=1, range_selects=False, skip_trx=True, db_ps_mode="disable")
+    result = (await ask(bench, instance, asked, tmp_path)).result
+    assert result.queries == result.transactions == result.queries_read
+    assert {"--point-selects=1", "--range-selects=off", "--skip-trx=on", "--db-ps-mode=disable"} <= set(result.command)
+
+
+async def test_the_password_of_the_load_is_not_in_the_process_list(
+    bench: Workbench, instance: Instance, tmp_path: Path
+) -> None:
+    await instance.start()
+    asking = asyncio.ensure_future(ask(bench, instance, step("oltp_point_select"), tmp_path))
+    listed = ""
+    while "sysbench" not in listed and not asking.done():
+        listed = (await asyncio.to_thread(subprocess.run, ["ps", "axeww"], capture_output=True, text=True)).stdout
+    await asking
+    assert instance.credentials.load not in listed
+    assert (tmp_path / "sysbench.conf").stat().st_mode & 0o077 == 0
+    assert instance.credentials.load not in (tmp_path / "driver.log").read_text()
+
+
+async def test_a_wrong_password_is_a_failure_in_sysbenchs_own_words(
+    bench: Workbench, instance: Instance, tmp_path: Path
+) -> None:
+    await instance.start()
+    wrong = replace(instance.address(LOAD_USER), password="wrong")
+    with pytest.raises(DriverError, match="error 1045: Access denied for user 'dyno'@'localhost'"):
+        await ask(bench, instance, step("oltp_read_only"), tmp_path, wrong)
+
+
+async def test_an_unknown_table_is_a_failure_in_sysbenchs_own_words(
+    bench: Workbench, instance: Instance, tmp_path: Path
+) -> None:
+    await instance.start()
+    async with instance.control() as control:
+        await control.rows("DROP TABLE sbtest.sbtest1")
+    with pytest.raises(DriverError, match=r"1146 \"Table 'sbtest.sbtest1' doesn't exist\""):
+        await ask(bench, instance, step("oltp_read_only"), tmp_path)
+
+
+async def test_a_server_that_is_not_there_is_a_failure_in_sysbenchs_own_words(
+    bench: Workbench, instance: Instance, tmp_path: Path
+) -> None:
+    with pytest.raises(DriverError, match="error 2002: Can't connect"):
+        await ask(bench, instance, step("oltp_read_only"), tmp_path)
+
+
+async def test_preparing_twice_fails_in_sysbenchs_own_words(
+    bench: Workbench, instance: Instance, tmp_path: Path
+) -> None:
+    await instance.start()
+    with pytest.raises(DriverError, match="Table 'sbtest1' already exists"):
+        await bench.drivers["sysbench"].prepare(
+            instance.address(LOAD_USER), bench.experiment.data, tmp_path, tmp_path / "prepare.log"
+        )
+
+
+@pytest.mark.parametrize(
+    ("variables", "holds", "words"),
+    [
+        ({"innodb_buffer_pool_size": "32M", "max_connections": 77}, True, "max_connections = 77"),
+        ({"read_only": True, "innodb_file_per_table": "yes"}, True, "innodb_file_per_table = ON"),
+        ({"thread_stack": "200001"}, False, "thread_stack is 199680, wanted 200001"),
+        ({"table_open_cache": 3}, False, "table_open_cache is 10, wanted 3"),
+        ({"loose_no_such_variable": 1}, False, "loose_no_such_variable is unknown to the server, wanted 1"),
+        ({"init_connect": "SET @a = 'x#y'"}, True, "init_connect = SET @a = 'x#y'"),
+    ],
+)
+async def test_variables_are_read_back_and_what_the_server_rounds_or_ignores_does_not_hold(
+    instance: Instance, variables: dict[str, Scalar], holds: bool, words: str
+) -> None:
+    treatment = VariablesTreatment(variables)
+    await treatment.apply(instance)
+    await instance.start()
+    evidence = await treatment.evidence(instance)
+    assert (evidence.holds, words in evidence.text) == (holds, True), evidence.text
+
+
+async def test_the_environment_is_read_back_from_the_live_process(instance: Instance) -> None:
+    treatment = EnvironmentTreatment({"MALLOC_ARENA_MAX": 2, "EMPTY": ""})
+    await treatment.apply(instance)
+    await instance.start()
+    assert (await treatment.evidence(instance)).holds
+    other = EnvironmentTreatment({"MALLOC_ARENA_MAX": 4, "MISSING": 1})
+    evidence = await other.evidence(instance)
+    assert evidence.text == "MALLOC_ARENA_MAX is 2, wanted 4; MISSING is not set, wanted 1"

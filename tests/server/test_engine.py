@@ -1,0 +1,66 @@
+"""The engine's own tests, all crates, against a real MariaDB and the real sysbench."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mydyno.drivers.sysbench import PACKAGES
+from mydyno.hosts.identity import ProcessIdentity, end_all
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
+from mydyno.parts.debian import DebianPackages
+from mydyno.servers.build import ServerBuild
+from tests.support.real import ROOT
+
+START = ROOT / "tests/support/start-server"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[str, str]]:
+    """A running server and the variables by which the engine's tests find it, a starter of more, and sysbench."""
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-engine-"))
+    folder.chmod(0o755)
+    port = free_port()
+    libraries = build.environment["LD_LIBRARY_PATH"]
+    told = {**os.environ, "BASEDIR": str(build.basedir), "LIBRARIES": libraries}
+    subprocess.run([START, folder, f"--port={port}", "--performance-schema=ON"], env=told, check=True, timeout=120)
+    packages = asyncio.run(DebianPackages(real_settings.cache, LocalHost("engine", None)).get(PACKAGES))
+    sysbench = f"env LD_LIBRARY_PATH={packages.environment['LD_LIBRARY_PATH']} {packages.find('usr/bin/sysbench')}"
+    server = ProcessIdentity.of(int((folder / "pid").read_text()))
+    assert server is not None
+    yield {
+        **told,
+        "DYNO_TEST_SERVER_SOCKET": str(folder / "s.sock"),
+        "DYNO_TEST_SERVER_PORT": str(port),
+        "DYNO_TEST_SERVER_COMMAND": str(START),
+        "DYNO_TEST_SYSBENCH": sysbench,
+        "DYNO_TEST_SYSBENCH_SHARE": str(packages.root / "usr/share/sysbench"),
+    }
+    assert end_all([server], grace_s=30) == []
+    shutil.rmtree(folder)
+
+
+def test_the_engine_passes_its_tests_on_a_real_server(environment: dict[str, str]) -> None:
+    cargo = ["cargo", "test", "--locked", "--manifest-path", str(ROOT / "engine/Cargo.toml"), "--", "--test-threads=2"]
+    environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "engine/target"))
+    done = subprocess.run(cargo, env=environment, capture_output=True, text=True, timeout=1500, check=False)
+    not_run = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("NOT RUN")]
+    print("\n".join(not_run))
+    assert done.returncode == 0, f"{shlex.join(cargo)}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    assert not any("DYNO_TEST_SERVER_SOCKET" in line or "DYNO_TEST_SYSBENCH" in line for line in not_run)

@@ -1,0 +1,202 @@
+"""A real MariaDB 10.11 of our own: started, ready, stopped; failures carry the server's own words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import ServerError, UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import ServerSpec
+from mydyno.running.workbench import Workbench, check_variables
+from mydyno.servers.build import ServerBuild, find_build, known_variables
+from mydyno.servers.catalogue import get_build
+from mydyno.servers.instance import LOAD_USER, Instance, initialise
+from mydyno.servers.sql import Address, Control
+from mydyno.servers.templates import Template, template_key
+from tests.server.support import small_experiment
+
+
+async def test_a_server_starts_answers_and_stops(instance: Instance) -> None:
+    await instance.start()
+    record = await instance.record()
+    assert record.version.startswith("10.11.")
+    assert record.flavour == "mariadb"
+    assert (record.variables["innodb_buffer_pool_size"], record.variables["skip_networking"]) == ("33554432", "ON")
+    assert await instance.stop() is None
+    assert "Shutdown complete" in instance.log.read_text()
+    assert instance.process is not None
+    assert instance.process.exit_code == 0
+
+
+async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(instance: Instance) -> None:
+    await instance.start()
+    async with instance.control() as control:
+        users = {str(user) for (user,) in await control.rows("SELECT DISTINCT User FROM mysql.user")}
+        assert users == {"mydyno", "dyno", "mariadb.sys"}
+        assert await control.scalar("SELECT COUNT(*) FROM sbtest.sbtest1") == 2000
+    for user in ("mydyno", "dyno", "root"):
+        with pytest.raises(ServerError, match="Access denied"):
+            async with Control(Address(user=user, password="", socket=str(instance.socket))):
+                pass
+    async with Control(instance.address(LOAD_USER, "sbtest")) as load:
+        with pytest.raises(ServerError, match=r"command denied|Access denied"):
+            await load.rows("SELECT * FROM mysql.user")
+
+
+async def test_the_server_never_runs_as_root(instance: Instance, real_settings: Settings) -> None:
+    await instance.start()
+    status = Path(f"/proc/{instance.pid}/status").read_text()
+    uids = re.search(r"^Uid:\s+(.+)$", status, re.MULTILINE)
+    groups = re.search(r"^Groups:[ \t]*(.*)$", status, re.MULTILINE)
+    assert uids is not None
+    assert groups is not None
+    assert "0" not in uids[1].split()
+    assert os.geteuid() != 0 or groups[1].strip() == ""
+    capabilities = re.search(r"^CapEff:\s+(\w+)$", status, re.MULTILINE)
+    assert capabilities is not None
+    assert int(capabilities[1], 16) == 0
+
+
+async def test_passwords_are_neither_in_the_process_list_nor_in_a_file(instance: Instance) -> None:
+    await instance.start()
+    listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
+    words = (instance.credentials.control, instance.credentials.load)
+    assert not any(word in listed for word in words)
+    files = [path for path in instance.folder.glob("*") if path.is_file()]
+    assert files
+    assert not any(word.encode() in path.read_bytes() for path in files for word in words)
+    assert all(word not in repr(instance.credentials) for word in words)
+
+
+async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(instance: Instance) -> None:
+    instance.settings.variables["innodb_bufer_pool_size"] = "1G"
+    with pytest.raises(ServerError, match=r"ended with exit code \d+") as error:
+        await instance.start()
+    assert "error log: " in error.value.message
+    assert "unknown variable 'innodb_bufer_pool_size=1G'" in error.value.message
+
+
+async def test_variables_are_checked_before_anything_is_started(bench: Workbench) -> None:
+    arms = 'control = "a"\na = { variables = { innodb_bufer_pool_size = "1G" } }\n'
+    with pytest.raises(UserError) as error:
+        await check_variables(bench.build, bench.host, small_experiment(arms))
+    assert "arms.a.variables.innodb_bufer_pool_size: MariaDB 10.11" in error.value.message
+    assert "did you mean 'innodb_buffer_pool_size'?" in error.value.message
+    assert "max_connections" in await known_variables(bench.build, bench.host)
+
+
+async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Instance) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        instance.port = taken.getsockname()[1]
+        with pytest.raises(ServerError, match="Address already in use"):
+            await instance.start()
+    assert await instance.stop() is not None, "a server that had died already is said to have"
+
+
+async def test_a_server_on_a_port_listens_on_loopback_alone(instance: Instance) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    instance.port = port
+    await instance.start()
+    address = Address(user="dyno", password=instance.credentials.load, host="127.0.0.1", port=port)
+    async with Control(address) as control:
+        assert await control.scalar("SELECT @@bind_address") == "127.0.0.1"
+
+
+async def test_a_socket_that_another_server_uses_is_never_taken_for_ours(instance: Instance) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(instance.socket))
+        instance.socket.chmod(0o777)
+        other.listen()
+        other.settimeout(0.1)
+        with pytest.raises(ServerError, match=r"error log: .*(already|in use|bind|Bind)"):
+            await instance.start()
+
+
+async def test_a_broken_data_directory_is_told_with_the_servers_log(instance: Instance) -> None:
+    with (instance.data / "ibdata1").open("r+b") as file:
+        file.truncate(4096)
+    with pytest.raises(ServerError) as error:
+        await instance.start()
+    assert "error log: " in error.value.message
+    assert "ibdata1" in error.value.message
+
+
+async def test_a_server_that_died_says_so_when_stopped(instance: Instance) -> None:
+    await instance.start()
+    os.kill(instance.pid, signal.SIGKILL)
+    assert instance.process is not None
+    await instance.process.wait(10)
+    assert "had ended with exit code -9" in str(await instance.stop())
+
+
+async def test_a_start_that_is_cancelled_leaves_no_server(instance: Instance) -> None:
+    starting = asyncio.ensure_future(instance.start())
+    while instance.process is None:
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert instance.process.exit_code is not None
+    assert not (instance.folder / "init.sql").exists(), "it holds passwords"
+
+
+async def test_initialisation_that_fails_gives_the_scripts_own_words(instance: Instance) -> None:
+    instance.settings.variables = {"innodb_data_file_path": "nonsense"}
+    with pytest.raises(ServerError, match="failed with exit code"):
+        await initialise(instance)
+
+
+async def test_a_base_directory_is_a_server_like_any_other(build: ServerBuild, real_settings: Settings) -> None:
+    host = LocalHost("basedir", real_settings.server_user)
+    found = await find_build("mine", build.basedir, host, build.environment)
+    assert found.program == build.program
+    assert found.version.name == build.version.name
+
+
+async def test_a_base_directory_without_a_server_is_the_users_mistake(tmp_path: Path, build: ServerBuild) -> None:
+    host = LocalHost("basedir", None)
+
+    async def refused(words: str) -> None:
+        with pytest.raises(UserError, match=words):
+            await get_build(ServerSpec(basedir=str(tmp_path / "server")), tmp_path, host)
+
+    await refused("is no folder")
+    (tmp_path / "server/bin").mkdir(parents=True)
+    await refused("no mysqld or mariadbd in")
+    program = tmp_path / "server/bin/mysqld"
+    program.write_text("#!/bin/sh\necho PostgreSQL seventeen\n")
+    program.chmod(0o755)
+    await refused(r"no share/…/english/errmsg\.sys")
+    (tmp_path / "server/share/english").mkdir(parents=True)
+    (tmp_path / "server/share/english/errmsg.sys").touch()
+    await refused("no version number in")
+    program.write_text("#!/bin/sh\necho cannot find libssl >&2; exit 127\n")
+    await refused("does not start: cannot find libssl")
+
+
+def test_a_rebuilt_server_does_not_use_the_data_of_the_one_before(
+    build: ServerBuild, template: Template, tmp_path: Path
+) -> None:
+    data = small_experiment().data
+    program = tmp_path / "mariadbd"
+    program.write_bytes(b"one")
+    first = template_key(_with_program(build, program), {}, data)
+    assert first == template_key(_with_program(build, program), {}, data)
+    program.write_bytes(b"other")
+    assert first != template_key(_with_program(build, program), {}, data)
+    assert first != template_key(_with_program(build, program), {"innodb_page_size": "8k"}, data)
+
+
+def _with_program(build: ServerBuild, program: Path) -> ServerBuild:
+    return replace(build, program=program)

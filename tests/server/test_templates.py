@@ -1,0 +1,90 @@
+"""Templates: every run starts from the same bytes; half-made data never have a whole one's name."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import DriverError, HostError
+from mydyno.hosts.settings import Settings
+from mydyno.running.workbench import Workbench, open_workbench
+from mydyno.servers.instance import Instance
+from mydyno.servers.templates import Template, copy_template, present_template
+from tests.server.support import small_experiment
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+async def test_every_copy_has_the_templates_bytes_whatever_the_run_before_did(
+    instance: Instance, template: Template
+) -> None:
+    wanted = checksums(template.data)
+    assert any("sbtest1.ibd" in name for name in wanted)
+    assert checksums(instance.data) == wanted
+    await instance.start()
+    async with instance.control() as control:
+        await control.rows("DELETE FROM sbtest.sbtest1 WHERE id < 500")
+    await instance.stop()
+    assert checksums(instance.data) != wanted
+    await copy_template(template, instance, instance.host)
+    assert checksums(instance.data) == wanted
+    assert checksums(template.data) == wanted
+
+
+async def test_a_template_carries_nothing_of_the_server_that_made_it(template: Template) -> None:
+    names = {path.name for path in template.data.iterdir()}
+    assert not names & {"ib_buffer_pool", "auto.cnf", "mysqld.pid"}
+    assert not list(template.folder.glob("init.sql"))
+
+
+async def test_data_that_are_there_are_not_made_again(bench: Workbench, template: Template) -> None:
+    said: list[str] = []
+    assert await bench.template(bench.experiment.arms[0], said.append) == template
+    assert said == []
+
+
+@pytest.fixture
+async def fresh_bench(real_settings: Settings, tmp_path: Path) -> Workbench:
+    """A workbench on a data folder without any template."""
+    settings = replace(real_settings, data=tmp_path / "fresh")
+    return await open_workbench(settings, small_experiment(), f"fresh-{os.getpid()}-x", tmp_path, print)
+
+
+@pytest.mark.parametrize("how", ["fails", "is cancelled"])
+async def test_preparing_that_ends_half_way_leaves_nothing_under_the_name(fresh_bench: Workbench, how: str) -> None:
+    async def prepare(*_: object) -> None:
+        if how == "fails":
+            raise DriverError("sysbench prepare failed")
+        raise asyncio.CancelledError
+
+    fresh_bench.drivers["sysbench"].prepare = prepare  # type: ignore[method-assign]
+    with pytest.raises(DriverError if how == "fails" else asyncio.CancelledError):
+        await fresh_bench.template(fresh_bench.experiment.arms[0], print)
+    root = fresh_bench.settings.data / "templates"
+    assert not root.exists() or list(root.iterdir()) == []
+    assert fresh_bench.close() == []
+
+
+def test_a_folder_without_its_facts_is_no_template(tmp_path: Path) -> None:
+    (tmp_path / "key" / "data").mkdir(parents=True)
+    assert present_template(tmp_path, "key") is None
+
+
+async def test_a_copy_that_does_not_fit_is_refused_before_a_byte_is_copied(
+    instance: Instance, template: Template
+) -> None:
+    huge = replace(template, size_bytes=1 << 60)
+    with pytest.raises(HostError, match="a copy of the data needs"):
+        await copy_template(huge, instance, instance.host)
+    assert (instance.data / "ibdata1").exists(), "what was there before is still there"

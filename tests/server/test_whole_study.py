@@ -1,0 +1,251 @@
+"""Whole small studies by the real command, as root and as an ordinary user; summary.json computed again by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from mydyno.hosts.reach import entering_command
+from mydyno.hosts.settings import Settings
+from tests.faults.test_killed import STAGES
+from tests.support.real import (
+    ONE_ARM,
+    ROOT,
+    SHORT_STEP,
+    TWO_ARMS,
+    Program,
+    experiment_text,
+    study_processes,
+    wait_for,
+)
+
+STEPS = """\
+[[steps]]
+workload = "oltp_read_only"
+connections = 2
+warmup = "1s"
+measure = "3s"
+[[steps]]
+workload = "oltp_read_write"
+connections = 2
+warmup = "1s"
+measure = "2s"
+"""
+
+
+@pytest.fixture(scope="module")
+def studied(
+    tmp_path_factory: pytest.TempPathFactory, real_settings: Settings, apart: list[str]
+) -> tuple[Program, Path, str]:
+    """A study of two arms in two blocks: (program, its folder, what it printed)."""
+    folder = tmp_path_factory.mktemp("whole")
+    program = Program(folder, real_settings, apart)  # below a folder that only root may enter, where we are root
+    before = program.leftovers()
+    done = program.run("run", program.write(experiment_text("whole", TWO_ARMS, STEPS, blocks=2)))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    return program, program.study(), done.stdout
+
+
+def summary_of(study: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((study / "summary.json").read_text())
+    return summary
+
+
+def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Path, str]) -> None:
+    _, study, printed = studied
+    summary = summary_of(study)
+    assert summary["state"] == "complete"
+    assert [run["valid"] for run in summary["runs"]] == [True] * 6, [run["reasons"] for run in summary["runs"]]
+    assert all(sentence in printed for sentence in summary["sentences"])
+    assert f"report: {study.relative_to(study.parent.parent)}/report.html" in printed
+    for run in summary["runs"]:
+        names = {path.name for path in (study / run["folder"]).iterdir()}
+        assert names >= {
+            "run.json",
+            "samples.parquet",
+            "latency.hlog",
+            "driver.json",
+            "my.cnf",
+            "server.log",
+            "driver.log",
+        }
+        assert [evidence["holds"] for evidence in run["evidence"]] == [True]
+        assert run["arm"] in run["evidence"][0]["text"]
+
+
+def test_telemetry_of_host_server_and_driver_is_there(studied: tuple[Program, Path, str]) -> None:
+    _, study, _ = studied
+    values = summary_of(study)["runs"][0]["values"]["oltp_read_only-2"]
+    wanted = {"qps", "tps", "latency_p99_us", "server_rss_bytes", "cpu_user_pct", "disk_write_bytes_per_s"}
+    assert wanted <= values.keys()
+    assert 30e6 < values["server_rss_bytes"] < 1e9
+    assert 0 < values["cpu_user_pct"] <= 100
+
+
+def test_the_servers_counters_agree_with_the_drivers_in_every_run(studied: tuple[Program, Path, str]) -> None:
+    _, study, _ = studied
+    for path in study.glob("blocks/*/*/run.json"):
+        for step in json.loads(path.read_text())["steps"]:
+            whole, counted = step["driver"]["whole"], step["server_counters"]
+            assert counted["Com_select"] == pytest.approx(whole["read"], rel=0.005)
+            written = counted["Com_insert"] + counted["Com_update"] + counted["Com_delete"]
+            assert written == pytest.approx(whole["write"], rel=0.005)
+
+
+def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Program) -> None:
+    def passwords() -> list[str]:
+        words = [path.read_text() for path in program.temporary.glob("mydyno-*/control.password")]
+        for path in program.temporary.glob("mydyno-*/sysbench.conf"):
+            words += [line.partition("=")[2] for line in path.read_text().splitlines() if "password" in line]
+        return [word for word in words if len(word) == 32]
+
+    path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES["warm-up"](program), process)
+        words = wait_for(lambda: found if len(found := passwords()) == 2 else None, process)
+        listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
+        assert process.wait(120) == 0, program.output()
+    assert "mariadbd" in listed
+    assert not [word for word in words if word in listed]
+    assert not [word for word in words if word in program.output()]
+    assert not [
+        file
+        for file in program.study().rglob("*")
+        if file.is_file() and any(word.encode() in file.read_bytes() for word in words)
+    ]
+
+
+def test_summary_json_is_what_the_samples_say(studied: tuple[Program, Path, str]) -> None:
+    """Recomputed from samples.parquet and run.json alone: windows, means, paired log ratios, t interval."""
+    _, study, _ = studied
+    summary = summary_of(study)
+    values: dict[tuple[str, int, str, int], float] = {}
+    for told in summary["runs"]:
+        run = json.loads((study / told["folder"] / "run.json").read_text())
+        table = pq.read_table(study / told["folder"] / "samples.parquet").to_pydict()
+        unix_ns, metric, value = (np.array(table[name]) for name in ("unix_ns", "metric", "value"))
+        scope = np.array(table["scope"])
+        for step in run["steps"]:
+            assert summary["windows"][step["id"]]["from_s"] == step["warmup_s"]
+            since_s = (unix_ns - step["started_unix_ns"]) / 1e9
+            inside = (since_s > step["warmup_s"]) & (since_s <= step["warmup_s"] + step["measure_s"] + 0.5)
+            for name, from_scope in (("qps", "driver:1"), ("tps", "driver:1"), ("server_rss_bytes", "instance:1"),
+                                     ("cpu_user_pct", "host")):  # fmt: skip
+                chosen = value[inside & (metric == name) & (scope == from_scope)]
+                assert told["values"][step["id"]][name] == pytest.approx(float(chosen.mean()), rel=1e-9)
+            values[told["arm"], told["copy"], step["id"], told["block"]] = told["values"][step["id"]]["qps"]
+            p99 = step["driver"]["latency_us"]["p99"]
+            assert told["values"][step["id"]]["latency_p99_us"] == p99
+    effects = [effect for effect in summary["effects"] if effect["metric"] == "qps"]
+    assert {(effect["arm"], effect["step"]) for effect in effects} == {
+        ("jemalloc", "oltp_read_only-2"),
+        ("jemalloc", "oltp_read_write-2"),
+    }
+    for effect in effects:
+        step = effect["step"]
+        log_ratios = [
+            math.log(values["jemalloc", 1, step, block] / values["glibc", 1, step, block]) for block in (1, 2)
+        ]
+        mean, error = float(np.mean(log_ratios)), float(np.std(log_ratios, ddof=1)) / math.sqrt(2)
+        assert effect["n"] == 2
+        assert effect["ratio"] == pytest.approx(math.exp(mean), rel=1e-9)
+        unadjusted = [math.exp(mean + sign * stats.t.ppf(0.975, 1) * error) for sign in (-1, 1)]
+        assert effect["ci_low"] <= unadjusted[0] * (1 + 1e-9), "an interval for a family is no narrower than for one"
+        assert effect["ci_high"] >= unadjusted[1] * (1 - 1e-9)
+        assert effect["verdict"] in ("inconclusive", "not_measurable"), "two blocks allow no other"
+
+
+def test_the_report_is_made_again_from_the_folder(studied: tuple[Program, Path, str], tmp_path: Path) -> None:
+    program, study, _ = studied
+    moved = tmp_path / "elsewhere" / study.name
+    shutil.copytree(study, moved)
+    (moved / "summary.json").unlink()
+    (moved / "report.html").unlink()
+    done = program.run("report", str(moved))
+    assert (done.returncode, done.stdout.strip()) == (0, str(moved / "report.html")), done.stderr
+    assert summary_of(moved) == summary_of(study)
+    html = (moved / "report.html").read_text()
+    assert "jemalloc" in html
+    assert str(program.settings.cache) not in program.run("report", str(moved), "--format", "csv").stdout
+
+
+def test_a_complete_study_resumed_and_listed_does_nothing_again(studied: tuple[Program, Path, str]) -> None:
+    program, study, _ = studied
+    runs = {path: path.read_bytes() for path in study.glob("blocks/*/*/*")}
+    done = program.run("resume", str(study))
+    assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in study.glob("blocks/*/*/*")} == runs
+    listed = program.run("list", "--studies", "studies")
+    assert f"{study.name}" in listed.stdout
+    assert "complete" in listed.stdout
+    assert "6 of 6 runs" in listed.stdout
+    assert "nothing to undo" in program.run("clean").stdout
+
+
+def test_an_ordinary_user_makes_a_whole_study(real_settings: Settings, short_folder: Path, apart: list[str]) -> None:
+    """As nobody, with a home, a cache and data of their own; the program's files may lie below a closed folder."""
+    if os.geteuid() != 0:
+        pytest.skip("not root: the other tests run as an ordinary user already")
+    home = short_folder / "home"
+    home.mkdir()
+    shutil.copytree(real_settings.cache / "debian", home / "cache" / "debian", symlinks=True)
+    settings = replace(real_settings, cache=home / "cache", data=home / "data")
+    interpreter = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent]
+    for folder, _, _ in os.walk(home):
+        os.chown(folder, 65534, 65534)
+    folders = [ROOT / "src", real_settings.engine, *(path for path in interpreter if not _is_open(path))]
+    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
+    prefix = [*apart, *entering_command(user, folders, "nobody")]
+    program = Program(home, settings, prefix, {"HOME": str(home)})
+    program.temporary.mkdir()
+    path = program.write(experiment_text("ordinary", TWO_ARMS, SHORT_STEP))
+    os.chown(program.temporary, 65534, 65534)
+    done = program.run("run", path)
+    assert done.returncode == 0, done.stderr
+    study = program.study()
+    assert summary_of(study)["state"] == "complete"
+    assert [run["valid"] for run in summary_of(study)["runs"]] == [True, True, True]
+    assert study.stat().st_uid == 65534
+    assert json.loads((study / "study.json").read_text())["host"]["root"] is False
+    assert not study_processes()
+    assert list(program.temporary.iterdir()) == []
+    assert list((settings.data / "runs").iterdir()) == []
+    assert program.run("clean").returncode == 0
+
+
+def _is_open(folder: Path) -> bool:
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in [folder, *folder.parents])
+
+
+def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
+    real_settings: Settings, short_folder: Path, apart: list[str]
+) -> None:
+    """The usual case of root: the cache below /root, which nobody else may enter."""
+    if os.geteuid() != 0:
+        pytest.skip("not root: servers then run as the user that owns the cache")
+    closed = short_folder / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copytree(real_settings.cache / "debian", closed / "cache" / "debian", symlinks=True)
+    settings = replace(real_settings, cache=closed / "cache", data=closed / "cache" / "data")
+    program = Program(short_folder, settings, apart, {"TMPDIR": str(closed / "tmp")})
+    (closed / "tmp").mkdir()
+    done = program.run("run", program.write(experiment_text("closed", TWO_ARMS, SHORT_STEP)))
+    assert done.returncode == 0, done.stderr
+    assert [run["valid"] for run in summary_of(program.study())["runs"]] == [True, True, True]
+    assert closed.stat().st_mode & 0o777 == 0o700
+    assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(closed) in line]
+    assert list((closed / "tmp").iterdir()) == []

@@ -1,0 +1,257 @@
+"""The real program with real servers: a private set of folders, the command, its processes, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from mydyno.hosts.identity import COOKIE
+from mydyno.hosts.lock import study_lock
+from mydyno.hosts.settings import Settings
+
+Found = TypeVar("Found")
+ROOT = Path(__file__).parents[2]
+LOCK_WAIT_S = 300.0
+"""Another study on this host is waited for; two at once are refused."""
+SMALL = """\
+[server]
+name = "mariadb-10.11"
+[server.variables]
+innodb_buffer_pool_size = "32M"
+innodb_log_file_size = "8M"
+innodb_flush_log_at_trx_commit = 0
+[data]
+tables = 1
+rows = 2000
+[gates]
+steady = "report"
+steal = "99%"
+driver_cpu = 1
+"""
+"""Small data, and gates that a busy test machine does not close."""
+
+
+def experiment_text(name: str, arms: str, steps: str, blocks: int = 1) -> str:
+    """An experiment file on small data; its name is unique to this test process, so that its processes are too."""
+    head = f'name = "{name}-{os.getpid()}"\nquestion = "Does the test pass?"\n'
+    return f"{head}{SMALL}[arms]\n{arms}\n{steps}\n[design]\nblocks = {blocks}\n"
+
+
+ONE_ARM = 'control = "glibc"\nglibc = { allocator = "glibc" }\n'
+TWO_ARMS = ONE_ARM + 'jemalloc = { allocator = "jemalloc" }\n'
+SHORT_STEP = '[[steps]]\nworkload = "oltp_read_only"\nconnections = 2\nwarmup = "1s"\nmeasure = "1s"\n'
+
+
+def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], timeout_s: float = 60) -> Found:
+    """Poll until there is something. Raises AssertionError where the process ends first, or time is up."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        assert process.poll() is None, f"the program ended with {process.returncode} before it came to that"
+        time.sleep(0.005)
+    raise AssertionError(f"did not happen within {timeout_s:.0f} s")
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
+    """Poll until the condition holds; gives whether it did."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """Everything that a study could leave behind."""
+
+    processes: frozenset[str]
+    mounts: frozenset[str]
+    temporary: frozenset[str]
+    run_data: frozenset[str]
+    undo_journals: frozenset[str]
+
+
+@dataclass
+class Program:
+    """The `mydyno` command with folders of its own below one folder; packages come from the common cache."""
+
+    folder: Path
+    settings: Settings
+    prefix: list[str] = field(default_factory=list)
+    """Put before the command (setpriv, nsenter)."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def studies(self) -> Path:
+        """Where its studies are kept."""
+        return self.folder / "studies"
+
+    @property
+    def temporary(self) -> Path:
+        """Its folder for sockets."""
+        return self.folder / "tmp"
+
+    def all_environment(self) -> dict[str, str]:
+        """As ./test sets it, with folders of its own."""
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        plain = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        own = {
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONSAFEPATH": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "MYDYNO_CACHE": str(self.settings.cache),
+            "MYDYNO_DATA": str(self.settings.data),
+            "MYDYNO_ENGINE": str(self.settings.engine),
+            "TMPDIR": str(self.temporary),
+        }
+        return {**plain, **own, **self.environment}
+
+    def command(self, *arguments: str) -> list[str]:
+        """The whole command line."""
+        return [*self.prefix, sys.executable, "-m", "mydyno.cli", *arguments]
+
+    def run(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run to the end; waits for another study on this host to end first."""
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            done = self.run_once(*arguments, timeout_s=timeout_s)
+            if "another study is running" not in done.stderr or time.monotonic() > deadline:
+                return done
+            wait_until(lock_is_free, LOCK_WAIT_S)
+
+    def run_once(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run to the end, whoever else runs a study."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.all_environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The command while it runs, its output in output.txt; killed at the end where it still runs."""
+        if not self.prefix:
+            assert wait_until(lock_is_free, LOCK_WAIT_S), "another study has been running on this host for minutes"
+        with (self.folder / "output.txt").open("wb") as output:
+            process = subprocess.Popen(
+                self.command(*arguments), cwd=self.folder, env=self.all_environment(), stdout=output, stderr=output
+            )
+        try:
+            yield process
+        except AssertionError as error:
+            error.add_note(f"the program said:\n{self.output()}")
+            raise
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def output(self) -> str:
+        """What the command started last has said so far."""
+        return (self.folder / "output.txt").read_text(errors="replace")
+
+    def study(self) -> Path:
+        """The only study made here."""
+        (path,) = self.studies.iterdir()
+        return path
+
+    def events(self) -> list[str]:
+        """The events of the study's journal so far; none where there is no study yet."""
+        lines = [line for path in self.studies.glob("*/journal.jsonl") for line in path.read_text().splitlines()]
+        return [json.loads(line)["event"] for line in lines if line.endswith("}")]
+
+    def write(self, text: str) -> str:
+        """An experiment file in the folder; gives its path."""
+        path = self.folder / "experiment.toml"
+        path.write_text(text)
+        return str(path)
+
+    def leftovers(self) -> Leftovers:
+        """What is there now of all that a study makes outside its folder."""
+        data = self.settings.data
+        return Leftovers(
+            processes=frozenset(f"{pid} {name}" for pid, name in study_processes().items()),
+            mounts=frozenset(
+                line
+                for line in Path("/proc/self/mounts").read_text().splitlines()
+                if line.startswith("mydyno") or str(self.folder) in line or str(data) in line
+            ),
+            temporary=frozenset(path.name for path in self.temporary.glob("*")),
+            run_data=frozenset(
+                str(path) for pattern in ("runs/*", "templates/.*") for path in data.glob(pattern) if path.exists()
+            ),
+            undo_journals=frozenset(
+                path.name for path in self.settings.undo.glob("*.jsonl") if f"-{os.getpid()}-" in path.name
+            ),
+        )
+
+
+def study_processes() -> dict[int, str]:
+    """pid → command line of every process that carries the cookie of a study of this test process."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if any(one.startswith(f"{COOKIE}=".encode()) and f"-{os.getpid()}-".encode() in one for one in environment):
+                found[int(entry.name)] = command
+    return found
+
+
+def server_pid() -> int | None:
+    """The running mariadbd of a study of this test process."""
+    for pid, command in study_processes().items():
+        if "mariadbd" in command.split(" ")[0] and "--defaults-file" in command:
+            return pid
+    return None
+
+
+def lock_is_free() -> bool:
+    """Whether no study runs on this host."""
+    try:
+        with study_lock("a test that looks"):
+            return True
+    except Exception as error:
+        if "another study" in str(error):
+            return False
+        raise
+
+
+def end(process: subprocess.Popen[bytes], signal_number: int) -> int:
+    """Send a signal and give the exit code."""
+    process.send_signal(signal_number)
+    return process.wait(60)
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> int:
+    """Ctrl-C."""
+    return end(process, signal.SIGINT)
+
+
+def finished_files(study: Path) -> dict[str, bytes]:
+    """Every file of every finished run."""
+    return {
+        str(path.relative_to(study)): path.read_bytes()
+        for run in study.glob("blocks/*/[0-9]*/run.json")
+        for path in run.parent.iterdir()
+    }

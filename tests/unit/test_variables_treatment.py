@@ -1,0 +1,102 @@
+"""When two spellings of a server variable say the same, and how my.cnf carries them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mydyno.model.experiment import Scalar, ServerSpec
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.my_cnf import my_cnf, option_name, option_value
+from mydyno.servers.version import ServerVersion
+from mydyno.treatments.variables import VariablesTreatment, same_setting
+
+BUILD = ServerBuild(
+    name="x",
+    program=Path("/opt/bin/mariadbd"),
+    basedir=Path("/opt"),
+    messages=Path("/opt/share"),
+    plugins=Path("/opt/lib/plugin"),
+    version=ServerVersion.parse("10.11.19-MariaDB"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual"),
+    [
+        ("1G", "1073741824"),
+        ("64m", "67108864"),
+        ("ON", "1"),
+        ("ON", "ON"),
+        ("yes", "ON"),
+        ("FALSE", "OFF"),
+        ("0", "OFF"),
+        ("O_DIRECT", "o_direct"),
+        ("0.5", "0.500000"),
+        ("60", "60.000000"),
+        (" 16K ", "16384"),
+    ],
+)
+def test_spellings_of_the_same_setting(wanted: str, actual: str) -> None:
+    assert same_setting(wanted, actual)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual"),
+    [
+        ("1G", "1073741825"),
+        ("ON", "OFF"),
+        ("ON", "2"),
+        ("O_DIRECT", "fsync"),
+        ("100M", "128M"),
+        ("", "0"),
+        ("abc", ""),
+        ("9" * 400 + "T", "1"),
+    ],
+)
+def test_what_a_server_rounded_or_ignored_is_not_the_same(wanted: str, actual: str) -> None:
+    assert not same_setting(wanted, actual)
+
+
+def options(variables: dict[str, Scalar], port: int | None = None) -> list[str]:
+    return my_cnf(BUILD, Path("/run"), Path("/s.sock"), port, variables).splitlines()
+
+
+def test_names_and_values_have_one_spelling() -> None:
+    assert option_name("Innodb-Buffer-Pool-Size") == "innodb_buffer_pool_size"
+    assert [option_value(value) for value in (True, False, 1, 0.5, "x")] == ["ON", "OFF", "1", "0.5", "x"]
+
+
+def test_the_experiments_variables_win_over_mydynos_own() -> None:
+    lines = options({"TMPDIR": "/elsewhere", "max-connections": 7})
+    assert "tmpdir = /elsewhere" in lines
+    assert "max_connections = 7" in lines
+    assert sum(line.startswith("tmpdir") for line in lines) == 1
+
+
+def test_a_private_server_has_no_port_or_one_on_loopback() -> None:
+    assert "skip_networking = ON" in options({})
+    assert {"bind_address = 127.0.0.1", "port = 3307"} <= set(options({}, 3307))
+    assert "skip_networking = ON" not in options({}, 3307)
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("a#b", 'x = "a#b"'),
+        ("'q'", "x = \"'q'\""),
+        ('say "hi"', 'x = "say \\"hi\\""'),
+        ("back\\slash", 'x = "back\\\\slash"'),
+        (" edge", 'x = " edge"'),
+        ("plain value", "x = plain value"),
+    ],
+)
+def test_a_value_that_an_option_file_would_cut_short_is_quoted(value: str, line: str) -> None:
+    assert line in options({"x": value})
+
+
+def test_an_external_server_is_never_configured() -> None:
+    treatment = VariablesTreatment({"x": 1})
+    assert "never reconfigured" in str(treatment.obstacle(ServerSpec(dsn="mysql://h")))
+    assert treatment.obstacle(ServerSpec(name="mariadb-10.11")) is None
