@@ -271,6 +271,8 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
                 "tpcc": {"committed": {"new_order": 4}, "tpmc_like": 240.0}}  # fmt: skip
     assert interval_values(interval)["tpmc"] == 240.0
     assert "tpmc" not in interval_values({**interval, "tpcc": {"committed": {}}})
+    stalled = {key: value for key, value in interval.items() if key != "response"}
+    assert "latency_p99_us" not in interval_values(stalled)
     final = {
         "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0, "response": response,
         "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "reason": "it waited"}]},

@@ -45,7 +45,7 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
         "ignored_errors_per_s": counts["ignored_errors"] / length_s,
         "reconnects_per_s": counts["reconnects"] / length_s,
     }
-    if record["response"]["count"]:
+    if record.get("response", {}).get("count"):  # a second in which nothing ended has none
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
     if "tpmc_like" in record.get("tpcc", {}):
@@ -75,6 +75,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
     """The measured window's counts, latency, and the driver's verdict on itself."""
     counts, whole = final["counts"], final["whole_load_counts"]
     verdict = final["verdict"]
+    response = final.get("response", {})
     return DriverResult(
         driver="dynoload",
         version=version,
@@ -88,7 +89,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         ignored_errors=counts["ignored_errors"],
         reconnects=counts["reconnects"],
         duration_s=final["duration_s"],
-        latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items() if key in final["response"]},
+        latency_us={name: response[key] for name, key in LATENCY_KEYS.items() if key in response},
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
