@@ -28,7 +28,8 @@ def build(result: StudyResult) -> Section:
     """The first section. Without effects it says why there is no answer."""
     summary = result.summary
     primary = result.effects(summary.primary)
-    shown, others = _sentences(result, primary)
+    declared = tuple(effect for effect in summary.effects if effect.verdict and effect.metric != summary.primary)
+    shown, others = _sentences(result, (*primary, *declared))
     return Section(
         "answer",
         "Answer",

@@ -131,7 +131,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         return None if ratio is None else ratio - 1
 
     return ForestRow(
-        replace(result.styles[effect.arm], label=result.contrast_name(effect)),
+        replace(result.styles[effect.arm], name=result.contrast_name(effect)),
         share(effect.ratio),
         share(effect.ci_low),
         share(effect.ci_high),
