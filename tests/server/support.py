@@ -13,6 +13,7 @@ from mydyno.model.records import RunRecord
 from mydyno.model.toml_source import TomlSource
 from mydyno.running.run import make_run
 from mydyno.running.workbench import Workbench
+from mydyno.servers.build import ServerBuild
 from tests.support.real import SHORT_STEP, experiment_text
 
 ARMS = """\
@@ -40,3 +41,8 @@ async def one_run(bench: Workbench, arm: str, folder: Path) -> RunRecord:
 def numbers_of(record: RunRecord) -> list[Any]:
     """Every step whose numbers a summary would use."""
     return [step for step in record.steps if record.valid and step.valid]
+
+
+def build_of(bench: Workbench) -> ServerBuild:
+    """The one server that all arms of the bench run on."""
+    return next(iter(bench.builds.values()))

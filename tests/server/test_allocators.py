@@ -17,7 +17,7 @@ from mydyno.running.workbench import Workbench
 from mydyno.servers.instance import Instance
 from mydyno.servers.templates import Template
 from mydyno.treatments.allocator import AllocatorTreatment
-from tests.server.support import numbers_of, one_run
+from tests.server.support import build_of, numbers_of, one_run
 
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
 """cap_net_bind_service=ep as the kernel stores it (linux/capability.h, VFS_CAP_REVISION_2)."""
@@ -126,17 +126,17 @@ def another_library_after_get(bench: Workbench, folder: Path, patches: pytest.Mo
 def wrapper_that_drops_the_preload(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
-    wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{bench.build.program}" "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{build_of(bench).program}" "$@"\n')
     wrapper.chmod(0o755)
-    bench.build = replace(bench.build, program=wrapper)
+    bench.builds = dict.fromkeys(bench.builds, replace(build_of(bench), program=wrapper))
 
 
 def wrapper_that_stays(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
-    wrapper.write_text(f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{bench.build.program}" "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{build_of(bench).program}" "$@"\n')
     wrapper.chmod(0o755)
-    bench.build = replace(bench.build, program=wrapper)
+    bench.builds = dict.fromkeys(bench.builds, replace(build_of(bench), program=wrapper))
 
 
 def capability_before_the_start(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
@@ -158,8 +158,8 @@ def capability_after_the_start(bench: Workbench, folder: Path, patches: pytest.M
 def _program_copy(bench: Workbench, folder: Path) -> Path:
     folder.mkdir(mode=0o755)
     program = folder / "mariadbd"
-    shutil.copy(bench.build.program, program)
-    bench.build = replace(bench.build, program=program)
+    shutil.copy(build_of(bench).program, program)
+    bench.builds = dict.fromkeys(bench.builds, replace(build_of(bench), program=program))
     return program
 
 

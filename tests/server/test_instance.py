@@ -18,12 +18,12 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ServerSpec
 from mydyno.running.workbench import Workbench, check_variables
-from mydyno.servers.build import ServerBuild, find_build, known_variables
+from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.instance import LOAD_USER, Instance, initialise
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
-from tests.server.support import small_experiment
+from tests.server.support import build_of, small_experiment
 
 
 async def test_a_server_starts_answers_and_stops(instance: Instance) -> None:
@@ -89,10 +89,10 @@ async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(ins
 async def test_variables_are_checked_before_anything_is_started(bench: Workbench) -> None:
     arms = 'control = "a"\na = { variables = { innodb_bufer_pool_size = "1G" } }\n'
     with pytest.raises(UserError) as error:
-        await check_variables(bench.build, bench.host, small_experiment(arms))
+        check_variables({"a": build_of(bench)}, small_experiment(arms))
     assert "arms.a.variables.innodb_bufer_pool_size: MariaDB 10.11" in error.value.message
     assert "did you mean 'innodb_buffer_pool_size'?" in error.value.message
-    assert "max_connections" in await known_variables(bench.build, bench.host)
+    assert "max_connections" in build_of(bench).variables
 
 
 async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Instance) -> None:

@@ -4,6 +4,7 @@ pub mod cli;
 pub mod data;
 pub mod error;
 pub mod host;
+pub mod kv;
 pub mod null_server;
 pub mod output;
 pub mod recorder;

@@ -9,6 +9,7 @@ use dyno_core::histogram::Histogram;
 use dyno_core::wire::LineWriter;
 use serde_json::{json, Value};
 
+use crate::kv::Command;
 use crate::output::json::{self as format, FORMAT};
 use crate::output::progress::Progress;
 use crate::run::{Interval, Observer, Phase};
@@ -66,6 +67,17 @@ impl Sinks {
         }
     }
 
+    /// Writes a record of a part of the run that stands for itself.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn record(&mut self, name: &str, record: &Value) -> io::Result<()> {
+        match &mut self.json {
+            Some(json) => json.record(name, record),
+            None => Ok(()),
+        }
+    }
+
     fn write_hdr(&mut self, interval: &Interval<'_>) -> io::Result<()> {
         if let Some(file) = self.hdr_file.take() {
             let into_measure = Duration::from_secs_f64((interval.start_s + interval.length_s).max(0.0));
@@ -93,6 +105,11 @@ impl Sinks {
         write("lag", &recorder.lag)?;
         for kind in StatementKind::ALL {
             write(&format!("service.{}", kind.name()), &recorder.statements[kind as usize])?;
+        }
+        for command in Command::ALL {
+            if let Some(histogram) = recorder.kv.of(command) {
+                write(&format!("service.{}", command.name()), histogram)?;
+            }
         }
         Ok(())
     }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
+from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.abilities import abilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.settings import Settings
@@ -16,16 +19,25 @@ def register(app: typer.Typer) -> None:
     app.command(name="doctor", help="Tell what this host can measure, and what not.")(doctor)
 
 
-def doctor(data: arguments.Data = None, as_json: arguments.Json = False) -> None:
+def doctor(
+    data: arguments.Data = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Measure the memory's bandwidth too (seconds).")] = False,
+    as_json: arguments.Json = False,
+) -> None:
     """Print the host's facts and abilities."""
     settings = Settings.resolve(data)
     facts, found = host_facts(settings.data), abilities(settings)
+    bandwidth = memory_bandwidth.measure(settings) if memory else memory_bandwidth.remembered(settings)
+    if bandwidth is not None and as_json:
+        facts["memory_bandwidth"] = bandwidth
     if as_json:
         print_json({"facts": facts, "abilities": [ability.__dict__ for ability in found]})
         return
     for name, value in facts.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         print(f"{name:<28} {text}")
+    if bandwidth is not None:
+        print("\n" + "\n".join(memory_bandwidth.lines(bandwidth)))
     print()
     for ability in found:
         print(f"{'yes' if ability.possible else 'NO ':<4} {ability.name:<30} {ability.text}")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from typing import Any
 
 import typer
 
+from mydyno.cli import arguments
+from mydyno.cli.output import print_json
+from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ServerSpec
 from mydyno.model.problems import nearest
-from mydyno.parts.debian import DebianPackages
-from mydyno.servers.catalogue import CATALOGUE, get_build
+from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build
 
 
 def register(app: typer.Typer) -> None:
@@ -23,22 +27,46 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="servers")
 
 
-def list_servers(context: typer.Context) -> None:
-    """One line a server."""
+def list_servers(context: typer.Context, as_json: arguments.Json = False) -> None:
+    """Every server: version, source, size, state, and what it can."""
     if context.invoked_subcommand is not None:
         return
     settings = Settings.resolve()
-    packages = DebianPackages(settings.cache, LocalHost("servers", None))
-    for entry in CATALOGUE.values():
-        present = packages.present(entry.packages)
-        if present is None:
-            state = f"not here yet (download about {entry.download_bytes / 1e6:.0f} MB)"
-        else:
-            state = f"in the cache, {present.versions[entry.packages[0]]}"
-        print(f"{entry.name:<16} {entry.title:<32} {state}")
+    rows = [_row(entry, settings) for entry in CATALOGUE.values()]
+    if as_json:
+        print_json({"servers": rows})
+        return
+    for row in rows:
+        print(f"{row['name']:<14} {row['title']:<36} {_state(row)}")
+        print(f"{'':<14} from {row['source']}")
+        print(
+            f"{'':<14} TLS {', '.join(row['tls']) or 'none'} · compression {', '.join(row['compression'])} · "
+            f"memcached plugin {'yes' if row['memcached'] else 'no'} · huge pages by {row['huge_pages']} · "
+            f"malloc of {row['allocator']}"
+        )
+    own = next((path for name in ("mariadbd", "mysqld") if (path := shutil.which(name))), None)
+    if own is not None:
+        print(f"\non PATH: {own}; to use it: --set server.basedir={own.rpartition('/')[0].rpartition('/')[0] or '/'}")
     print(
-        'Any other MySQL or MariaDB >= 5.5: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
+        '\nAny other MySQL or MariaDB >= 5.5: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
     )
+
+
+def _row(entry: CatalogueEntry, settings: Settings) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "source": entry.source.title,
+        "download_bytes": entry.download_bytes,
+        "in_cache": entry.source.present(settings.cache),
+        **entry.traits.__dict__,
+    }
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["in_cache"] is not None:
+        return f"in the cache, {row['in_cache']}"
+    return f"not here yet (download about {row['download_bytes'] / 1e6:.0f} MB)"
 
 
 def install(name: str = typer.Argument(help="A name from `mydyno servers`.")) -> None:
@@ -48,5 +76,6 @@ def install(name: str = typer.Argument(help="A name from `mydyno servers`.")) ->
         hint = f"known: {', '.join(CATALOGUE)}" + (f"; did you mean {guess}?" if guess else "")
         raise UserError(f"{name}: no such server", hint)
     settings = Settings.resolve()
-    build = asyncio.run(get_build(ServerSpec(name=name), settings.cache, LocalHost("servers", None)))
+    host = LocalHost("servers", settings.server_user)
+    build = asyncio.run(get_build(ServerSpec(name=name), settings.cache, host, warn))
     print(f"{name}: {build.version.name} in {build.basedir}")

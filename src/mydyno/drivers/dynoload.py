@@ -62,7 +62,8 @@ class Dynoload:
         password_file.write_text(address.password)
         tcp = [f"--host={address.host}", f"--port={address.port}"]
         place = [f"--socket={address.socket}"] if address.socket else tcp
-        return [*place, f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
+        account = [f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
+        return [*place, *account, *_spoken(address)]
 
     def _tables(self, data: DataSpec) -> list[str]:
         if data.workload == "tpcc":
@@ -119,7 +120,7 @@ class Dynoload:
             "--quiet",
         ]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = await self._local.start(command, stdout=asyncio.subprocess.PIPE)
+        process = await self._local.start(command, stdout=asyncio.subprocess.PIPE, entering=address.entering)
         on_start(process.pid)
         reader = _Reader(log, step.warmup_s, on_progress)
         try:
@@ -174,6 +175,22 @@ class _Reader:
             self.intervals.append(record)
             with contextlib.suppress(Exception):  # a progress bar must never end a measurement
                 self._on_progress(output.progress_of(record, self._warmup_s))
+
+
+def _spoken(address: Address) -> list[str]:
+    """What is spoken on the connection: TLS and compression, where the address says so."""
+    words = [] if address.compression == "off" else [f"--compression={address.compression}"]
+    tls = address.tls
+    if tls is None:
+        return words
+    words.append(f"--ssl-mode={tls.mode}")
+    if tls.mode == "disabled":
+        # MySQL's caching_sha2_password asks for a key before a password goes over an open network.
+        return [*words, *([] if address.socket else ["--get-server-public-key"])]
+    words += [f"--ssl-ca={tls.authority}"] if tls.authority else []
+    words += [f"--tls-versions={','.join(tls.versions)}"] if tls.versions else []
+    words += [f"--ssl-ciphers={','.join(tls.ciphers)}"] if tls.ciphers else []
+    return [*words, f"--tls-resumption={_text(tls.resumption)}"]
 
 
 def _option(name: str, value: Scalar) -> list[str]:

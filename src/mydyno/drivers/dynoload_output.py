@@ -13,6 +13,8 @@ from mydyno.store.samples import Sample
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
                 "p95": "p95_us", "p99": "p99_us", "p999": "p999_us"}  # fmt: skip
+TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
+"""raw: packets of the protocol; wire: what went over the connection, compressed and encrypted."""
 HEALTH = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
 
 
@@ -45,11 +47,13 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
         "ignored_errors_per_s": counts["ignored_errors"] / length_s,
         "reconnects_per_s": counts["reconnects"] / length_s,
     }
-    if record.get("response", {}).get("count"):  # a second in which nothing ended has none
+    if record.get("response", {}).get("count"):  # left out of a second in which no transaction ended
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
     if "tpmc_like" in record.get("tpcc", {}):
         values["tpmc"] = record["tpcc"]["tpmc_like"]
+    traffic = record.get("traffic", {})
+    values |= {f"protocol_{name}_per_s": traffic[name] / length_s for name in TRAFFIC if name in traffic}
     if "lag" in record and record["lag"].get("count"):
         values["lag_p99_us"] = record["lag"]["p99_us"]
     return values
@@ -93,6 +97,8 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
+        traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
+        busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(
             str(finding.get("reason", finding)) if isinstance(finding, dict) else str(finding)

@@ -80,7 +80,14 @@ class Sysbench:
             if address.socket
             else f"mysql-host={address.host}\nmysql-port={address.port}"
         )
-        path.write_text(f"mysql-user={address.user}\nmysql-password={address.password}\n{place}\nmysql-db={SCHEMA}\n")
+        if address.tls is not None and address.tls.mode != "disabled":
+            # Its --mysql-ssl=on goes on in plain text where the server has no TLS, and it takes no version or suite.
+            raise DriverError('sysbench 1.0.20 cannot prove TLS; use driver = "dynoload"')
+        if address.compression not in ("off", "zlib"):
+            raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
+        spoken = "mysql-compression=on\n" if address.compression == "zlib" else ""
+        account = f"mysql-user={address.user}\nmysql-password={address.password}\nmysql-db={SCHEMA}\n"
+        path.write_text(f"{account}{place}\n{spoken}")
         return path
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
@@ -131,7 +138,13 @@ class Sysbench:
         ]
         command, cwd = self._command(step.workload, arguments, "run")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = await host.start(command, environment=packages.environment, cwd=cwd, stdout=asyncio.subprocess.PIPE)
+        process = await host.start(
+            command,
+            environment=packages.environment,
+            cwd=cwd,
+            stdout=asyncio.subprocess.PIPE,
+            entering=address.entering,
+        )
         on_start(process.pid)
         reader = _Reader(log, on_progress)
         try:

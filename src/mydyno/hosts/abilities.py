@@ -11,7 +11,12 @@ from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.identity import processes_with_cookie
+from mydyno.hosts.link import free_addresses, taken_networks
+from mydyno.hosts.namespace import left_namespaces, study_of
+from mydyno.hosts.network_means import network_means
 from mydyno.hosts.settings import Settings
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.quantities import format_bytes
 
 
@@ -38,6 +43,9 @@ def abilities(settings: Settings) -> list[Ability]:
         _reflink(settings),
         _pressure(),
         _repeatable_cpu(),
+        _links(),
+        _latency(),
+        _left_namespaces(settings),
         _root(),
         *_control_groups(),
         _limited_disk(settings),
@@ -89,6 +97,39 @@ def _repeatable_cpu() -> Ability:
         return Ability("fixed CPU frequency", False, "the host does not tell its governor (usual in virtual machines)")
     name = governor.read_text().strip()
     return Ability("fixed CPU frequency", name == "performance", f"governor {name}")
+
+
+def _links() -> Ability:
+    """Hosts in namespaces with a shaped link between them, for the treatment `network`."""
+    obstacle = network_means().obstacle(bandwidth=True, latency=False)
+    if obstacle is None:
+        try:
+            free_addresses(taken_networks())
+        except HostError as error:
+            obstacle = f"{error.message}; {error.hint}"
+    return Ability("shaped links between namespaces", obstacle is None, obstacle or "network namespaces, veth, tbf")
+
+
+def _latency() -> Ability:
+    obstacle = network_means().obstacle(bandwidth=False, latency=True)
+    return Ability("added network latency", obstacle is None, obstacle or "netem")
+
+
+def _left_namespaces(settings: Settings) -> Ability:
+    """Namespaces that no live study owns: neither its mydyno nor any process that it started is alive."""
+    owners = [owner for path in settings.undo.glob("*.jsonl") if (owner := UndoJournal(path).owner()) is not None]
+    alive = [study for process, study, _ in owners if process.alive()]
+    left = [
+        path
+        for path in left_namespaces()
+        if study_of(path) not in alive and not processes_with_cookie(study_of(path))  # with a cache of its own
+    ]
+    if not left:
+        return Ability("no namespaces left behind", True, "none below /run/netns")
+    names = ", ".join(path.name for path in left)
+    known = any(study_of(path) == study for _, study, _ in owners for path in left)
+    remedy = "mydyno clean removes them" if known else f"ip netns delete {left[0].name} (their undo journal is gone)"
+    return Ability("no namespaces left behind", False, f"{names}: {remedy}")
 
 
 def _root() -> Ability:

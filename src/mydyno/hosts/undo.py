@@ -16,6 +16,8 @@ from typing import Any
 
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
+from mydyno.hosts.kernel_settings import give_back
+from mydyno.hosts.namespace import remove_namespace
 from mydyno.store.journal import Journal
 
 Undoer = Callable[[dict[str, Any]], str | None]
@@ -45,10 +47,12 @@ def _return_delegation(facts: dict[str, Any]) -> str | None:
 
 
 UNDOERS: dict[str, Undoer] = {
-    "folder": _remove_folder,
-    "processes": _end_processes,
     "cgroup": _remove_control_group,
     "cgroup_delegation": _return_delegation,
+    "folder": _remove_folder,
+    "namespace": remove_namespace,
+    "processes": _end_processes,
+    "sysctl": give_back,
 }
 
 

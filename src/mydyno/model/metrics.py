@@ -21,8 +21,11 @@ class MetricSource:
     better: Literal["higher", "lower", "none"]
     description: str
     scope: Literal["host", "instance", "driver"]
-    aggregate: Literal["mean", "max", "last", "driver"] = "mean"
-    """driver: from the driver's own histogram of the whole measured window, not from samples."""
+    aggregate: Literal["mean", "max", "last", "driver", "per_transaction"] = "mean"
+    """driver: from the driver's own histogram of the whole measured window, not from samples. per_transaction: the sum
+    of `of`, each a mean of its own scope, times `factor`, over tps."""
+    of: tuple[str, ...] = ()
+    factor: float = 1.0
     together: Literal["sum", "mean", "spread"] = "sum"
     """How the value of a run with several instances is made from theirs. Latencies come from all histograms merged."""
 
@@ -38,6 +41,20 @@ def _latency(name: str) -> MetricSource:
 SPREAD_OF = ("tpmc", "tps", "qps")
 """Rates whose spread between the instances of a run is a metric itself."""
 
+
+def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
+    """From percent of one CPU: 1 % is 10,000 µs a second."""
+    return MetricSource(
+        "µs",
+        "lower",
+        f"CPU time of the {side} for one transaction; packets are received on whoever's account the kernel finds",
+        "instance" if side == "server" else "driver",
+        "per_transaction",
+        (f"{side}_cpu_user_pct", f"{side}_cpu_system_pct"),
+        10_000.0,
+    )
+
+
 METRICS: dict[str, MetricSource] = {
     "qps": MetricSource("1/s", "higher", "queries per second, counted by the driver", "driver"),
     "tps": MetricSource("1/s", "higher", "transactions per second, counted by the driver", "driver"),
@@ -50,6 +67,12 @@ METRICS: dict[str, MetricSource] = {
     "latency_max_us": _latency("longest"),
     "server_rss_bytes": MetricSource("bytes", "lower", "resident memory of the server", "instance"),
     "server_vsize_bytes": MetricSource("bytes", "lower", "virtual memory of the server", "instance"),
+    "server_hugetlb_bytes": MetricSource(
+        "bytes", "lower", "server's memory on reserved huge pages, which is not in its resident memory", "instance"
+    ),
+    "server_anonymous_huge_bytes": MetricSource(
+        "bytes", "none", "server's memory on transparent huge pages", "instance"
+    ),
     "server_pss_bytes": MetricSource("bytes", "lower", "proportional memory of the server", "instance"),
     "server_cpu_user_pct": MetricSource("% of one CPU", "none", "server's CPU time in user mode", "instance"),
     "server_cpu_system_pct": MetricSource("% of one CPU", "none", "server's CPU time in the kernel", "instance"),
@@ -64,6 +87,16 @@ METRICS: dict[str, MetricSource] = {
     "disk_util_pct": MetricSource("%", "none", "time that the data's disk had I/O in flight", "host"),
     "network_rx_bytes_per_s": MetricSource("bytes/s", "none", "bytes received", "host"),
     "network_tx_bytes_per_s": MetricSource("bytes/s", "none", "bytes sent", "host"),
+    "network_bytes_per_transaction": MetricSource(
+        "bytes",
+        "lower",
+        "bytes that the server's interface sent and received for one transaction, headers included",
+        "host",
+        "per_transaction",
+        ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
+    ),
+    "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
+    "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
     "innodb_checkpoint_age_bytes": MetricSource("bytes", "none", "redo not yet checkpointed", "instance"),
     "innodb_dirty_pages_pct": MetricSource("%", "none", "dirty pages in the buffer pool", "instance", together="mean"),
     **{

@@ -67,6 +67,11 @@ class DriverResult(Record):
     """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Of a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
+    traffic: dict[str, int] = Field(default_factory=dict)
+    """Of the window, where the driver counts it: raw_sent_bytes, raw_received_bytes (the protocol's packets),
+    wire_sent_bytes, wire_received_bytes (compressed and encrypted as they left)."""
+    busiest_thread_cpu_pct: float | None = None
+    """CPU of the driver's busiest thread, in percent of one CPU, where the driver tells it."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 
@@ -124,6 +129,8 @@ class ServerRecord(Record):
     """SHOW GLOBAL VARIABLES after start."""
     pid: int = 0
     start_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    """Variables of the experiment that this version calls otherwise or does not have, and what was done."""
 
 
 class RunRecord(Record):
@@ -206,6 +213,17 @@ class EffectRecord(Record):
     """For the report: per-block log ratios, unadjusted p, sign-flip p, Hodges-Lehmann, flags."""
 
 
+class LimitRecord(Record):
+    """What one arm was limited by at one step, told from utilisation."""
+
+    arm: str
+    step: str
+    limit: Literal["link", "server CPU", "load CPU", "others' CPU", "none"]
+    sentence: str
+    shares: dict[str, float] = Field(default_factory=dict)
+    """Shares of 1: link, cpu, server, load, thread."""
+
+
 class Summary(Record):
     """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
 
@@ -227,5 +245,10 @@ class Summary(Record):
     noise_floor: dict[str, dict[str, float]]
     """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
     published: tuple[dict[str, Any], ...] = ()
+    """Figures of published studies beside ours: see results/published.py."""
+    server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
+    """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
+    limits: tuple[LimitRecord, ...] = ()
+    """One for each arm and step with a proved link."""
     sentences: tuple[str, ...] = ()
     """The answer, in order: what a terminal prints at the end."""

@@ -6,7 +6,6 @@ through LD_LIBRARY_PATH. apt checks every download against the archive's signed 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import Completed, LocalHost
+from mydyno.parts.once import sha256_of
 from mydyno.store.files import write_text
 
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
@@ -38,7 +38,11 @@ class UnpackedPackages:
     @property
     def environment(self) -> dict[str, str]:
         """What a program from these packages needs to find its libraries."""
-        return {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.library_folders)}
+        environment = {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.library_folders)}
+        # libmariadb looks for its authentication plugins (caching_sha2_password) at a path fixed when it was built.
+        plugins = [folder for root in self.library_folders for folder in [root / "libmariadb3" / "plugin"]]
+        found = next((folder for folder in plugins if folder.is_dir()), None)
+        return environment | ({"MARIADB_PLUGIN_DIR": str(found)} if found else {})
 
     def find(self, *candidates: str) -> Path:
         """The first candidate that is there. Raises HostError naming them all."""
@@ -88,17 +92,7 @@ class DebianPackages:
         downloads.mkdir(parents=True)
         wanted = await self._closure(names)
         await self._download(wanted, downloads)
-        manifest = {}
-        for package in sorted(downloads.glob("*.deb")):
-            unpacked = await self._host.run(["dpkg-deb", "--extract", str(package), str(aside / "root")])
-            if unpacked.exit_code:
-                raise HostError(f"{package.name} cannot be unpacked: {unpacked.output.strip()}")
-            name, version = package.name.split("_")[:2]
-            manifest[name] = {
-                "version": version.replace("%3a", ":"),
-                "file": package.name,
-                "sha256": hashlib.sha256(package.read_bytes()).hexdigest(),
-            }
+        manifest = await unpack(self._host, sorted(downloads.glob("*.deb")), aside / "root")
         shutil.rmtree(root, ignore_errors=True)
         (aside / "root").rename(root)
         shutil.rmtree(aside)
@@ -114,7 +108,7 @@ class DebianPackages:
             result = await self._apt(simulate)
         if result.exit_code and "Unable to locate" in result.output:
             raise HostError(
-                f"apt does not know {', '.join(names)}: {_apt_words(result.output)}", "apt-get update as root?"
+                f"apt does not know {', '.join(names)}: {apt_words(result.output)}", "apt-get update as root?"
             )
         found = {match[1] for line in result.output.splitlines() if (match := _INSTALL_LINE.match(line))}
         # A package in conflict with an installed one cannot be simulated; unpacking it aside is still harmless.
@@ -127,7 +121,7 @@ class DebianPackages:
             result = await self._apt(["download", *names], cwd=folder)
         if result.exit_code:
             raise HostError(
-                f"apt-get download failed: {_apt_words(result.output)}", "is the network or mirror reachable?"
+                f"apt-get download failed: {apt_words(result.output)}", "is the network or mirror reachable?"
             )
 
     async def _refresh(self) -> None:
@@ -143,6 +137,20 @@ class DebianPackages:
         return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)
 
 
-def _apt_words(output: str) -> str:
+async def unpack(host: LocalHost, archives: Sequence[Path], root: Path) -> dict[str, dict[str, str]]:
+    """Unpack .deb files below one root; gives {package: version, file, sha256}. Raises HostError."""
+    manifest = {}
+    for archive in archives:
+        unpacked = await host.run(["dpkg-deb", "--extract", str(archive), str(root)])
+        if unpacked.exit_code:
+            raise HostError(f"{archive.name} cannot be unpacked: {unpacked.output.strip()}")
+        name, version = archive.name.split("_")[:2]
+        version = version.replace("%3a", ":")
+        manifest[name] = {"version": version, "file": archive.name, "sha256": sha256_of(archive)}
+    return manifest
+
+
+def apt_words(output: str) -> str:
+    """apt's own error lines, or its last ones."""
     errors = [line for line in output.splitlines() if line.startswith(("E:", "Err:"))]
     return " ".join(errors or output.splitlines()[-3:])

@@ -12,6 +12,9 @@ from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.results.families import families, margin_of, short
+from mydyno.results.limits import limit_sentences, limits_of
+from mydyno.results.published import compare_with_published
+from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
@@ -40,6 +43,8 @@ def summarise(folder: StudyFolder) -> Summary:
         effects += decide(family)
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
+    records = tuple(_effect_record(effect) for effect in effects)
+    limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -53,9 +58,15 @@ def summarise(folder: StudyFolder) -> Summary:
         metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
-        effects=tuple(_effect_record(effect) for effect in effects),
+        effects=records,
         noise_floor={name: floor for name, floor in floors.items() if floor},
-        sentences=_sentences(experiment, effects, summaries, planned),
+        published=tuple(compare_with_published(experiment, records)),
+        server_differences=server_differences(runs),
+        limits=limits,
+        sentences=(
+            *_sentences(experiment, effects, summaries, planned),
+            *limit_sentences(limits, steps),
+        ),
     )
     folder.write_summary(summary)
     return summary
@@ -93,7 +104,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     ]
     return Scope(
         workload=step.workload,
-        server=ServerVersion.parse(servers[0].version).name if servers else "",
+        server=" and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers)),
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
         data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))

@@ -50,6 +50,7 @@ def values_of(
         parts = {part.instance: part.driver for part in record.instances} or {1: record.driver}
         apart = {number: _of_one(means[record.id], number, driver) for number, driver in parts.items()}
         found = _of_host(means[record.id]) | _together(list(apart.values()), record.driver)
+        found |= _per_transaction(found)
         if instances:
             for number, own in apart.items():
                 found |= {of_instance(name, number): value for name, value in own.items()}
@@ -70,9 +71,19 @@ def _of_one(means: Means, number: int, driver: DriverResult) -> dict[str, float]
     found = _latencies(driver)
     for name, metric in METRICS.items():
         where = (f"{metric.scope}:{number}", name)
-        if metric.scope != "host" and metric.aggregate != "driver" and where in means:
+        if metric.scope != "host" and where in means:
             found[name] = means[where]
-    return found
+    return found | _per_transaction(found)
+
+
+def _per_transaction(found: Mapping[str, float]) -> dict[str, float]:
+    """What one transaction took, where all that it is made of was sampled and any transaction was made."""
+    rate = found.get("tps", 0.0)
+    return {
+        name: sum(found[part] for part in metric.of) * metric.factor / rate
+        for name, metric in METRICS.items()
+        if metric.aggregate == "per_transaction" and rate > 0 and all(part in found for part in metric.of)
+    }
 
 
 def _latencies(driver: DriverResult) -> dict[str, float]:
@@ -88,7 +99,7 @@ def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dic
     """The run's values from its instances'; a metric that one of them lacks is absent, for a part is no sum."""
     found = _latencies(driver)
     for name, metric in METRICS.items():
-        if metric.scope == "host" or metric.aggregate == "driver":
+        if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction"):
             continue
         if metric.together == "spread":
             rates = [own[name.removesuffix("_spread_pct")] for own in apart if name.removesuffix("_spread_pct") in own]

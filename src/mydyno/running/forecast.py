@@ -13,8 +13,10 @@ from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
-from mydyno.treatments.base import OnDisk
+from mydyno.servers.variables_by_version import fitted
+from mydyno.treatments.base import NeedsDriver, OnDisk, ProvesLoad
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
 RUN_OVERHEAD_S = 2.0
@@ -62,25 +64,12 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     most = experiment.most_instances
     free = _free_bytes(settings.data)
     host_changes = [change for arm in experiment.arms for t in treatments_of(arm) for change in t.host_changes()]
-    obstacles = [
-        f"arm {arm.name}: {treatment.name}: {obstacle}"
-        for arm in experiment.arms
-        for treatment in treatments_of(arm)
-        if (obstacle := treatment.obstacle(experiment.server)) is not None
-    ]
-    obstacles += [
-        f"arm {arm.name}: {treatment.name}: {obstacle}"
-        for arm in experiment.arms
-        for treatment in treatments_of(arm)
-        if isinstance(treatment, OnDisk) and (obstacle := treatment.disk_obstacle(settings.data)) is not None
-    ]
+    obstacles = _treatment_obstacles(experiment, settings)
     needed = int((1.15 + 1.15 * most) * size)
     if most > 1 and experiment.server.dsn is not None:
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
-    if experiment.server.dsn is not None and experiment.data.workload != "oltp":
-        obstacles.append(
-            f"data: {experiment.data.workload} on an external server (dsn) is not checked; use server.name"
-        )
+    if experiment.server.dsn is not None and experiment.data.workload == "tpcc":
+        obstacles.append("data: tpcc on an external server (dsn) is not checked; use server.name or server.basedir")
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
@@ -103,6 +92,25 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
 
 def _copies(count: int) -> str:
     return "a copy" if count == 1 else f"{count} copies"
+
+
+def _treatment_obstacles(experiment: Experiment, settings: Settings) -> list[str]:
+    """What each arm's treatments lack here; what several arms lack is said once, with their names."""
+    drivers = list(dict.fromkeys(step.driver for step in steps_of(experiment)))
+    found: dict[str, list[str]] = {}
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            asked = [treatment.obstacle(experiment.server)]
+            if isinstance(treatment, NeedsDriver):
+                asked += [treatment.driver_obstacle(driver) for driver in drivers]
+            if isinstance(treatment, OnDisk):
+                asked.append(treatment.disk_obstacle(settings.data))
+            if experiment.instances_of(arm) > 1 and (isinstance(treatment, ProvesLoad) or treatment.name == "network"):
+                asked.append("is proved for one instance only; say instances = 1")
+            for obstacle in asked:
+                if obstacle is not None:
+                    found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
+    return [f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}: {words}" for words, arms in found.items()]
 
 
 def _free_bytes(folder: Path) -> int:
@@ -147,9 +155,19 @@ def _cautions(experiment: Experiment, settings: Settings) -> list[str]:
     load = os.getloadavg()[0]
     if load > 0.5 * cpus:
         cautions.append(f"the host is busy: load average {load:.1f} on {cpus} CPUs")
-    name = experiment.server.name
-    if name in CATALOGUE and not (settings.cache / "debian").is_dir():
-        cautions.append(
-            f"{CATALOGUE[name].title} will be downloaded (about {CATALOGUE[name].download_bytes / 1e6:.0f} MB)"
-        )
+    if experiment.server.dsn is None:
+        cautions += _server_cautions(experiment, settings)
+    return cautions
+
+
+def _server_cautions(experiment: Experiment, settings: Settings) -> list[str]:
+    """What will be downloaded, and what of the experiment's variables each server calls otherwise or lacks."""
+    cautions = []
+    names = [server_of(arm, experiment.server).name for arm in experiment.arms]
+    for name in dict.fromkeys(name for name in names if name is not None):
+        entry = CATALOGUE[name]
+        if entry.source.present(settings.cache) is None:
+            cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+        variables = {option_name(key): value for key, value in experiment.server.variables.items()}
+        cautions += [f"{name}: {note}" for note in fitted(variables, entry.version).notes]
     return cautions

@@ -28,12 +28,15 @@ class Probe:
         data: Path,
         scratch: Path,
         sockets: Path,
+        network: str | None = None,
     ) -> None:
+        """`network` is the one interface to sample, INTERFACE@PID; None: all of this host's."""
         self._host = host
         self._program = program
         self._targets = targets
         self._password = password
         self._data = data
+        self._network = network
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
@@ -49,6 +52,7 @@ class Probe:
             f"--output={self._output}",
             *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
             f"--disk={self._data}",
+            *([f"--network={self._network}"] if self._network else []),
         ]
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())

@@ -9,7 +9,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
-from mydyno.treatments.base import Accounted, Treatment
+from mydyno.treatments.base import Accounted, ProvesLoad, Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -53,9 +53,11 @@ async def make_run(
     """Make one run into `folder` (aside, not yet in its place) and give its record."""
     recorder = _Recorder()
     instances = _instances(bench, planned, folder)
-    treatments = treatments_of(bench.experiment.arm(planned.arm))
+    arm = bench.experiment.arm(planned.arm)
+    treatments = {instance.number: treatments_of(arm) for instance in instances}
     try:
-        await _get(bench, treatments)
+        for own in treatments.values():
+            await _get(bench, own)
         for instance in instances:
             instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
             await bench.restore(template, instance)
@@ -66,7 +68,7 @@ async def make_run(
         for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
             if warning:
                 recorder.warnings.append(warning)
-        for treatment in reversed(treatments):
+        for treatment in reversed([one for own in treatments.values() for one in own]):
             await treatment.undo()
         for instance in instances:
             _keep_configuration(instance, folder)
@@ -96,19 +98,19 @@ async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
 async def _serve_and_load(
     bench: Bench,
     instances: Sequence[Instance],
-    treatments: Sequence[Treatment],
+    treatments: Mapping[int, Sequence[Treatment]],
     steps: Sequence[Step],
     folder: Path,
     tell: Tell,
     recorder: _Recorder,
 ) -> None:
     for instance in instances:
-        for treatment in treatments:
+        for treatment in treatments[instance.number]:
             await treatment.apply(instance)
     await all_or_none([instance.start() for instance in instances])
     for instance in instances:
         recorder.servers.append(await instance.record())
-        for treatment in treatments:
+        for treatment in treatments[instance.number]:
             recorder.evidence.append(await treatment.evidence(instance))
     if not all(evidence.holds for evidence in recorder.evidence):
         return  # a load on an unproved treatment would only cost time
@@ -122,12 +124,17 @@ async def _serve_and_load(
             recorder.samples += asked.samples
             recorder.latency_logs[step.id] = asked.latency_log
         for instance in instances:
-            recorder.evidence += [await t.account(instance) for t in treatments if isinstance(t, Accounted)]
+            recorder.evidence += [
+                await t.account(instance) for t in treatments[instance.number] if isinstance(t, Accounted)
+            ]
     finally:
         recorder.warnings += await probe.stop()
         sampled, complaints = probe.samples()
         recorder.samples += sampled
         recorder.warnings += complaints
+    for treatment in treatments[1]:
+        if isinstance(treatment, ProvesLoad):  # forecast refuses these where a run has several instances
+            recorder.evidence += [treatment.load_evidence(record, recorder.samples) for record in recorder.steps]
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from mydyno import __version__
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.records import StudyRecord
@@ -14,6 +15,7 @@ from mydyno.model.records import StudyRecord
 
 def new_study(experiment: Experiment, source: str, command: tuple[str, ...], settings: Settings) -> StudyRecord:
     """A study is named by its experiment and the second it began (UTC)."""
+    bandwidth = remembered(settings)
     now_ns = time.time_ns()
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return StudyRecord(
@@ -23,5 +25,5 @@ def new_study(experiment: Experiment, source: str, command: tuple[str, ...], set
         command=command,
         experiment=experiment,
         experiment_source=source,
-        host=host_facts(settings.data),
+        host=host_facts(settings.data) | ({"memory_bandwidth": bandwidth} if bandwidth else {}),
     )

@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from mydyno.model.problems import Key, format_key, nearest
 from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
-from mydyno.servers.build import ServerBuild, known_variables
+from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.instance import ALONE, CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings, Place
 from mydyno.servers.my_cnf import option_name
@@ -33,8 +33,10 @@ from mydyno.servers.templates import (
     shaping_variables,
     template_key,
 )
+from mydyno.servers.variables_by_version import fitted, is_known
 from mydyno.treatments.base import Rehearsed
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
 SPARE_CONNECTIONS = 16
@@ -49,7 +51,8 @@ class Workbench:
     experiment: Experiment
     host: LocalHost
     undo: UndoJournal
-    build: ServerBuild
+    builds: dict[str, ServerBuild]
+    """Arm → its server; the same for all, except where the server itself is the treatment."""
     drivers: dict[str, Driver]
     scratch: Path
     """The runs' data directories."""
@@ -68,12 +71,20 @@ class Workbench:
         }
         return {**room, **said}
 
-    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> Instance:
-        """A server of this study, not yet started; `number` counts from 1 inside a run."""
-        settings = InstanceSettings(variables=self.base_variables())
-        return Instance(
-            self.build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None
+    ) -> Instance:
+        """A server of this study, not yet started: the arm's, or the control's until a treatment says otherwise.
+
+        `number` counts from 1 inside a run.
+        """
+        settings = InstanceSettings(base=self.base_variables())
+        build = self.builds[arm or self.experiment.control]
+        instance = Instance(
+            build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
         )
+        instance.undo = self.undo
+        return instance
 
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try each different treatment once that can be tried without a server. Raises HostError where one fails."""
@@ -94,21 +105,22 @@ class Workbench:
 
     async def template(self, arm: ArmSpec, say: Say) -> Template:
         """The arm's prepared data; made now where no study made it before."""
-        variables = {**self.base_variables(), **arm.treatments.get("variables", {})}
-        shaping = shaping_variables(variables)
+        build = self.builds[arm.name]
+        base = fitted(self.base_variables(), build.version, build.variables).variables
+        shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
         data = self.experiment.data
         root = self.settings.data / "templates"
         kind = kind_of(data)
         facts = data.model_dump(include=set(kind.own_keys))
-        key = template_key(self.build, shaping, f"{data.workload}-{kind.short(data)}", facts)
+        key = template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts)
         found = present_template(root, key)
         if found is not None:
             return found
-        say(f"preparing data once: {kind.words(data)} on {self.build.version.name}")
+        say(f"preparing data once: {kind.words(data)} on {build.version.name}")
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
-        instance = self.instance(folder, log)
+        instance = self.instance(folder, log, arm=arm.name)
         instance.settings.variables.update(shaping)
         driver = self.drivers[steps_of(self.experiment)[0].driver]
 
@@ -125,8 +137,9 @@ class Workbench:
         instance = instances[0]
         program = self.settings.program("dynoprobe")
         return Probe(
-            self.host, program, targets, instance.credentials.control, instance.data, self.scratch, self.sockets
-        )
+            self.host, program, targets, instance.credentials.control, instance.data, self.scratch, self.sockets,
+            f"{instance.settings.interface}@{instance.pid}" if instance.settings.interface else None,
+        )  # fmt: skip
 
     async def prewarm(self, instance: Instance) -> None:
         """Read all data once, so that no run begins colder than another."""
@@ -163,15 +176,16 @@ async def open_workbench(
             entry = pwd.getpwnam(settings.server_user)
             os.chown(sockets, entry.pw_uid, entry.pw_gid)
         host = LocalHost(study, settings.server_user, undo)
-        say(f"getting the server {experiment.server.name or experiment.server.basedir}")
-        build = await get_build(experiment.server, settings.cache, host)
-        await check_variables(build, host, experiment)
+        builds = await get_builds(experiment, settings, host, say)
+        check_variables(builds, experiment)
         drivers, versions = await get_drivers(experiment, settings, host, say)
-        versions |= {"server": build.version.text, **build.packages}
+        for build in builds.values():
+            versions |= build.packages
+        versions["server"] = builds[experiment.control].version.text
         for arm in experiment.arms:
             for treatment in treatments_of(arm):
                 versions |= await treatment.get(settings.cache, host)
-        return Workbench(settings, experiment, host, undo, build, drivers, scratch, sockets, versions)
+        return Workbench(settings, experiment, host, undo, builds, drivers, scratch, sockets, versions)
     except BaseException:
         undo.undo_all()
         raise
@@ -189,24 +203,45 @@ async def get_drivers(
     return drivers, {name: driver.version for name, driver in drivers.items()}
 
 
-async def check_variables(build: ServerBuild, host: LocalHost, experiment: Experiment) -> None:
-    """Raise UserError for every variable that this server does not know, before it is started even once."""
-    known = await known_variables(build, host)
-    said: dict[Key, str] = {("server", "variables", name): name for name in experiment.server.variables}
+async def get_builds(experiment: Experiment, settings: Settings, host: LocalHost, say: Say) -> dict[str, ServerBuild]:
+    """Every arm's server. Raises UserError and HostError."""
+    builds = {}
     for arm in experiment.arms:
-        said |= {("arms", arm.name, "variables", name): name for name in arm.treatments.get("variables", {})}
+        spec = server_of(arm, experiment.server)
+        if arm is experiment.arms[0] or "server" in arm.treatments:
+            say(f"getting the server {spec.name or spec.basedir}")
+        builds[arm.name] = await get_build(spec, settings.cache, host, say)
+    return builds
+
+
+def check_variables(builds: dict[str, ServerBuild], experiment: Experiment) -> None:
+    """Raise UserError for every variable that its server does not know, before one is started even once.
+
+    What the experiment says for all servers must be known to at least one of them; the others leave it out, aloud.
+    """
     problems = []
-    for key, name in said.items():
-        plain = option_name(name)
-        if plain.startswith("loose_"):
-            continue  # says itself that not every server knows it
-        # An option's name may be cut short or carry a prefix (skip_, plugin_load_add): the server itself judges those.
-        if known and plain not in known and not any(other.startswith(plain) for other in known):
-            guess = nearest(plain, known)
-            problems.append(f"{format_key(key)}: {build.version.name} has no variable {name!r}"
-                            + (f"; did you mean {guess!r}?" if guess else ""))  # fmt: skip
+    base = {option_name(name): name for name in experiment.server.variables}
+    values = {name: experiment.server.variables[said] for name, said in base.items()}
+    unknown = [set(_unknown(fitted(values, build.version).variables, build)) for build in builds.values()]
+    for plain in sorted(set.intersection(*unknown) & set(base)):
+        problems.append(_no_variable(("server", "variables", base[plain]), plain, list(builds.values())))
+    for arm in experiment.arms:
+        build = builds[arm.name]
+        for name in arm.treatments.get("variables", {}):
+            if _unknown([option_name(name)], build):
+                problems.append(_no_variable(("arms", arm.name, "variables", name), option_name(name), [build]))
     if problems:
         raise UserError("\n  ".join(problems))
+
+
+def _unknown(names: Iterable[str], build: ServerBuild) -> list[str]:
+    return [name for name in names if build.variables and not is_known(name, build.variables)]
+
+
+def _no_variable(key: Key, name: str, builds: list[ServerBuild]) -> str:
+    servers = ", ".join(dict.fromkeys(build.version.name for build in builds))
+    guess = nearest(name, frozenset().union(*(build.variables for build in builds)))
+    return f"{format_key(key)}: {servers} has no variable {key[-1]!r}" + (f"; did you mean {guess!r}?" if guess else "")
 
 
 def _raise_open_files() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import UserError
@@ -24,6 +24,8 @@ class ServerBuild:
     loader: tuple[str, ...] = ()
     """A private dynamic loader with its options, put before the program, where the host's is too old."""
     packages: dict[str, str] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
+    """Options that it lists, with underscores; empty where it lists none."""
 
     @property
     def command(self) -> list[str]:
@@ -34,7 +36,13 @@ class ServerBuild:
     def folders(self) -> list[Path]:
         """Folders that the server's user must be able to enter."""
         libraries = self.environment.get("LD_LIBRARY_PATH", "")
-        return [self.basedir, *(Path(folder) for folder in libraries.split(":") if folder)]
+        loader = [Path(word).parent for word in self.loader[:1]]
+        return [self.basedir, *loader, *(Path(folder) for folder in libraries.split(":") if folder)]
+
+    @property
+    def private_libraries(self) -> list[Path]:
+        """The folders that a private loader searches; empty where the host's own loader is used."""
+        return [Path(folder) for folder in (self.loader[-1].split(":") if self.loader else ())]
 
     @property
     def identity(self) -> str:
@@ -52,7 +60,12 @@ def first_existing(root: Path, *candidates: str) -> Path | None:
 
 
 async def find_build(
-    name: str, root: Path, host: LocalHost, environment: dict[str, str], packages: dict[str, str] | None = None
+    name: str,
+    root: Path,
+    host: LocalHost,
+    environment: dict[str, str],
+    packages: dict[str, str] | None = None,
+    loader: tuple[str, ...] = (),
 ) -> ServerBuild:
     """The build below a root: an unpacked tarball, a package's tree or an installation. Raises UserError."""
     program = first_existing(
@@ -70,10 +83,11 @@ async def find_build(
             f"{root} holds {program.name} but no share/…/english/errmsg.sys", "is the server unpacked whole?"
         )
     plugins = first_existing(root, "usr/lib/mysql/plugin", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
-    told = await host.run([str(program), "--no-defaults", "--version"], environment=environment, timeout_s=60)
+    command = [*loader, str(program), "--no-defaults"]
+    told = await host.run([*command, "--version"], environment=environment, timeout_s=60)
     if told.exit_code:
         raise UserError(f"{program} does not start: {told.output.strip()[-500:]}")
-    return ServerBuild(
+    build = ServerBuild(
         name=name,
         program=program,
         basedir=root / "usr" if program.is_relative_to(root / "usr") else root,
@@ -81,12 +95,14 @@ async def find_build(
         plugins=plugins or root / "lib",
         version=ServerVersion.parse(told.output.strip()),
         environment=environment,
+        loader=loader,
         packages=packages or {},
     )
+    return replace(build, variables=await _known_variables(build, host))
 
 
-async def known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
-    """The options that `mysqld --verbose --help` lists, with underscores; empty where it lists none."""
+async def _known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
+    """What `mysqld --verbose --help` lists; as the server's user, because mysqld refuses root even for this."""
     told = await host.run(
         [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", "--verbose", "--help"],
         environment=build.environment,

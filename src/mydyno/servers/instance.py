@@ -6,7 +6,6 @@ import asyncio
 import os
 import pwd
 import secrets
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,11 +13,14 @@ from pathlib import Path
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
+from mydyno.servers.load_path import LoadPath
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.sql import Address, Control
+from mydyno.servers.variables_by_version import fitted
 from mydyno.servers.version import ServerVersion
 
 START_TIMEOUT_S = 180.0
@@ -41,12 +43,19 @@ class Credentials:
 class InstanceSettings:
     """What treatments may change before the start."""
 
+    base: dict[str, Scalar] = field(default_factory=dict)
+    """What the experiment says for every arm; fitted to the server's version when it starts."""
     variables: dict[str, Scalar] = field(default_factory=dict)
+    """What an arm says: taken as it is, and wins over `base`."""
     environment: dict[str, str] = field(default_factory=dict)
     wrappers: list[list[str]] = field(default_factory=list)
     """Commands put before the server's, outermost first (a cgroup, a namespace); they run with mydyno's own rights."""
     folders: list[Path] = field(default_factory=list)
     """Further folders that the server must be able to enter (a preloaded library's)."""
+    load_path: LoadPath | None = None
+    """How the load reaches the server; None: by its Unix socket. mydyno itself always comes by the socket."""
+    interface: str | None = None
+    """The network interface, in the server's namespace, that carries the load; None: none in particular."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,10 @@ class Instance:
         self.process: Process | None = None
         self.version: ServerVersion = build.version
         self.start_s = 0.0
+        self.undo: UndoJournal | None = None
+        """Where treatments write down what they change on the host; the workbench gives it."""
+        self.notes: tuple[str, ...] = ()
+        """What of the experiment's variables was said otherwise, or left out, for this server."""
 
     @property
     def data(self) -> Path:
@@ -114,8 +127,11 @@ class Instance:
         return {**self.build.environment, **self.settings.environment}
 
     def address(self, user: str = CONTROL_USER, database: str = "") -> Address:
-        """How to reach it by its socket."""
+        """How to reach it: by its socket, or as the load where a treatment gave the load a path of its own."""
         password = self.credentials.control if user == CONTROL_USER else self.credentials.load
+        path = self.settings.load_path
+        if user == LOAD_USER and path is not None:
+            return path.address(user, password, database)
         return Address(user=user, password=password, socket=str(self.socket), database=database)
 
     def control(self) -> Control:
@@ -130,7 +146,10 @@ class Instance:
         configuration = self.folder / "my.cnf"
         init_file = self.folder / "init.sql"
         self._write(init_file, "".join(f"{statement};\n" for statement in [*before_passwords, *self._password_sql()]))
-        text = my_cnf(self.build, self.folder, self.socket, self.port, self.settings.variables)
+        base = fitted(self.settings.base, self.build.version, self.build.variables)
+        self.notes = tuple(base.notes)
+        variables = {**base.variables, **self.settings.variables}
+        text = my_cnf(self.build, self.folder, self.socket, self.port, variables, self.notes)
         self._write(configuration, text + f"init_file = {init_file}\n")
         began = time.monotonic()
         command = [*self.build.command, f"--defaults-file={configuration}"]
@@ -195,6 +214,7 @@ class Instance:
             variables=variables,
             pid=self.pid,
             start_s=round(self.start_s, 3),
+            notes=self.notes,
         )
 
     def log_tail(self) -> str:
@@ -207,11 +227,20 @@ class Instance:
 
     def _password_sql(self) -> list[str]:
         passwords = ((CONTROL_USER, self.credentials.control), (LOAD_USER, self.credentials.load))
-        return [
+        statements = [
             self.build.version.set_password_sql(f"'{user}'@'{host}'", password)
             for user, password in passwords
             for host in ACCOUNT_HOSTS
         ]
+        path = self.settings.load_path
+        if path is not None and path.client_host not in ACCOUNT_HOSTS:
+            account = f"'{LOAD_USER}'@'{path.client_host}'"
+            statements += [
+                f"CREATE USER {account}",
+                f"GRANT ALL PRIVILEGES ON `sbtest`.* TO {account}",
+                self.build.version.set_password_sql(account, self.credentials.load),
+            ]
+        return statements
 
     def own(self, folder: Path) -> None:
         """Make a folder (if need be) that only the server's user may enter."""
@@ -227,63 +256,3 @@ class Instance:
         if self.host.server_user is not None:
             entry = pwd.getpwnam(self.host.server_user)
             os.chown(path, entry.pw_uid, entry.pw_gid)
-
-
-async def initialise(instance: Instance) -> None:
-    """A fresh data directory with mydyno's accounts and no others that need no password; the server is left stopped.
-
-    Raises ServerError with the words of the server's own initialisation.
-    """
-    shutil.rmtree(instance.folder, ignore_errors=True)
-    for folder in (instance.folder, instance.folder / "tmp"):
-        instance.own(folder)
-    build = instance.build
-    options = [f"--basedir={build.basedir}", f"--datadir={instance.data}", f"--tmpdir={instance.folder / 'tmp'}"]
-    shaping = [f"--{name}={value}" for name, value in instance.settings.variables.items() if name.startswith("innodb_")]
-    if build.version.initialises_itself:
-        command = [*build.command, "--no-defaults", "--initialize-insecure", *options, *shaping]
-        command.append(f"--lc-messages-dir={build.messages}")
-    else:
-        script = _initialisation_script(build)
-        command = [str(script), "--no-defaults", *options, *shaping]
-        if build.version.flavour == "mariadb":
-            command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    done = await instance.host.run(
-        command,
-        environment=build.environment,
-        cwd=build.basedir,
-        as_server=True,
-        folders=[*build.folders, instance.folder],
-        timeout_s=START_TIMEOUT_S,
-    )
-    if done.exit_code or not (instance.data / "mysql").is_dir():
-        words = "\n  ".join(done.output.strip().splitlines()[-LOG_TAIL_LINES:])
-        raise ServerError(f"{command[0]} failed with exit code {done.exit_code}:\n  {words}")
-    await _make_accounts(instance)
-
-
-def _initialisation_script(build: ServerBuild) -> Path:
-    names = ("mariadb-install-db", "mysql_install_db")
-    for candidate in (f"{folder}/{name}" for name in names for folder in ("bin", "scripts")):
-        if (build.basedir / candidate).is_file():
-            return build.basedir / candidate
-    raise ServerError(f"{build.basedir} has no mysql_install_db or mariadb-install-db in bin/ or scripts/")
-
-
-async def _make_accounts(instance: Instance) -> None:
-    """By --init-file at a first start: no moment at which root without a password can be reached over a port."""
-    control = [f"'{CONTROL_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
-    load = [f"'{LOAD_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
-    statements = [f"CREATE USER {account}" for account in [*control, *load]]
-    statements += [f"GRANT ALL PRIVILEGES ON *.* TO {account} WITH GRANT OPTION" for account in control]
-    statements += [f"GRANT ALL PRIVILEGES ON `sbtest`.* TO {account}" for account in load]
-    statements += ["CREATE DATABASE IF NOT EXISTS `sbtest`"]
-    await instance.start(before_passwords=statements)
-    async with instance.control() as connection:
-        keep = {CONTROL_USER, LOAD_USER, "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"}
-        for user, host in await connection.rows("SELECT User, Host FROM mysql.user"):
-            if str(user) not in keep:
-                await connection.rows(f"DROP USER '{user}'@'{host}'")
-    warning = await instance.stop()
-    if warning:
-        raise ServerError(f"after initialisation: {warning}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mydyno.model.experiment import Scalar
@@ -30,8 +30,15 @@ def _line_value(value: Scalar) -> str:
     return f'"{escaped}"'
 
 
-def my_cnf(build: ServerBuild, folder: Path, socket: Path, port: int | None, variables: Mapping[str, Scalar]) -> str:
-    """The text of my.cnf. The experiment's variables come last and win over mydyno's own."""
+def my_cnf(
+    build: ServerBuild,
+    folder: Path,
+    socket: Path,
+    port: int | None,
+    variables: Mapping[str, Scalar],
+    notes: Sequence[str] = (),
+) -> str:
+    """The text of my.cnf. The experiment's variables come last and win over mydyno's own; notes become comments."""
     own: dict[str, Scalar] = {
         "basedir": str(build.basedir),
         "datadir": str(folder / "data"),
@@ -49,4 +56,5 @@ def my_cnf(build: ServerBuild, folder: Path, socket: Path, port: int | None, var
         own |= {"bind_address": "127.0.0.1", "port": port}
     asked = {option_name(name): value for name, value in variables.items()}
     merged = {name: value for name, value in own.items() if name not in asked} | asked
-    return "[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())
+    comments = "".join(f"# {note}\n" for note in notes)
+    return f"{comments}[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())

@@ -5,12 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import pymysql
 import pymysql.cursors
 
 from mydyno.errors import ServerError
+
+
+@dataclass(frozen=True)
+class ClientTls:
+    """What a client asks of TLS."""
+
+    mode: Literal["disabled", "required", "verify_ca", "verify_identity"] = "disabled"
+    authority: Path | None = None
+    """PEM file of the authority to trust."""
+    versions: tuple[str, ...] = ()
+    """Allowed protocol versions, e.g. ("1.3",); empty: all."""
+    ciphers: tuple[str, ...] = ()
+    """Allowed suites by OpenSSL's names; empty: all."""
+    resumption: bool = True
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,17 @@ class Address:
     host: str = "127.0.0.1"
     port: int = 3306
     database: str = ""
+    namespace: Path | None = None
+    """The network namespace that it is reached from; None: mydyno's own."""
+    tls: ClientTls | None = None
+    """What the client asks of TLS; None: the client's own default (mydyno's drivers: none)."""
+    compression: str = "off"
+    """Of the protocol: off, zlib or zstd, with a level as in zstd:3."""
+
+    @property
+    def entering(self) -> list[str]:
+        """The command that enters the namespace and executes what follows; empty where there is none."""
+        return [] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"]
 
 
 class Control:
@@ -33,7 +59,7 @@ class Control:
         self._timeout_s = timeout_s
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
 
-    async def __aenter__(self) -> Control:
+    async def __aenter__(self) -> Self:
         self._connection = await asyncio.to_thread(self._connect)
         return self
 
@@ -54,6 +80,8 @@ class Control:
                 charset="utf8",
                 autocommit=True,
                 unix_socket=self._address.socket,
+                # A socket needs none, and mydyno's own sessions must not be counted among the load's.
+                ssl_disabled=self._address.socket is not None,
             )
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"control connection: {_words(error)}") from error

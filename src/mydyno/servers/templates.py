@@ -16,11 +16,12 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Scalar
 from mydyno.model.quantities import format_bytes
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.instance import Instance, initialise
+from mydyno.servers.initialisation import initialise
+from mydyno.servers.instance import Instance
 from mydyno.servers.my_cnf import option_name, option_value
 from mydyno.store.files import write_text
 
-TEMPLATE_FORMAT = 2
+TEMPLATE_FORMAT = 3
 SHAPING_PREFIXES = (
     "innodb_page_size",
     "innodb_data_file_path",

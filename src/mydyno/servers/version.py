@@ -41,24 +41,29 @@ class ServerVersion:
         """For sentences: "MariaDB 10.11.19"."""
         return f"{'MariaDB' if self.flavour == 'mariadb' else 'MySQL'} {'.'.join(map(str, self.number))}"
 
-    def _mysql_from(self, *number: int) -> bool:
+    def is_mysql_from(self, *number: int) -> bool:
+        """Whether it is MySQL of this version or a later one (calendar versions, 26.7, are later)."""
         return self.flavour == "mysql" and self.number >= number
+
+    def is_mariadb_from(self, *number: int) -> bool:
+        """Whether it is MariaDB of this version or a later one."""
+        return self.flavour == "mariadb" and self.number >= number
 
     def set_password_sql(self, account: str, password: str) -> str:
         """One statement that sets an account's password; PASSWORD() went away in MySQL 8.0."""
-        if self._mysql_from(5, 7, 6):
+        if self.is_mysql_from(5, 7, 6):
             return f"ALTER USER {account} IDENTIFIED BY '{password}'"
         return f"SET PASSWORD FOR {account} = PASSWORD('{password}')"
 
     @property
     def initialises_itself(self) -> bool:
         """MySQL >= 5.7.6 has mysqld --initialize-insecure; all others come with a script."""
-        return self._mysql_from(5, 7, 6)
+        return self.is_mysql_from(5, 7, 6)
 
     @property
     def quiet_variables(self) -> dict[str, str]:
         """Settings that keep a private server from looking outside: no name look-ups, no TCP port of its own choice."""
         quiet = {"skip_name_resolve": "ON"}
-        if self._mysql_from(8, 0, 11):
+        if self.is_mysql_from(8, 0, 11):
             quiet["mysqlx"] = "OFF"
         return quiet

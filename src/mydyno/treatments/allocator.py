@@ -1,19 +1,22 @@
 """The memory allocator, chosen by LD_PRELOAD and proved: by the dynamic linker's own bindings of malloc for the same
 binary, user and environment, and by the maps of the live process.
 
-glibc is preloaded like the others, because some builds link tcmalloc. A preload that silently failed does not hold.
+glibc is preloaded like the others, because some builds link tcmalloc; it is then the C library of the loader that the
+server runs by, and the C++ library with it. A preload that silently failed does not hold, and neither does an option
+that the library does not take.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from mydyno.errors import BugError, HostError, UserError
 from mydyno.hosts.local import LocalHost
@@ -21,7 +24,17 @@ from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.records import Evidence
 from mydyno.parts.debian import DebianPackages
 from mydyno.servers.instance import Instance
-from mydyno.treatments.dynamic_linker import Bindings, bindings, mapped_libraries, secure_execution_reason
+from mydyno.treatments.allocator_options import PREFIXES, ReadBack, foreign_variables, read_back
+from mydyno.treatments.dynamic_linker import (
+    MALLOC_SYMBOLS,
+    OPERATOR_PREFIXES,
+    Bindings,
+    bindings,
+    linked_libraries,
+    mapped_libraries,
+    secure_execution_reason,
+)
+from mydyno.treatments.environment import live_environment
 
 AllocatorName = Literal["glibc", "jemalloc", "tcmalloc", "mimalloc"]
 
@@ -34,6 +47,20 @@ class AllocatorSetting(Frozen):
     environment: dict[Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")], Scalar] = Field(
         default_factory=dict, description="the allocator's own variables, e.g. MALLOC_CONF"
     )
+
+    @model_validator(mode="after")
+    def _variables_are_its_own(self) -> AllocatorSetting:
+        foreign = foreign_variables(self.name, list(self.environment))
+        if foreign:
+            raise ValueError(
+                f"{self.name} does not read {', '.join(foreign)}; it reads {', '.join(PREFIXES[self.name])}…"
+            )
+        return self
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The allocator's variables as the process gets them."""
+        return {name: str(value) for name, value in self.environment.items()}
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(AllocatorName | AllocatorSetting)
@@ -70,7 +97,6 @@ GLIBC_VERSION_CALL = (
     "library.gnu_get_libc_version.restype = ctypes.c_char_p; version = library.gnu_get_libc_version().decode()"
 )
 OTHER_ALLOCATORS = ("libjemalloc", "libtcmalloc", "libmimalloc", "libhoard", "libsnmalloc", "librpmalloc")
-MUST_BIND = ("malloc", "free", "calloc", "realloc")
 
 
 class AllocatorTreatment:
@@ -83,7 +109,8 @@ class AllocatorTreatment:
         self.setting = AllocatorSetting.model_validate(setting)
         self._library: Path | None = None
         self._version = ""
-        self._bindings: Bindings | None = None
+        self._preload: list[Path] = []
+        self._options = ReadBack({}, (), ())
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server was started by others; a library of one's own must exist."""
@@ -110,7 +137,7 @@ class AllocatorTreatment:
             package = PACKAGES[self.setting.name]
             self._library = (await DebianPackages(cache, host).get([package.package])).find(package.library)
         self._version = await self._ask_version(host)
-        return {self.setting.name: self._version}
+        return {self.setting.library or self.setting.name: self._version}
 
     @property
     def library(self) -> Path:
@@ -135,17 +162,28 @@ class AllocatorTreatment:
             ) from None
 
     async def apply(self, instance: Instance) -> None:
-        """Preload it into the server's own process."""
-        instance.settings.environment["LD_PRELOAD"] = str(self.library)
-        instance.settings.environment.update({name: str(value) for name, value in self.setting.environment.items()})
-        instance.settings.folders.append(self.library.parent)
+        """Preload it into the server's own process; glibc is the one of the loader that the server runs by."""
+        build, host = instance.build, instance.host
+        self._preload = [self.library]
+        if self.setting.name == "glibc" and self.setting.library is None:
+            linked = await linked_libraries(build.program, build.loader, build.environment, host)
+            self._library = linked.get("libc.so.6", self.library)
+            if build.loader:
+                self._version = await _private_glibc_version(build.loader, self.library, host)
+            # Where the build links another allocator, that one may serve operator new unless the C++ library is first.
+            beside = linked.get("libstdc++.so.6") if _allocators_in(map(str, linked.values())) else None
+            self._preload = [self.library, *([beside] if beside else [])]
+        instance.settings.environment["LD_PRELOAD"] = ":".join(map(str, self._preload))
+        instance.settings.environment.update(self.setting.variables)
+        instance.settings.folders += [library.parent for library in self._preload]
+        self._options = await read_back(self.setting.name, self.library, self.setting.variables, host, build.loader)
 
     async def evidence(self, instance: Instance) -> Evidence:
         """The linker's bindings, and the live process's maps."""
         folders = [*instance.build.folders, *instance.settings.folders]
         found = await bindings(instance.build.command, instance.environment, instance.host, folders)
         maps = mapped_libraries(instance.pid)
-        reasons = self._binding_reasons(found, instance) + self._map_reasons(maps)
+        reasons = self._binding_reasons(found, instance) + self._map_reasons(maps) + self._option_reasons(instance)
         users = _with_program_first(found.of("malloc").get(self._provider(found), []), instance.build.program)
         facts: dict[str, Any] = {
             "library": str(self.library),
@@ -153,6 +191,8 @@ class AllocatorTreatment:
             "malloc_bindings": {symbol: {p: len(u) for p, u in by.items()} for symbol, by in found.providers.items()},
             "mapped_allocators": _allocators_in(maps or []),
             "preload_refused": list(found.refused),
+            "options": self._options.facts,
+            "options_untold": list(self._options.untold),
         }
         if reasons:
             return Evidence(
@@ -161,6 +201,8 @@ class AllocatorTreatment:
         text = (
             f"malloc of {', '.join(users[:3])}{' …' if len(users) > 3 else ''} binds to "
             f"{self.library.name} ({self.setting.name} {self._version}), mapped in the live process"
+            + "".join(f"; {name} = {value}" for name, value in self._options.facts.items())
+            + "".join(f"; {name} is in its environment, and the library cannot tell" for name in self._options.untold)
         )
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
@@ -178,24 +220,16 @@ class AllocatorTreatment:
         if found.refused:
             return [f"the dynamic linker could not preload {', '.join(found.refused)}"]
         reasons = []
-        for symbol in MUST_BIND:
-            others = [p for p in found.of(symbol) if Path(p).resolve() != self.library.resolve()]
-            others = [other for other in others if not self._passes_on(other, symbol, found, instance.build.program)]
+        for symbol in MALLOC_SYMBOLS:
+            others = found.served_by(symbol, instance.build.program) - {self.library.resolve()}
+            if symbol.startswith(OPERATOR_PREFIXES):  # the C++ library's operators call malloc
+                others = {path for path in others if not path.name.startswith("libstdc++")}
             if others:
-                reasons.append(f"{symbol} is served by {', '.join(Path(other).name for other in others)}")
+                reasons.append(f"{symbol} is served by {', '.join(sorted(path.name for path in others))}")
         if not found.of("malloc"):
             words = found.output[-200:].strip()
             reasons.append(f"the dynamic linker shows no binding of malloc (exit code {found.exit_code}): {words}")
         return reasons
-
-    def _passes_on(self, provider: str, symbol: str, found: Bindings, program: Path) -> bool:
-        """Whether the provider is the program's own procedure linkage table, which leads to our library.
-
-        A program that is not position-independent and takes malloc's address gives its table's entry for it to all
-        (System V ABI, AMD64, "Function addresses"). One with an allocator of its own inside binds nothing to us.
-        """
-        users = found.of(symbol).get(self._provider(found), [])
-        return Path(provider).resolve() == program.resolve() and provider in users
 
     def _map_reasons(self, maps: list[str] | None) -> list[str]:
         if maps is None:
@@ -203,6 +237,15 @@ class AllocatorTreatment:
         if not any(Path(path).resolve() == self.library.resolve() for path in maps):
             return [f"{self.library.name} is not mapped in the live process"]
         return []
+
+    def _option_reasons(self, instance: Instance) -> list[str]:
+        actual = live_environment(instance.pid)
+        lost = [
+            f"{name} is {actual.get(name, 'not set')} in the live process, wanted {value}"
+            for name, value in self.setting.variables.items()
+            if actual.get(name) != value
+        ]
+        return [*lost, *self._options.wrong]
 
     async def undo(self) -> None:
         """Nothing outside the instance was changed."""
@@ -214,7 +257,14 @@ def _with_program_first(users: Sequence[str], program: Path) -> list[str]:
     return sorted(names, key=lambda name: (name != program.name, not name.startswith("libstdc++"), name))
 
 
-def _allocators_in(maps: Sequence[str]) -> list[str]:
+async def _private_glibc_version(loader: Sequence[str], library: Path, host: LocalHost) -> str:
+    """A C library is a program that prints its version; its own loader runs it."""
+    told = await host.run([*loader, str(library)], timeout_s=30)
+    match = re.search(r"release version (\d+\.\d+)", told.output)
+    return match[1] if match else "of unknown version"
+
+
+def _allocators_in(maps: Iterable[str]) -> list[str]:
     return [path for path in maps if Path(path).name.startswith(OTHER_ALLOCATORS)]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import ServerSpec
-from mydyno.model.records import Evidence
+from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.instance import Instance
+from mydyno.store.samples import Sample
 
 
 class Treatment(Protocol):
@@ -57,3 +59,19 @@ class Accounted(Protocol):
 
     async def account(self, instance: Instance) -> Evidence:
         """Proof from the running server after its last step. Never raises for a treatment that failed."""
+
+
+@runtime_checkable
+class ProvesLoad(Protocol):
+    """A treatment of the load's own sessions: what it did to them shows only once the load has run."""
+
+    def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
+        """Proof from one finished step: the server's counters, the driver's, and the samples of the whole run."""
+
+
+@runtime_checkable
+class NeedsDriver(Protocol):
+    """A treatment that not every load program can play its part in."""
+
+    def driver_obstacle(self, driver: str) -> str | None:
+        """Why this load program cannot; None where it can. Starts nothing."""

@@ -8,17 +8,33 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.experiment import ArmSpec
-from mydyno.treatments import allocator, cgroup, environment, variables
+from mydyno.treatments import (
+    allocator,
+    cgroup,
+    compression,
+    environment,
+    huge_pages,
+    network,
+    server,
+    tls,
+    variables,
+)
 from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
+    "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
     "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
+    "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
+    # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
+    "network": (network.SETTING, network.NetworkTreatment),
+    "tls": (tls.SETTING, tls.TlsTreatment),
+    "compression": (compression.SETTING, compression.CompressionTreatment),
 }
 
 
 def treatments_of(arm: ArmSpec) -> list[Treatment]:
-    """Fresh treatments for one run of an arm, in the catalogue's order. Raises KeyError for an unknown name."""
+    """Fresh treatments for one run of an arm, in the catalogue's order: the server first. Raises KeyError."""
     return [make(arm.treatments[name]) for name, (_, make) in TREATMENTS.items() if name in arm.treatments]

@@ -12,9 +12,24 @@ from pathlib import Path
 from mydyno.hosts.local import LocalHost
 
 _BINDING = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: \w+ symbol `([^']+)'")
+_LINKED = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 _REFUSED = re.compile(r"object '([^']+)' from LD_PRELOAD cannot be preloaded[^:]*(?:: ignored\.)?")
-MALLOC_SYMBOLS = ("malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "_Znwm", "_ZdlPv")
+MALLOC_SYMBOLS = (
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "posix_memalign",
+    "aligned_alloc",
+    "_Znwm",
+    "_ZdlPv",
+    "_Znam",
+    "_ZdaPv",
+    "_ZdlPvm",
+    "_ZnwmSt11align_val_t",
+)
 """The C allocation interface, and C++'s operator new and delete, which the C++ library or the allocator serves."""
+OPERATOR_PREFIXES = ("_Zn", "_Zd")
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,18 @@ class Bindings:
     def of(self, symbol: str) -> dict[str, list[str]]:
         """provider → users of one symbol; empty where nobody binds it."""
         return self.providers.get(symbol, {})
+
+    def served_by(self, symbol: str, program: Path) -> set[Path]:
+        """The libraries that serve the symbol in the end.
+
+        A program that takes a function's address, and is not position-independent, lends it the address of its own
+        jump table: libraries then bind to the program, and the program to the library that serves it (ELF, "canonical
+        PLT"). Such a detour over the program is not a provider of its own.
+        """
+        users = {Path(provider).resolve(): by for provider, by in self.of(symbol).items()}
+        own = program.resolve()
+        detour = any(path != own and any(Path(user).resolve() == own for user in by) for path, by in users.items())
+        return {path for path in users if not (detour and path == own)}
 
 
 async def bindings(
@@ -62,6 +89,15 @@ def parse_bindings(output: str, exit_code: int = 0) -> Bindings:
     refused = tuple(dict.fromkeys(_REFUSED.findall(output)))
     rest = "\n".join(line for line in output.splitlines() if "binding file" not in line)
     return Bindings(providers, refused, exit_code, rest[-2000:])
+
+
+async def linked_libraries(
+    program: Path, loader: Sequence[str], environment: Mapping[str, str], host: LocalHost
+) -> dict[str, Path]:
+    """{soname: file} of everything that the dynamic linker loads for a program by itself (ldd(1))."""
+    command = [*loader, "--list", str(program)] if loader else ["ldd", str(program)]
+    told = await host.run(command, environment=environment, timeout_s=30)
+    return {name: Path(path).resolve() for name, path in _LINKED.findall(told.output)}
 
 
 def mapped_libraries(pid: int) -> list[str] | None:

@@ -16,6 +16,12 @@ COUNTERS = (
     "Slow_queries",
     "Aborted_clients",
     "Aborted_connects",
+    "Connections",
+    "Ssl_accepts",
+    "Ssl_finished_accepts",
+    "Ssl_session_cache_hits",
+    "Bytes_sent",
+    "Bytes_received",
 )
 TOLERANCE = 0.005
 SLACK = 300

@@ -2,6 +2,12 @@
 
 mod calibrate;
 mod connection;
+mod kv_measure;
+mod kv_options;
+mod kv_prepare;
+mod kv_preset;
+mod kv_run;
+mod kv_stats;
 mod null;
 mod oltp_cleanup;
 mod oltp_list;
@@ -39,6 +45,9 @@ enum Command {
     /// The OLTP family of sysbench: prepare tables, run a workload on them, drop them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Oltp(Box<Oltp>),
+    /// memcached and MySQL's memcached API: store keys, run a workload on them, show statistics.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Kv(Box<Kv>),
     /// A server that does nothing, to measure against.
     Null(null::NullArguments),
     /// Measure what this program itself costs on this host, against the null server.
@@ -59,6 +68,16 @@ enum Oltp {
     List,
 }
 
+#[derive(Debug, Subcommand)]
+enum Kv {
+    /// Store the keys that a run will ask for.
+    Prepare(Box<kv_prepare::PrepareArguments>),
+    /// Run a workload and measure it.
+    Run(Box<kv_run::RunArguments>),
+    /// Show the server's statistics.
+    Stats(kv_stats::StatsArguments),
+}
+
 /// Runs the program.
 pub fn main() -> Exit {
     let arguments = match Arguments::try_parse_from(std::env::args_os().map(parse::dashes)) {
@@ -73,11 +92,20 @@ pub fn main() -> Exit {
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(oltp) => run_oltp(&oltp),
+        Command::Kv(kv) => run_kv(&kv),
     };
     result.unwrap_or_else(|error: Error| {
         eprintln!("dynoload: {error}");
         error.exit()
     })
+}
+
+fn run_kv(command: &Kv) -> Result<Exit, Error> {
+    match command {
+        Kv::Prepare(arguments) => kv_prepare::run(arguments),
+        Kv::Run(arguments) => kv_run::run(arguments),
+        Kv::Stats(arguments) => kv_stats::run(arguments),
+    }
 }
 
 fn run_oltp(command: &Oltp) -> Result<Exit, Error> {

@@ -59,13 +59,13 @@ pub struct RunArguments {
 pub struct OutputArguments {
     /// Result as JSON lines to a file, or - for stdout (the table then goes to stderr)
     #[arg(long)]
-    json: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
     /// Histograms of every interval as an HDR log, format V2
     #[arg(long)]
-    hdr: Option<PathBuf>,
+    pub(super) hdr: Option<PathBuf>,
     /// No progress
     #[arg(long)]
-    quiet: bool,
+    pub(super) quiet: bool,
     /// Try a server that is neither MySQL nor MariaDB
     #[arg(long)]
     any_server: bool,
@@ -211,10 +211,11 @@ fn judge(
         open_loop: settings.plan.is_some(),
         counters,
         tcp,
+        asked_hit_share: None,
     })
 }
 
-fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
+pub(super) fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
     if json == Some(Path::new("-")) {
         eprint!("{text}");
         return Ok(());
@@ -223,7 +224,7 @@ fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
     Ok(())
 }
 
-fn exit_of(outcome: &Outcome, verdict: Verdict) -> Exit {
+pub(super) fn exit_of(outcome: &Outcome, verdict: Verdict) -> Exit {
     if outcome.interrupted {
         return Exit::Interrupted;
     }

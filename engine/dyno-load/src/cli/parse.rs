@@ -35,6 +35,16 @@ pub fn count(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A count of at least 1; 10k is 10,240, as memaslap reads it.
+pub fn kilo(text: &str) -> Result<u32, String> {
+    match text.strip_suffix('k') {
+        Some(thousands) => count(thousands)?
+            .checked_mul(1024)
+            .ok_or_else(|| format!("'{text}' is above {}", u32::MAX)),
+        None => count(text),
+    }
+}
+
 /// A count of at least 0; underscores are allowed.
 pub fn number(text: &str) -> Result<u32, String> {
     text.replace('_', "")

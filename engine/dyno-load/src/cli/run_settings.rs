@@ -190,7 +190,7 @@ fn description(connection: &ConnectionArguments, load: &LoadArguments, random: &
     }
 }
 
-fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str, Error> {
+pub(super) fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str, Error> {
     if allowed.contains(&value) {
         return Ok(value);
     }
@@ -200,14 +200,14 @@ fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str,
     )))
 }
 
-fn threads(load: &LoadArguments) -> u32 {
+pub(super) fn threads(load: &LoadArguments) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
     load.threads
         .unwrap_or_else(|| load.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus))
         .min(load.connections)
 }
 
-fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
+pub(super) fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
     let arrivals = match one_of("--arrivals", &load.arrivals, &["constant", "poisson"])? {
         "poisson" => Arrivals::Poisson,
         _ => Arrivals::Constant,
@@ -217,7 +217,7 @@ fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
     Ok(Some(Arc::new(plan)))
 }
 
-fn overload(load: &LoadArguments) -> Result<Overload, Error> {
+pub(super) fn overload(load: &LoadArguments) -> Result<Overload, Error> {
     let limit_ns = load.late_limit.as_nanos() as u64;
     Ok(
         match one_of("--overload", &load.overload, &["queue", "drop-late", "abort"])? {
@@ -228,7 +228,7 @@ fn overload(load: &LoadArguments) -> Result<Overload, Error> {
     )
 }
 
-fn think(text: Option<&str>) -> Result<Think, Error> {
+pub(super) fn think(text: Option<&str>) -> Result<Think, Error> {
     let Some(text) = text else { return Ok(Think::No) };
     let wrong = |problem: String| Error::User(format!("--think-time: {problem}"));
     let (kind, length) = text.split_once(':').unwrap_or(("constant", text));
@@ -243,7 +243,7 @@ fn think(text: Option<&str>) -> Result<Think, Error> {
     }
 }
 
-fn ignored_errors(text: &str) -> Result<IgnoredErrors, Error> {
+pub(super) fn ignored_errors(text: &str) -> Result<IgnoredErrors, Error> {
     match text {
         "all" => return Ok(IgnoredErrors::All),
         "none" | "off" | "" => return Ok(IgnoredErrors::Codes(Vec::new())),

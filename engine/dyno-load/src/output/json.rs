@@ -93,6 +93,9 @@ pub fn interval(interval: &Interval<'_>) -> Value {
             body.insert("cpu".into(), cpu(recorder, interval.length_s));
         }
         insert_latencies(body, recorder);
+        if recorder.kv.counts != crate::kv::KvCounts::default() {
+            body.insert("kv".into(), json!({ "counts": recorder.kv.counts }));
+        }
     }
     body
 }

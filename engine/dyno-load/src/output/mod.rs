@@ -1,6 +1,7 @@
 //! What a run gives: JSON lines for programs, an HDR log for HDR tools, a table for people, progress on stderr.
 
 pub mod json;
+pub mod kv;
 pub mod progress;
 pub mod table;
 

@@ -14,6 +14,7 @@ pub use usage::{ThreadUsage, UsageMeter};
 
 use dyno_core::histogram::Histogram;
 
+use crate::kv::KvRecord;
 use crate::workload::StatementKind;
 
 /// Counts that add up over workers and intervals.
@@ -103,6 +104,8 @@ pub struct Recorder {
     pub traffic: Traffic,
     /// What the worker's thread used.
     pub usage: ThreadUsage,
+    /// What only memcached has; empty for SQL.
+    pub kv: KvRecord,
 }
 
 impl Recorder {
@@ -118,6 +121,7 @@ impl Recorder {
             errors: ErrorCounts::default(),
             traffic: Traffic::default(),
             usage: ThreadUsage::default(),
+            kv: KvRecord::default(),
         }
     }
 
@@ -148,6 +152,7 @@ impl Recorder {
         self.errors.merge(&other.errors);
         self.traffic.add(&other.traffic);
         self.usage.add(&other.usage);
+        self.kv.merge(&other.kv);
     }
 
     /// Makes it empty again without giving memory back.
@@ -161,5 +166,6 @@ impl Recorder {
         self.errors.clear();
         self.traffic = Traffic::default();
         self.usage = ThreadUsage::default();
+        self.kv.clear();
     }
 }

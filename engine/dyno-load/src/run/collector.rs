@@ -38,6 +38,8 @@ pub struct Totals {
     pub all: crate::recorder::Counts,
     /// The same by kind of statement.
     pub all_by_kind: [u64; StatementKind::COUNT],
+    /// What only memcached has, from the first operation to the last; empty for SQL.
+    pub all_kv: crate::kv::KvCounts,
     /// Transactions of the measurement's plan that ended after the stop; they are in the latencies, not in the rates.
     pub ended_after_stop: u64,
     /// Highest CPU use of one worker in one interval of the measurement, percent of one CPU.
@@ -79,6 +81,7 @@ impl<'a> Collector<'a> {
                 measured: Recorder::new(slowest),
                 all: crate::recorder::Counts::default(),
                 all_by_kind: [0; StatementKind::COUNT],
+                all_kv: crate::kv::KvCounts::default(),
                 ended_after_stop: 0,
                 busiest_worker_cpu_pct: 0.0,
                 intervals: 0,
@@ -133,6 +136,7 @@ impl<'a> Collector<'a> {
 
     fn complete(&mut self, id: IntervalId, worker: usize, recorder: Box<Recorder>) -> std::io::Result<()> {
         self.totals.all.add(&recorder.counts);
+        self.totals.all_kv.add(&recorder.kv.counts);
         for (sum, histogram) in self.totals.all_by_kind.iter_mut().zip(&recorder.statements) {
             *sum += histogram.count();
         }
@@ -148,6 +152,7 @@ impl<'a> Collector<'a> {
                 self.totals.measured.service.merge(&recorder.service);
                 self.totals.measured.lag.merge(&recorder.lag);
                 self.totals.measured.slowest.merge(&recorder.slowest);
+                self.totals.measured.kv.merge_latencies(&recorder.kv);
             }
             Phase::Drain => self.totals.ended_after_stop = recorder.counts.transactions,
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dyno_core::schedule::{Arrival, ArrivalCursor, Plan};
 
-use super::settings::Settings;
+use super::settings::Pace;
 use super::timeline::{Phase, Timeline};
 
 /// Set in the number of every warm-up operation.
@@ -47,11 +47,11 @@ pub struct Feed {
 
 impl Feed {
     /// The source of worker `worker`.
-    pub fn new(settings: &Settings, worker: u64) -> Self {
-        let connections = u64::from(settings.context.connections);
-        let workers = u64::from(settings.threads);
+    pub fn new(pace: &Pace, worker: u64) -> Self {
+        let connections = u64::from(pace.connections);
+        let workers = u64::from(pace.threads);
         Self {
-            plan: settings.plan.clone(),
+            plan: pace.plan.clone(),
             planned: None,
             worker,
             workers,

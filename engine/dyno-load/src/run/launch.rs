@@ -11,12 +11,12 @@ use dyno_core::clock::{now_ns, wall_clock_s};
 
 use super::collector::{Collector, Observer, Totals};
 use super::failure::Failure;
-use super::settings::Settings;
+use super::settings::{Pace, Settings};
 use super::timeline::Timeline;
 use super::worker::{Channels, End, Report, Worker};
 
 /// From the last connection's readiness to the first statement, so that all workers start together.
-const START_DELAY_NS: u64 = 20_000_000;
+pub const START_DELAY_NS: u64 = 20_000_000;
 /// What workers get beyond the hard stop before they are given up as hanging.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -51,13 +51,31 @@ pub fn run(
     before_load: &mut dyn FnMut(),
     observer: &mut dyn Observer,
 ) -> io::Result<Outcome> {
+    let start = |index, channels| spawn(index, Arc::clone(settings), channels);
+    run_workers(&settings.pace(), &start, interrupted, before_load, observer)
+}
+
+/// Starts a worker's thread.
+pub type Start<'a> = &'a dyn Fn(usize, Channels) -> io::Result<JoinHandle<()>>;
+
+/// Runs the load with workers of any kind.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_workers(
+    pace: &Pace,
+    start_worker: Start<'_>,
+    interrupted: &AtomicBool,
+    before_load: &mut dyn FnMut(),
+    observer: &mut dyn Observer,
+) -> io::Result<Outcome> {
     let cancelled = Arc::new(AtomicBool::new(false));
-    let (reports, incoming) = sync_channel(settings.threads as usize * 4);
+    let (reports, incoming) = sync_channel(pace.threads as usize * 4);
     let began_ns = now_ns();
     let mut starts = Vec::new();
     let mut spares = Vec::new();
     let mut threads = Vec::new();
-    for index in 0..settings.threads as usize {
+    for index in 0..pace.threads as usize {
         let (start, start_receiver) = channel();
         let (spare, spare_receiver) = channel();
         let channels = Channels {
@@ -68,7 +86,7 @@ pub fn run(
         };
         starts.push(start);
         spares.push(spare);
-        threads.push(spawn(index, Arc::clone(settings), channels)?);
+        threads.push(start_worker(index, channels)?);
     }
     drop(reports);
     let mut outcome = Outcome {
@@ -88,14 +106,14 @@ pub fn run(
     }
     outcome.connect_s = (now_ns() - began_ns) as f64 / 1e9;
     before_load();
-    let timeline = Timeline::new(now_ns() + START_DELAY_NS, settings);
+    let timeline = Timeline::new(now_ns() + START_DELAY_NS, pace);
     outcome.timeline = Some(timeline);
     outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
     for start in starts {
         // A worker that is gone has reported why.
         let _ = start.send(timeline);
     }
-    let mut collector = Collector::new(timeline, settings.plan.is_some(), settings.slowest, spares, observer);
+    let mut collector = Collector::new(timeline, pace.plan.is_some(), pace.slowest, spares, observer);
     collect(
         &incoming,
         threads.len(),

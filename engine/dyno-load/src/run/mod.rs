@@ -15,7 +15,8 @@ mod worker;
 
 pub use collector::{Interval, Observer, Totals};
 pub use failure::Failure;
-pub use launch::{run, Outcome};
-pub use settings::{IgnoredErrors, Overload, Settings, Think};
+pub use feed::{Feed, Next};
+pub use launch::{run, run_workers, Outcome, START_DELAY_NS};
+pub use settings::{IgnoredErrors, Overload, Pace, Settings, Think};
 pub use timeline::{IntervalId, Phase, Timeline};
-pub use worker::End;
+pub use worker::{Channels, End, Report};

@@ -97,7 +97,42 @@ pub struct Settings {
     pub connect_timeout_ns: u64,
 }
 
+/// The times and shares of a run: all that launching, feeding and collecting need to know, whatever is asked.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// Worker threads.
+    pub threads: u32,
+    /// Connections.
+    pub connections: u32,
+    /// Time before the measurement.
+    pub warmup_ns: u64,
+    /// Time of the measurement.
+    pub duration_ns: u64,
+    /// Time after the measurement for transactions under way to end.
+    pub grace_ns: u64,
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// The plan of an open loop; none in a closed loop.
+    pub plan: Option<Arc<Plan>>,
+    /// How many of the slowest transactions to keep.
+    pub slowest: usize,
+}
+
 impl Settings {
+    /// Its times and shares.
+    pub fn pace(&self) -> Pace {
+        Pace {
+            threads: self.threads,
+            connections: self.context.connections,
+            warmup_ns: self.warmup_ns,
+            duration_ns: self.duration_ns,
+            grace_ns: self.grace_ns,
+            interval_ns: self.interval_ns,
+            plan: self.plan.clone(),
+            slowest: self.slowest,
+        }
+    }
+
     /// Whether every transaction is a new connection.
     pub fn is_churn(&self) -> bool {
         self.context.definition.name == "connect"

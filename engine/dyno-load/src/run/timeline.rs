@@ -1,6 +1,6 @@
 //! The run's times, on the engine's clock: fixed when every connection is ready, the same for all workers.
 
-use super::settings::Settings;
+use super::settings::Pace;
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -39,15 +39,15 @@ pub struct Timeline {
 
 impl Timeline {
     /// A timeline that starts at `start_ns`.
-    pub fn new(start_ns: u64, settings: &Settings) -> Self {
-        let measure_ns = start_ns + settings.warmup_ns;
-        let stop_ns = measure_ns + settings.duration_ns;
+    pub fn new(start_ns: u64, pace: &Pace) -> Self {
+        let measure_ns = start_ns + pace.warmup_ns;
+        let stop_ns = measure_ns + pace.duration_ns;
         Self {
             start_ns,
             measure_ns,
             stop_ns,
-            hard_stop_ns: stop_ns + settings.grace_ns,
-            interval_ns: settings.interval_ns,
+            hard_stop_ns: stop_ns + pace.grace_ns,
+            interval_ns: pace.interval_ns,
         }
     }
 

@@ -120,10 +120,10 @@ impl Worker {
             in_flight: 0,
             phase: Phase::Warmup,
             connecting: Connecting::default(),
-            feed: Feed::new(&settings, index as u64),
+            feed: Feed::new(&settings.pace(), index as u64),
             index,
             channels,
-            timeline: Timeline::new(0, &settings),
+            timeline: Timeline::new(0, &settings.pace()),
             interval: IntervalId {
                 phase: Phase::Warmup,
                 index: 0,

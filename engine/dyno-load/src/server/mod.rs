@@ -4,7 +4,7 @@ mod preflight;
 mod reconciliation;
 
 pub use preflight::{check, Facts, Needs};
-pub use reconciliation::{CounterCheck, ServerCounters};
+pub use reconciliation::{compare, CounterCheck, ServerCounters};
 
 use std::time::Duration;
 

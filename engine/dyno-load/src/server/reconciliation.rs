@@ -96,17 +96,18 @@ impl ServerCounters {
     }
 }
 
-fn compare(counter: &'static str, server: u64, client: u64, uncertain: u64) -> CounterCheck {
+/// One counter on both sides; `uncertain` explains a surplus of the server.
+pub fn compare(counter: &'static str, server: u64, client: u64, uncertain: u64) -> CounterCheck {
     let difference = if server > client {
         (server - client).saturating_sub(uncertain) as f64
     } else {
-        -((client - server) as f64)
+        server as f64 - client as f64
     };
     CounterCheck {
         counter,
         server,
         client,
-        difference_pct: difference / client as f64 * 100.0,
+        difference_pct: difference / client.max(1) as f64 * 100.0,
     }
 }
 

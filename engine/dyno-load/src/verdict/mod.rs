@@ -5,10 +5,13 @@ mod cpu;
 mod cpu_wait;
 mod dropped;
 mod empty;
+mod hit_ratio;
 mod lag;
 mod network;
+mod not_stored;
 mod reconciliation;
 mod unfinished;
+mod wrong_values;
 
 use serde::Serialize;
 
@@ -67,6 +70,8 @@ pub struct Evidence<'a> {
     pub counters: &'a [CounterCheck],
     /// TCP segments sent and sent again on this host meanwhile; none over a Unix socket.
     pub tcp: Option<TcpSegments>,
+    /// The share of keys that should be there; none where none was asked for, and for SQL.
+    pub asked_hit_share: Option<f64>,
 }
 
 /// The kernel's count of TCP segments over all connections of this network namespace.
@@ -80,7 +85,7 @@ pub struct TcpSegments {
 
 type Rule = fn(&Evidence<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 12] = [
     empty::judge,
     lag::judge,
     cpu::judge,
@@ -90,6 +95,9 @@ const RULES: [Rule; 9] = [
     network::judge,
     reconciliation::judge,
     clipped::judge,
+    wrong_values::judge,
+    not_stored::judge,
+    hit_ratio::judge,
 ];
 
 /// The worst of all rules, and every finding.

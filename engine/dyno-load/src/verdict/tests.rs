@@ -9,6 +9,7 @@ fn totals() -> Totals {
         measured,
         all: Default::default(),
         all_by_kind: Default::default(),
+        all_kv: Default::default(),
         ended_after_stop: 0,
         busiest_worker_cpu_pct: 40.0,
         intervals: 10,
@@ -30,6 +31,7 @@ fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdi
             sent: 100_000,
             retransmitted: 0,
         }),
+        asked_hit_share: None,
     };
     change(&mut evidence);
     let (verdict, findings) = judge(&evidence);
@@ -104,8 +106,35 @@ fn what_surrounds_the_run_counts_too() {
         open_loop: true,
         counters: &checks,
         tcp: None,
+        asked_hit_share: None,
     };
     assert_eq!(judge(&evidence).0, Verdict::Suspect);
     evidence.counters = &[];
     assert_eq!(judge(&evidence).0, Verdict::Valid);
+}
+
+#[test]
+fn values_sets_and_hits_of_memcached_are_judged() {
+    let fine = totals();
+    let mut wrong = totals();
+    wrong.all_kv.wrong_values = 1;
+    assert_eq!(verdict_of(&wrong, |_| ()), (Verdict::Invalid, vec!["wrong_values"]));
+    let mut refused = totals();
+    (refused.all_kv.cmd_set, refused.all_kv.not_stored) = (1000, 1);
+    assert_eq!(verdict_of(&refused, |_| ()), (Verdict::Suspect, vec!["not_stored"]));
+    let mut cold = totals();
+    (cold.measured.kv.counts.cmd_get, cold.measured.kv.counts.get_hits) = (1000, 780);
+    assert_eq!(verdict_of(&cold, |_| ()), (Verdict::Valid, vec![]));
+    assert_eq!(
+        verdict_of(&cold, |e| e.asked_hit_share = Some(0.8)),
+        (Verdict::Suspect, vec!["hit_ratio"])
+    );
+    assert_eq!(
+        verdict_of(&cold, |e| e.asked_hit_share = Some(1.0)),
+        (Verdict::Invalid, vec!["hit_ratio"])
+    );
+    assert_eq!(
+        verdict_of(&fine, |e| e.asked_hit_share = Some(1.0)),
+        (Verdict::Valid, vec![])
+    );
 }

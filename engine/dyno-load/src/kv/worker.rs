@@ -1,0 +1,355 @@
+//! A worker of the key-value workload: one thread, one epoll loop, its share of the connections and of the plan.
+//!
+//! A connection has `depth` places for operations. In a closed loop each place starts its next operation when its last has
+//! ended; in an open loop a planned operation takes the place that has been free longest.
+
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use dyno_core::clock::now_ns;
+use dyno_kv::Event;
+
+use super::client::{Client, Scratch, State};
+use super::intervals::Intervals;
+use super::settings::KvSettings;
+use crate::recorder::client_code;
+use crate::run::poller::Poller;
+use crate::run::{self, Channels, End, Failure, Feed, Observer, Outcome, Phase, Report, Think};
+
+/// Room for what one read takes; longer answers are read in several.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 512;
+/// Longest sleep, so that a stop by another worker is seen.
+const LONGEST_WAIT_NS: u64 = 200_000_000;
+/// With `spin`, the time before a planned operation that is burnt rather than slept.
+const SPIN_NS: u64 = 50_000;
+/// Connections of a worker that are being made at the same time; memcached's queue has 1,024 places.
+const CONNECTING_AT_A_TIME: usize = 64;
+/// Pause when the server's queue is full.
+const FULL_QUEUE_PAUSE_NS: u64 = 1_000_000;
+
+/// Runs the load.
+///
+/// # Errors
+/// When a thread cannot be started, or the observer's output fails.
+pub fn run(
+    settings: &Arc<KvSettings>,
+    interrupted: &AtomicBool,
+    before_load: &mut dyn FnMut(),
+    observer: &mut dyn Observer,
+) -> io::Result<Outcome> {
+    let start = |index: usize, channels: Channels| {
+        let settings = Arc::clone(settings);
+        std::thread::Builder::new()
+            .name(format!("worker-{index}"))
+            .stack_size(256 * 1024)
+            .spawn(move || {
+                let reports = channels.reports.clone();
+                match Worker::new(index, settings, channels) {
+                    Ok(worker) => worker.run(),
+                    Err(error) => {
+                        // The collector waits for this report, or is gone.
+                        let _ = reports.send(Report::Failed(error.into()));
+                    }
+                }
+            })
+    };
+    run::run_workers(&settings.pace, &start, interrupted, before_load, observer)
+}
+
+/// The state of one worker.
+pub(super) struct Worker {
+    pub(super) settings: Arc<KvSettings>,
+    pub(super) clients: Vec<Client>,
+    pub(super) poller: Poller,
+    pub(super) intervals: Intervals,
+    pub(super) feed: Feed,
+    pub(super) scratch: Scratch,
+    /// A connection for each of its free places, the longest free first.
+    pub(super) idle: VecDeque<u32>,
+    /// Due time and connection, the earliest first: think times, and attempts to connect again.
+    pub(super) timers: BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
+    pub(super) in_flight: u64,
+    pub(super) end: End,
+    /// Places that have done all their operations, where operations end the run.
+    pub(super) retired: usize,
+    ready: usize,
+    connecting: usize,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn new(index: usize, settings: Arc<KvSettings>, channels: Channels) -> io::Result<Self> {
+        let pace = &settings.pace;
+        let clients: Vec<Client> = (index as u32..pace.connections)
+            .step_by(pace.threads as usize)
+            .map(|number| Client::new(number, settings.protocol, settings.depth))
+            .collect();
+        Ok(Self {
+            poller: Poller::new(EVENTS)?,
+            intervals: Intervals::new(index, pace, channels),
+            feed: Feed::new(pace, index as u64),
+            scratch: Scratch::default(),
+            idle: VecDeque::with_capacity(clients.len() * settings.depth as usize),
+            timers: BinaryHeap::with_capacity(clients.len()),
+            in_flight: 0,
+            end: End::default(),
+            retired: 0,
+            ready: 0,
+            connecting: 0,
+            buffer: vec![0; BUFFER_BYTES],
+            clients,
+            settings,
+        })
+    }
+
+    fn run(mut self) {
+        let report = match self.connect_then_work() {
+            Ok(()) => Report::Finished(self.end),
+            Err(failure) => {
+                self.hand_over();
+                Report::Failed(failure)
+            }
+        };
+        self.intervals.report(report);
+    }
+
+    fn connect_then_work(&mut self) -> Result<(), Failure> {
+        self.connect_all()?;
+        if !self.intervals.wait_for_start() {
+            return Ok(());
+        }
+        self.feed.enter(self.intervals.phase, &self.intervals.timeline);
+        for place in 0..self.clients.len() as u32 * self.settings.depth {
+            let index = place % self.clients.len() as u32;
+            self.clients[index as usize].idle_since_ns = self.intervals.timeline.start_ns;
+            self.idle.push_back(index);
+        }
+        while !self.is_done() {
+            let now = now_ns();
+            if now >= self.intervals.boundary_ns && !self.cross_boundary(now) {
+                break;
+            }
+            if self.intervals.is_cancelled() {
+                break;
+            }
+            self.start_due(now)?;
+            let wait_ns = self.wait_ns();
+            let events = self.poller.wait(wait_ns)?;
+            self.handle_events(events)?;
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let all_retired = self.retired >= self.clients.len() * self.settings.depth as usize;
+        (self.intervals.phase == Phase::Drain || all_retired) && self.in_flight == 0
+    }
+
+    /// Hands the finished interval over; false when the hard stop is reached.
+    #[cold]
+    fn cross_boundary(&mut self, now: u64) -> bool {
+        let before = self.intervals.phase;
+        if before == Phase::Drain {
+            return false;
+        }
+        self.hand_over();
+        self.intervals.enter(now);
+        let phase = self.intervals.phase;
+        if phase == before {
+            return true;
+        }
+        // The feed ends its phase by the clock, even where this thread was late enough to skip a whole one.
+        if phase == Phase::Drain {
+            self.end.in_flight_at_stop = self.in_flight;
+            self.end.planned = self.feed.planned();
+        } else {
+            self.feed.enter(phase, &self.intervals.timeline);
+        }
+        now < self.intervals.timeline.hard_stop_ns
+    }
+
+    fn hand_over(&mut self) {
+        if !self.feed.is_open_loop() && !self.thinks() {
+            let recorder = &mut self.intervals.recorder;
+            recorder.response.merge(&recorder.service);
+        }
+        for client in &mut self.clients {
+            let mut traffic = client.take_traffic();
+            // There is neither compression nor TLS: what is on the wire is what was said.
+            traffic.raw_sent_bytes = traffic.wire_sent_bytes;
+            traffic.raw_received_bytes = traffic.wire_received_bytes;
+            self.intervals.recorder.traffic.add(&traffic);
+        }
+        self.intervals.hand_over();
+    }
+
+    fn finish(&mut self) {
+        if self.settings.operations.is_some() {
+            self.settings.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
+        }
+        self.hand_over();
+        let measured = |client: &Client| client.flights.iter().filter(|flight| flight.measured).count() as u64;
+        self.end.unfinished += self.clients.iter().map(measured).sum::<u64>();
+        self.end.not_started = self.feed.not_started();
+        self.clients.iter_mut().for_each(Client::close);
+    }
+
+    /// How long the loop may sleep.
+    fn wait_ns(&self) -> u64 {
+        let mut until = self.intervals.boundary_ns;
+        if let Some(std::cmp::Reverse((due, _))) = self.timers.peek() {
+            until = until.min(*due);
+        }
+        let mut planned = false;
+        if !self.idle.is_empty() {
+            if let Some(due) = self.feed.next_due() {
+                planned = due < until;
+                until = until.min(due);
+            }
+        } else if self.timers.is_empty() {
+            // Nothing but a reply, the boundary or a stop can be next: no need to know the time to the nanosecond.
+            return LONGEST_WAIT_NS.min(until);
+        }
+        let wait = until.saturating_sub(now_ns());
+        if planned && self.settings.spin {
+            return if wait <= SPIN_NS {
+                0
+            } else {
+                (wait - SPIN_NS).min(LONGEST_WAIT_NS)
+            };
+        }
+        wait.min(LONGEST_WAIT_NS)
+    }
+
+    fn connect_all(&mut self) -> Result<(), Failure> {
+        let deadline = now_ns() + self.settings.connect_timeout_ns;
+        let mut next = 0;
+        while self.ready < self.clients.len() {
+            if now_ns() > deadline {
+                return Err(Failure::new(format!(
+                    "only {} of {} connections were ready after {:.0} s; raise --connect-timeout, or the server's limit \
+                     of connections (memcached -c)",
+                    self.ready,
+                    self.clients.len(),
+                    self.settings.connect_timeout_ns as f64 / 1e9
+                )));
+            }
+            let mut wait_ns = 100_000_000;
+            while self.connecting < CONNECTING_AT_A_TIME && next < self.clients.len() {
+                if !self.try_open(next)? {
+                    wait_ns = FULL_QUEUE_PAUSE_NS;
+                    break;
+                }
+                self.connecting += 1;
+                next += 1;
+            }
+            let events = self.poller.wait(wait_ns)?;
+            self.handle_events(events)?;
+        }
+        Ok(())
+    }
+
+    /// Starts to connect; false when the server's queue is full.
+    pub(super) fn try_open(&mut self, index: usize) -> Result<bool, Failure> {
+        match self.clients[index].open(&self.settings.address, &self.poller, index as u64) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => {
+                let message = format!("cannot connect to {}: {error}", self.settings.endpoint);
+                Err(Failure::with_code(client_code::CONNECTION, message))
+            }
+        }
+    }
+
+    /// A connection answered its greeting.
+    pub(super) fn greeted(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        self.clients[index].state = State::Ready;
+        if !self.intervals.is_started() {
+            self.connecting -= 1;
+            self.ready += 1;
+            return Ok(());
+        }
+        self.intervals.recorder.counts.reconnects += 1;
+        self.clients[index].idle_since_ns = now;
+        self.idle
+            .extend(std::iter::repeat_n(index as u32, self.settings.depth as usize));
+        Ok(())
+    }
+
+    /// Takes what the kernel has for each connection that has something.
+    fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
+        // The buffer is lent to the connection while the worker is borrowed for the answers.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut result = Ok(());
+        for event in 0..events {
+            let index = self.poller.token(event) as usize;
+            let writable = self.poller.is_writable(event);
+            result = self.handle_event(index, writable, &mut buffer);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        result
+    }
+
+    #[inline]
+    fn handle_event(&mut self, index: usize, writable: bool, buffer: &mut [u8]) -> Result<(), Failure> {
+        if writable {
+            if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
+                return self.lost(index, &loss);
+            }
+        }
+        let count = match self.clients[index].receive(buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(loss) => return self.lost(index, &loss),
+        };
+        let now = now_ns();
+        let mut input = &buffer[..count];
+        loop {
+            let client = &mut self.clients[index];
+            let event = match client.connection.advance(&mut input) {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(error) => return self.lost(index, &super::client::Loss::Protocol(error)),
+            };
+            if client.state == State::Greeting {
+                match event {
+                    Event::Done(_) => self.greeted(index, now)?,
+                    Event::Failed(error) => return Err(Failure::new(format!("the server does not serve us: {error}"))),
+                    _ => {}
+                }
+                continue;
+            }
+            match event {
+                Event::Done(done) => self.answered(index, now, &done)?,
+                Event::Value { key, cas, data, .. } => {
+                    super::operations::value_found(
+                        &mut client.flights,
+                        &self.settings.workload,
+                        &mut self.intervals.recorder.kv.counts,
+                        (key, cas, data),
+                    );
+                }
+                Event::Failed(error) => self.refused(index, now, &error)?,
+                Event::QuietFailed(_) => self.intervals.recorder.kv.counts.not_stored += 1,
+                Event::Stat { .. } | Event::Version(_) => {}
+            }
+        }
+        if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
+            return self.lost(index, &loss);
+        }
+        Ok(())
+    }
+
+    /// Whether there are pauses in a closed loop.
+    pub(super) fn thinks(&self) -> bool {
+        self.settings.think != Think::No
+    }
+}

@@ -1,0 +1,118 @@
+//! A real memcached, started by the program that DYNO_TEST_MEMCACHED names.
+#![allow(dead_code)] // each test program uses its own part
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::common::{signal, variable};
+
+/// A memcached of one test's own.
+pub struct Memcached {
+    pub child: Child,
+    pub port: u16,
+    socket: Option<PathBuf>,
+}
+
+impl Memcached {
+    pub fn start(test: &str, more: &[&str]) -> Option<Memcached> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        Self::start_at(test, port, more)
+    }
+
+    pub fn start_at(test: &str, port: u16, more: &[&str]) -> Option<Memcached> {
+        let program = variable("DYNO_TEST_MEMCACHED", test)?;
+        let mut command = Command::new(program);
+        command.args([
+            "-l",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-U",
+            "0",
+            "-t",
+            "1",
+            "-m",
+            "256",
+        ]);
+        if is_root() {
+            command.args(["-u", "nobody"]);
+        }
+        let child = command.args(more).spawn().unwrap();
+        let server = Memcached {
+            child,
+            port,
+            socket: None,
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "memcached does not answer at port {port}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(server)
+    }
+
+    /// One that listens on a Unix socket.
+    pub fn start_unix(test: &str) -> Option<Memcached> {
+        let program = variable("DYNO_TEST_MEMCACHED", test)?;
+        let folder = std::env::temp_dir().join(format!("dynoload-kv-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("m.sock");
+        let mut command = Command::new(program);
+        command.arg("-s").arg(&socket).args(["-a", "0700", "-t", "1"]);
+        if is_root() {
+            command.args(["-u", "root"]);
+        }
+        let child = command.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(
+                Instant::now() < deadline,
+                "memcached does not answer at {}",
+                socket.display()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(Memcached {
+            child,
+            port: 0,
+            socket: Some(socket),
+        })
+    }
+
+    pub fn place(&self) -> String {
+        match &self.socket {
+            Some(path) => format!("--socket {}", path.display()),
+            None => format!("--port {}", self.port),
+        }
+    }
+
+    pub fn kill(&mut self) {
+        signal(self.child.id(), Signal::SIGKILL);
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::SIGCONT);
+        signal(self.child.id(), Signal::SIGKILL);
+        // Killed already by a test, or now.
+        let _ = self.child.wait();
+        if let Some(folder) = self.socket.as_deref().and_then(std::path::Path::parent) {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+}
+
+/// memcached will not run as root without being told as whom.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}

@@ -1,0 +1,492 @@
+//! The key-value workload against a real memcached: counts, values, hits, losses, freezing, presets.
+//!
+//! DYNO_TEST_MEMCACHED is a memcached program; each test starts its own with it.
+
+mod common;
+#[path = "common/memcached.rs"]
+mod memcached;
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{command, parse, plain, run, signal, Run};
+use dyno_kv::blocking::Client;
+use dyno_kv::{Arithmetic, Detail, Event, Item, Protocol, Status, Store};
+use memcached::Memcached;
+use nix::sys::signal::Signal;
+
+fn start(arguments: &str) -> Child {
+    command(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn finish(child: Child) -> Run {
+    parse(child.wait_with_output().unwrap())
+}
+
+fn kv(result: &Run, name: &str) -> u64 {
+    result.count(&format!("/kv/whole_load_counts/{name}"))
+}
+
+/// The run ended, and nothing but the speed of this machine speaks against its figures.
+fn assert_sound(result: &Run, what: &str) {
+    assert!(matches!(result.code, 0 | 4), "{what}: {}", result.stderr);
+    for finding in result.last()["verdict"]["findings"].as_array().unwrap() {
+        let rule = finding["rule"].as_str().unwrap();
+        assert!(
+            ["lag", "cpu", "cpu_wait", "network"].contains(&rule),
+            "{what}: {finding}"
+        );
+    }
+}
+
+/// The server's counters are ours to the last operation; those under way at the hard stop aside, and there are none.
+fn assert_reconciled(result: &Run, what: &str) {
+    let checks = result.last()["reconciliation"].as_array().unwrap();
+    let names: Vec<_> = checks.iter().map(|check| check["counter"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"cmd_set") || names.contains(&"cmd_get"),
+        "{what}: {}",
+        result.stderr
+    );
+    for check in checks {
+        assert_eq!(check["server"], check["client"], "{what}: {check}");
+    }
+}
+
+#[test]
+fn every_protocol_and_transport_counts_what_the_server_counts() {
+    let test = "every_protocol_and_transport_counts_what_the_server_counts";
+    let (Some(tcp), Some(unix)) = (Memcached::start(test, &[]), Memcached::start_unix(test)) else {
+        return;
+    };
+    for (server, protocol, depth) in [
+        (&tcp, "text", 1),
+        (&tcp, "binary", 1),
+        (&tcp, "meta", 1),
+        (&tcp, "text", 7),
+        (&tcp, "binary", 7),
+        (&tcp, "meta", 7),
+        (&unix, "text", 1),
+        (&unix, "binary", 3),
+    ] {
+        let what = format!("{} {protocol} depth {depth}", server.place());
+        let result = run(&format!(
+            "kv run {} --protocol {protocol} --depth {depth} --connections 6 --threads 2 --keys 500 --fill 100% --cas 10% \
+             --incr 5% --delete 1% --multi-get 10% --multi-get-keys 5 --value-size uniform:0-3000 --verify 100% \
+             --duration 400ms --quiet",
+            server.place()
+        ));
+        assert_sound(&result, &what);
+        assert_reconciled(&result, &what);
+        for count in ["cmd_get", "cmd_set", "get_hits", "incr_hits", "delete_hits"] {
+            assert!(kv(&result, count) > 0, "{what}: no {count}");
+        }
+        let found = result.count("/kv/counts/get_hits");
+        assert_eq!(result.count("/kv/counts/verified"), found, "{what}");
+        assert_eq!(kv(&result, "wrong_values"), 0, "{what}");
+        assert_eq!(kv(&result, "not_stored"), 0, "{what}");
+        // Set, get, and every other command have latencies of their own.
+        let commands = result.last()["kv"]["commands"].as_object().unwrap();
+        for command in ["get", "multi_get", "set", "gets", "cas", "incr", "delete"] {
+            assert!(commands.contains_key(command), "{what}: no {command}");
+        }
+    }
+}
+
+#[test]
+fn sets_without_a_reply_are_done_and_counted() {
+    let Some(server) = Memcached::start("sets_without_a_reply_are_done_and_counted", &[]) else {
+        return;
+    };
+    for protocol in ["text", "binary", "meta"] {
+        for load in ["--ratio 50:50", "--ratio 0:1", "--ratio 0:1 --rate 3000"] {
+            let result = run(&format!(
+                "kv run {} --protocol {protocol} {load} --noreply --connections 3 --keys 500 --fill 100% --duration 300ms \
+                 --quiet",
+                server.place()
+            ));
+            assert_sound(&result, &format!("{protocol} {load}"));
+            assert!(kv(&result, "cmd_set") > 100, "{protocol} {load}");
+            assert_reconciled(&result, &format!("{protocol} {load}"));
+        }
+    }
+}
+
+#[test]
+fn wrong_values_are_found_and_make_the_run_invalid() {
+    let Some(server) = Memcached::start("wrong_values_are_found_and_make_the_run_invalid", &[]) else {
+        return;
+    };
+    let data = "--keys 100 --value-size 200 --key-size 30";
+    let made = plain(&format!("kv prepare {} {data} --quiet", server.place()));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let get = format!(
+        "kv run {} {data} --ratio 1:0 --duration 200ms --quiet --verify 100%",
+        server.place()
+    );
+    let right = run(&get);
+    assert_sound(&right, "right values");
+    assert_eq!(kv(&right, "wrong_values"), 0);
+    // Another program stores a value of the right length under one key.
+    let keys = dyno_load::kv::keys::Keys::new(
+        100,
+        dyno_load::kv::keys::Choice::Uniform,
+        "",
+        dyno_load::kv::sizes::Sizes::Fixed(30),
+    )
+    .unwrap();
+    let mut key = Vec::new();
+    keys.write(42, &mut key);
+    let mut client = Client::tcp(("127.0.0.1", server.port), Protocol::Text, Duration::from_secs(10)).unwrap();
+    let item = Item {
+        key: &key,
+        flags: 0,
+        ttl_s: 0,
+        value: &[b'x'; 200],
+    };
+    client
+        .exchange(|connection| connection.store(Store::Replace, &item, false), |_| {})
+        .unwrap();
+    let wrong = run(&get);
+    assert_eq!(wrong.code, 4, "{}", wrong.stderr);
+    let share = kv(&wrong, "wrong_values") as f64 / kv(&wrong, "verified") as f64;
+    assert!(
+        (0.002..0.05).contains(&share),
+        "one key of 100 is wrong, {share} of the values"
+    );
+    assert!(wrong.last()["verdict"].to_string().contains("wrong_values"));
+}
+
+#[test]
+fn hits_are_as_asked_and_misses_are_counted_truly() {
+    let Some(server) = Memcached::start("hits_are_as_asked_and_misses_are_counted_truly", &[]) else {
+        return;
+    };
+    for choice in ["uniform", "zipfian:0.99", "hotspot:10%:90%", "sequential"] {
+        let result = run(&format!(
+            "kv run {} --keys 2000 --fill 100% --hit-ratio 80% --key-choice {choice} --connections 4 --duration 500ms \
+             --quiet",
+            server.place()
+        ));
+        assert_eq!(result.code, 0, "{choice}: {}{}", result.stderr, result.last());
+        assert_reconciled(&result, choice);
+        assert!(
+            (result.number("/kv/hit_ratio") - 0.8).abs() < 0.03,
+            "{choice}: {}",
+            result.number("/kv/hit_ratio")
+        );
+    }
+    let half = run(&format!(
+        "kv run {} --keys 2000 --key-prefix half: --fill 50% --ratio 1:0 --connections 4 --duration 500ms --quiet",
+        server.place()
+    ));
+    assert!(
+        (half.number("/kv/hit_ratio") - 0.5).abs() < 0.03,
+        "{}",
+        half.number("/kv/hit_ratio")
+    );
+    let cold = run(&format!(
+        "kv run {} --keys 2000 --key-prefix cold: --ratio 1:0 --hit-ratio 100% --duration 200ms --quiet",
+        server.place()
+    ));
+    assert_eq!(cold.code, 4, "{}", cold.stderr);
+    assert_eq!(cold.count("/kv/counts/get_hits"), 0);
+    assert!(cold.last()["verdict"].to_string().contains("hit_ratio"));
+}
+
+#[test]
+fn a_killed_server_ends_the_run_and_what_was_measured_stays() {
+    let Some(mut server) = Memcached::start("a_killed_server_ends_the_run_and_what_was_measured_stays", &[]) else {
+        return;
+    };
+    let child = start(&format!(
+        "kv run {} --connections 4 --fill 100% --duration 20s --quiet",
+        server.place()
+    ));
+    std::thread::sleep(Duration::from_millis(2500));
+    let killed = Instant::now();
+    server.kill();
+    let result = finish(child);
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert_eq!(result.code, 1, "{}", result.stderr);
+    assert!(result.stderr.contains("--ignore-errors 2003,2013"), "{}", result.stderr);
+    assert!(result.count("/counts/transactions") > 0);
+    assert_eq!(result.count("/failure/code"), 2013);
+    assert!(result.number("/duration_s") < 10.0);
+}
+
+#[test]
+fn a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted() {
+    let test = "a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted";
+    let Some(mut server) = Memcached::start(test, &[]) else {
+        return;
+    };
+    let child = start(&format!(
+        "kv run {} --connections 4 --rate 2000 --ignore-errors 2003,2013 --duration 3s --ratio 1:1 --quiet",
+        server.place()
+    ));
+    std::thread::sleep(Duration::from_millis(1200));
+    let port = server.port;
+    server.kill();
+    std::thread::sleep(Duration::from_millis(300));
+    let _again = Memcached::start_at(test, port, &[]).unwrap();
+    let result = finish(child);
+    assert!(matches!(result.code, 0 | 4), "{}", result.stderr);
+    assert!(result.count("/counts/reconnects") >= 4, "{}", result.last()["counts"]);
+    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+    let (lost, unfinished) = (kv(&result, "lost"), result.count("/ends/unfinished"));
+    assert_eq!(ended + unfinished, result.count("/plan/planned"), "lost {lost}");
+    assert_eq!(lost, unfinished);
+}
+
+#[test]
+fn a_frozen_server_shows_in_response_time_by_the_closed_form_and_not_in_service_time() {
+    let Some(server) = Memcached::start("a_frozen_server_shows_in_response_time_by_the_closed_form", &[]) else {
+        return;
+    };
+    let (rate, duration_s) = (400.0, 4.0);
+    let child = start(&format!(
+        "kv run {} --connections 4 --rate 400 --duration 4s --grace 5s --ratio 1:0 --quiet",
+        server.place()
+    ));
+    std::thread::sleep(Duration::from_millis(1500));
+    let frozen = Instant::now();
+    signal(server.child.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(server.child.id(), Signal::SIGCONT);
+    let freeze_s = frozen.elapsed().as_secs_f64();
+    let result = finish(child);
+    assert_eq!(
+        result.count("/plan/planned"),
+        (rate * duration_s) as u64,
+        "{}",
+        result.stderr
+    );
+    assert_eq!(result.count("/response/count"), (rate * duration_s) as u64);
+    // Operations due u seconds into the freeze wait T - u: the quantile at q is T - (1 - q) D.
+    for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
+        let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
+        let seen_us = result.number(&format!("/response/{name}"));
+        assert!(
+            (seen_us - expected_us).abs() < 0.08e6,
+            "{name}: {seen_us} not {expected_us}"
+        );
+    }
+    // Only the four that were under way saw the freeze themselves.
+    assert!(
+        result.number("/service/p99_us") < 100e3,
+        "{}",
+        result.number("/service/p99_us")
+    );
+    assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
+}
+
+#[test]
+fn the_run_stops_by_the_clock_when_the_server_hangs() {
+    let Some(server) = Memcached::start("the_run_stops_by_the_clock_when_the_server_hangs", &[]) else {
+        return;
+    };
+    let began = Instant::now();
+    let child = start(&format!(
+        "kv run {} --connections 4 --depth 2 --rate 100 --duration 1s --grace 500ms --quiet",
+        server.place()
+    ));
+    std::thread::sleep(Duration::from_millis(600));
+    signal(server.child.id(), Signal::SIGSTOP);
+    let result = finish(child);
+    signal(server.child.id(), Signal::SIGCONT);
+    assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
+    assert_eq!(result.code, 4, "{}", result.stderr);
+    let (unfinished, not_started) = (result.count("/ends/unfinished"), result.count("/plan/not_started"));
+    assert_eq!(unfinished, 8);
+    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+    assert_eq!(ended + unfinished + not_started, result.count("/plan/planned"));
+}
+
+#[test]
+fn the_preset_memslap_sets_then_gets_every_key_once() {
+    let Some(server) = Memcached::start("the_preset_memslap_sets_then_gets_every_key_once", &[]) else {
+        return;
+    };
+    let result = run(&format!(
+        "kv run {} --preset memslap --connections 8 --execute-number 300 --quiet",
+        server.place()
+    ));
+    assert_sound(&result, "memslap");
+    let set = &result.last()["parts"][0];
+    assert_eq!(set["workload"], "memslap_set");
+    assert_eq!(set["kv"]["counts"]["cmd_set"], 2400);
+    assert_eq!(set["kv"]["counts"]["cmd_get"], 0);
+    assert_eq!(result.count("/kv/counts/cmd_get"), 2400);
+    assert_eq!(result.count("/kv/counts/get_hits"), 2400);
+    assert_eq!(result.count("/kv/counts/cmd_set"), 0);
+    for total in [
+        set["kv"]["total_time_s"].as_f64().unwrap(),
+        result.number("/kv/total_time_s"),
+    ] {
+        assert!((0.001..30.0).contains(&total), "{total}");
+    }
+    assert_reconciled(&result, "memslap");
+    let stats = plain(&format!("kv stats {} --json", server.place()));
+    let stats: serde_json::Value = serde_json::from_str(&stats.stdout).unwrap();
+    assert_eq!(
+        (&stats["curr_items"], &stats["cmd_set"]),
+        (&"2400".into(), &"2400".into())
+    );
+}
+
+#[test]
+fn the_preset_memaslap_gives_the_figures_that_memaslap_prints() {
+    let Some(server) = Memcached::start("the_preset_memaslap_gives_the_figures_that_memaslap_prints", &[]) else {
+        return;
+    };
+    let result = run(&format!(
+        "kv run {} --preset memaslap --connections 4 --overwrite 0.2 --window 100 --duration 1s --quiet",
+        server.place()
+    ));
+    assert_sound(&result, "memaslap");
+    let (gets, sets) = (result.count("/kv/counts/cmd_get"), result.count("/kv/counts/cmd_set"));
+    assert!(
+        sets > 50 && ((sets as f64 / (gets + sets) as f64) - 0.1).abs() < 0.03,
+        "{gets} and {sets}"
+    );
+    assert_eq!(result.count("/kv/counts/get_misses"), 0);
+    assert_eq!(result.count("/kv/counts/object_bytes"), sets * (64 + 1024));
+    let total = &result.last()["kv"]["distributions"]["total"];
+    let figure = |name: &str| total[name].as_f64().unwrap();
+    assert!(figure("min_us") <= figure("geometric_mean_us") && figure("geometric_mean_us") <= figure("mean_us"));
+    assert!(figure("mean_us") < figure("max_us") && figure("std_us") > 0.0);
+    let classes = total["log2"].as_array().unwrap();
+    let sum: u64 = classes.iter().map(|class| class["count"].as_u64().unwrap()).sum();
+    assert_eq!(sum, gets + sets);
+    assert!(result.number("/kv/net_mib_per_s") > 0.0);
+    // New keys are four fifths of the sets.
+    let stats = plain(&format!("kv stats {} --json", server.place()));
+    let stats: serde_json::Value = serde_json::from_str(&stats.stdout).unwrap();
+    let items: f64 = stats["curr_items"].as_str().unwrap().parse().unwrap();
+    let all_sets = kv(&result, "cmd_set") as f64;
+    assert!((items / all_sets - 0.8).abs() < 0.1, "{items} items of {all_sets} sets");
+}
+
+#[test]
+fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
+    for (arguments, code, word) in [
+        ("kv run --port 1", 3, "check --host and --port"),
+        ("kv run --socket /nowhere/m.sock", 3, "/nowhere/m.sock"),
+        ("kv run --protocol ascii", 2, "text, binary or meta"),
+        ("kv run --ratio 90", 2, "90:10"),
+        ("kv run --ratio 0:0", 2, "0:0"),
+        ("kv run --key-size 2", 2, "give at least"),
+        ("kv run --key-size 300", 2, "300"),
+        ("kv run --value-size big", 2, "big"),
+        ("kv run --key-choice zipf", 2, "zipf"),
+        ("kv run --cas 60% --delete 50%", 2, "110.0 %"),
+        ("kv run --hit-ratio 120%", 2, "120%"),
+        ("kv run --preset memtier", 2, "memslap or memaslap"),
+        ("kv run --preset memslap --test load", 2, "load"),
+        ("kv run --preset memslap --rate 100", 2, "--rate"),
+        ("kv run --preset memaslap --fill 100%", 2, "exclude"),
+        ("kv run --rate 0", 2, "rate of 0"),
+        ("kv run --rate 10 --operations 5", 2, "--operations"),
+        ("kv prepare --fill 0%", 2, "nothing to store"),
+    ] {
+        let result = plain(arguments);
+        assert_eq!(result.code, code, "{arguments}: {}", result.stderr);
+        assert!(result.stderr.contains(word), "{arguments}: {}", result.stderr);
+    }
+}
+
+#[test]
+fn every_command_of_the_protocols_is_answered_by_the_server() {
+    let Some(server) = Memcached::start("every_command_of_the_protocols_is_answered_by_the_server", &[]) else {
+        return;
+    };
+    for protocol in [Protocol::Text, Protocol::Binary, Protocol::Meta] {
+        let name = protocol.name();
+        let mut client = Client::tcp(("127.0.0.1", server.port), protocol, Duration::from_secs(10)).unwrap();
+        let large = vec![b'L'; 500_000];
+        let item = |key: &'static [u8], value: &'static [u8]| Item {
+            key,
+            flags: 7,
+            ttl_s: 60,
+            value,
+        };
+        let mut seen = Vec::new();
+        let mut cas_value = 0;
+        client
+            .exchange(
+                |connection| {
+                    connection.flush_all();
+                    connection.store(Store::Replace, &item(b"a", b"1"), false)?;
+                    connection.store(Store::Add, &item(b"a", b"10"), false)?;
+                    connection.arithmetic(Arithmetic::Increment, b"a", 5, false)?;
+                    connection.arithmetic(Arithmetic::Decrement, b"a", 100, false)?;
+                    connection.arithmetic(Arithmetic::Increment, b"nothing", 1, false)?;
+                    connection.touch(b"a", 30)?;
+                    connection.touch(b"nothing", 30)?;
+                    connection.store(
+                        Store::Set,
+                        &Item {
+                            value: &large,
+                            ..item(b"large", b"")
+                        },
+                        false,
+                    )?;
+                    connection.get(b"large", true, Detail::Deliver)?;
+                    connection.noop();
+                    Ok(())
+                },
+                |event| match event {
+                    Event::Done(done) => seen.push(done.status),
+                    Event::Value { cas, data, .. } => {
+                        assert_eq!(*data, large, "{name}");
+                        cas_value = cas.unwrap();
+                    }
+                    other => panic!("{name}: {other:?}"),
+                },
+            )
+            .unwrap();
+        use Status::{Exists, NotFound, NotStored, Number, Success};
+        // The binary protocol says of a replace without an item that there is none.
+        let replaced = if protocol == Protocol::Binary {
+            NotFound
+        } else {
+            NotStored
+        };
+        let expected = [
+            Success,
+            replaced,
+            Success,
+            Number(15),
+            Number(0),
+            NotFound,
+            Success,
+            NotFound,
+            Success,
+            Success,
+            Success,
+        ];
+        assert_eq!(seen, expected, "{name}");
+        for (cas, status) in [(cas_value + 1000, Exists), (cas_value, Success)] {
+            let done = client.exchange(|c| c.store(Store::Cas(cas), &item(b"large", b"x"), false), |_| {});
+            assert_eq!(done.unwrap().unwrap().status, status, "{name}");
+        }
+        let deleted = client.exchange(|c| c.delete(b"a", false), |_| {}).unwrap().unwrap();
+        assert_eq!(deleted.status, Success, "{name}");
+        assert!(
+            client
+                .version()
+                .unwrap()
+                .starts_with(|first: char| first.is_ascii_digit()),
+            "{name}"
+        );
+        assert!(
+            client.stats("").unwrap().iter().any(|(name, _)| name == "cmd_set"),
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The hot path of the key-value workload allocates nothing per operation: a counting allocator, and runs of different
+//! length against a real memcached (DYNO_TEST_MEMCACHED).
+
+mod common;
+#[path = "common/memcached.rs"]
+mod memcached;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use dyno_kv::Protocol;
+use dyno_load::kv::keys::{Choice, Keys};
+use dyno_load::kv::sizes::Sizes;
+use dyno_load::kv::values::Values;
+use dyno_load::kv::workload::{Mix, Shares, Workload};
+use dyno_load::kv::{self, Endpoint, KvSettings};
+use dyno_load::run::{socket, IgnoredErrors, Interval, Observer, Overload, Pace, Think};
+use memcached::Memcached;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of the caller.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of GlobalAlloc.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of GlobalAlloc.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of GlobalAlloc.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn interval(&mut self, _: &Interval<'_>) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Allocations and operations of one run.
+fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64) -> (u64, u64) {
+    let keys = Keys::new(1000, Choice::Uniform, "", Sizes::Fixed(40)).unwrap();
+    let mix = Mix {
+        set: 0.3,
+        multi_get: 0.1,
+        cas: 0.1,
+        incr: 0.1,
+        delete: 0.1,
+    };
+    let shares = Shares {
+        mix,
+        verify: 0.5,
+        absent: 0.1,
+    };
+    let mut workload = Workload::new(keys, Values::new(Sizes::Uniform(10, 2000)), shares, 1).unwrap();
+    workload.multi_get_keys = 5;
+    let settings = Arc::new(KvSettings {
+        name: "kv".into(),
+        endpoint: Endpoint::Tcp("127.0.0.1".into(), server.port),
+        address: socket::Address::Tcp(([127, 0, 0, 1], server.port).into()),
+        protocol,
+        pace: Pace {
+            threads: 1,
+            connections: 8,
+            warmup_ns: 0,
+            duration_ns,
+            grace_ns: 1_000_000_000,
+            interval_ns: 10_000_000_000,
+            plan: None,
+            slowest: 10,
+        },
+        depth,
+        operations: None,
+        workload,
+        overload: Overload::Queue,
+        think: Think::No,
+        ignored_errors: IgnoredErrors::Codes(Vec::new()),
+        spin: false,
+        connect_timeout_ns: 10_000_000_000,
+        ended_ns: Arc::new(AtomicU64::new(0)),
+    });
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let outcome = kv::run(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
+    assert_eq!(outcome.failure, None);
+    let operations = outcome.totals.unwrap().all.transactions;
+    (ALLOCATIONS.load(Ordering::Relaxed) - before, operations)
+}
+
+#[test]
+fn no_operation_allocates() {
+    let Some(server) = Memcached::start("kv_allocations: no_operation_allocates", &[]) else {
+        return;
+    };
+    for (protocol, depth) in [(Protocol::Text, 1), (Protocol::Binary, 1), (Protocol::Meta, 8)] {
+        let (short, few) = measure(&server, protocol, depth, 300_000_000);
+        let (long, many) = measure(&server, protocol, depth, 1_300_000_000);
+        assert!(many > few + 1000, "{few} and {many} operations show nothing");
+        let per_operation = long.saturating_sub(short) as f64 / (many - few) as f64;
+        // Warm-up of buffers and the end of the run differ by a few.
+        assert!(
+            per_operation < 0.02,
+            "{}: {per_operation} allocations an operation",
+            protocol.name()
+        );
+    }
+}

@@ -1,0 +1,43 @@
+"""Settings of the running kernel: files below /proc/sys and /sys/kernel/mm; read, written, read back, given back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mydyno.errors import HostError
+
+ROOTS = (Path("/proc/sys"), Path("/sys/kernel/mm"))
+_SELECTED = re.compile(r"\[(\w+)\]")
+
+
+def read_setting(path: Path) -> str:
+    """The value; of a choice such as "always [madvise] never" the selected word. Raises HostError."""
+    try:
+        text = path.read_text().strip()
+    except OSError as error:
+        raise HostError(f"{path} cannot be read: {error.strerror}", "does this kernel have it?") from None
+    match = _SELECTED.search(text)
+    return match[1] if match else text
+
+
+def write_setting(path: Path, value: str) -> str:
+    """Write, and give what the kernel made of it: it may grant less than was asked. Raises HostError."""
+    if not any(path.is_relative_to(root) for root in ROOTS) or ".." in path.parts:
+        raise HostError(f"{path} is no kernel setting: {', '.join(map(str, ROOTS))}")
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise HostError(f"{path} cannot be set to {value}: {error.strerror}", "run mydyno as root") from None
+    return read_setting(path)
+
+
+def give_back(facts: dict[str, Any]) -> str | None:
+    """Undo: the value from before; gives what is still otherwise."""
+    path, before = Path(facts["path"]), str(facts["before"])
+    try:
+        now = write_setting(path, before)
+    except HostError as error:
+        return error.message
+    return None if now == before else f"{path} is {now}, was {before}"

@@ -1,0 +1,128 @@
+"""Network namespaces as hosts: made under a name that everybody can list (ip netns), entered, and removed for sure.
+
+A namespace is kept by a bind mount on a file in /run/netns, as ip-netns(8) does it, but without that program's mount
+of the folder on itself, which nothing ever takes away again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mydyno.errors import HostError
+
+FOLDER = Path("/run/netns")
+PREFIX = "mydyno-"
+CLONE_NEWNET = 0x40000000
+"""Of sched.h; os.setns came with Python 3.12."""
+
+T = TypeVar("T")
+
+
+def namespace_path(study: str, role: str) -> Path:
+    """Where a study's namespace of a role ("server", "load") is kept."""
+    return FOLDER / f"{PREFIX}{study}-{role}"
+
+
+def study_of(path: Path) -> str:
+    """The study that a namespace's name carries."""
+    return path.name.removeprefix(PREFIX).rpartition("-")[0]
+
+
+def make_namespace(path: Path) -> None:
+    """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise HostError(f"the network namespace {path.name} is there already", "mydyno clean removes it") from None
+    command(["unshare", f"--net={path}", "true"])
+    command([*entering(path), "ip", "link", "set", "dev", "lo", "up"])
+
+
+def remove_namespace(facts: dict[str, Any]) -> str | None:
+    """Undo a change of the kind `namespace`: gives what is left, or None. Touches only names of mydyno's own."""
+    path = Path(facts["path"])
+    if path.parent != FOLDER or not path.name.startswith(PREFIX):
+        return f"{path}, which is no namespace of mydyno's"
+    if not path.exists():
+        return None
+    for interface in facts.get("interfaces", ()):
+        # Now, and not when the kernel gets to it: the other end of a pair may be looked at next.
+        _quiet([*entering(path), "ip", "link", "delete", "dev", interface])
+    while os.path.ismount(path):  # Path.is_mount sees no mounts on files
+        if _quiet(["umount", "--lazy", str(path)]):
+            return f"the network namespace {path.name}"
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        FOLDER.rmdir()  # only where nobody else has one
+    return None
+
+
+def left_namespaces() -> list[Path]:
+    """Every namespace that carries mydyno's prefix, whoever's it is."""
+    return sorted(FOLDER.glob(f"{PREFIX}*")) if FOLDER.is_dir() else []
+
+
+def entering(path: Path) -> list[str]:
+    """The command that enters a namespace and executes what follows, under the same process id."""
+    return ["nsenter", f"--net={path}", "--"]
+
+
+def inside(path: Path | None, action: Callable[[], T]) -> T:
+    """Do something short in a namespace, e.g. open a socket, which then stays of that namespace (None: where we are).
+
+    In a thread of its own that ends afterwards, so that no other thread is ever moved. Raises what the action raises,
+    and OSError where the namespace cannot be entered.
+    """
+    if path is None:
+        return action()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            _enter(path)
+            results.append(action())
+        except BaseException as error:  # raised again in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _enter(path: Path) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if library.setns(descriptor, CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, f"{os.strerror(number)}: cannot enter {path}")
+    finally:
+        os.close(descriptor)
+
+
+def command(argv: list[str]) -> str:
+    """Run a short command of the system; gives its output. Raises HostError with its own words."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HostError(f"{' '.join(argv)}: {error}") from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise HostError(f"{' '.join(argv)}: {words}")
+    return done.stdout
+
+
+def _quiet(argv: list[str]) -> int:
+    return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode

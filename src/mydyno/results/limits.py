@@ -1,0 +1,132 @@
+"""Which limit each arm met at each step: the link, the server's CPU, the load's CPU, or none of them.
+
+Told by utilisation over the measured window, never by the shape of a curve. A link is full when its interface carried
+90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a load
+program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all usable
+CPUs; what is left of the busy time is the kernel's own threads and other programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Literal
+
+from mydyno.model.experiment import Step
+from mydyno.model.records import LimitRecord, RunRecord, RunSummary
+
+FULL = 0.90
+THREAD_FULL = 0.95
+FRAME_TO_PAYLOAD = 1514 / 1448
+"""An interface counts whole frames, a transfer counts payload."""
+Whose = Literal["server CPU", "load CPU", "others' CPU"]
+WHOSE: dict[Whose, str] = {
+    "server CPU": "the server's",
+    "load CPU": "the load's",
+    "others' CPU": "neither the server's nor the load's",
+}
+GROUPS = {
+    "link": "the link limited",
+    "server CPU": "the CPUs, most of them busy with the server, limited",
+    "load CPU": "the CPU of the load program limited",
+    "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
+    "none": "neither link nor CPUs were full with",
+}
+NEEDED = ("cpu_user_pct", "cpu_system_pct", "server_cpu_user_pct", "server_cpu_system_pct", "driver_cpu_user_pct",
+          "driver_cpu_system_pct")  # fmt: skip
+
+
+def limits_of(
+    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: int
+) -> tuple[LimitRecord, ...]:
+    """One record per arm and step, from the medians over its valid runs; arms without a proved link have none."""
+    found = []
+    for arm in dict.fromkeys(run.arm for run in runs):
+        for step in steps:
+            used = [
+                utilisation(run, summary.values.get(step.id, {}), step.id, cpus)
+                for run, summary in zip(runs, summaries, strict=True)
+                if run.arm == arm and run.valid and step.id not in summary.invalid_steps
+            ]
+            shares = _medians([one for one in used if one])
+            if shares:
+                found.append(judge(arm, step.id, step.connections, shares, cpus))
+    return tuple(found)
+
+
+def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: int) -> dict[str, float]:
+    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link."""
+    link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
+    if link is None or any(name not in values for name in NEEDED):
+        return {}
+    carried = [
+        values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(link[ceiling]) * FRAME_TO_PAYLOAD)
+        for way, ceiling in (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s"))
+        if link.get(ceiling)
+    ]
+    threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
+    return {
+        "link": max(carried, default=0.0),
+        "link_reached": 1.0 if link.get("reached") and link.get("bandwidth") else 0.0,
+        "cpu": (values["cpu_user_pct"] + values["cpu_system_pct"]) / 100,
+        "server": (values["server_cpu_user_pct"] + values["server_cpu_system_pct"]) / 100 / cpus,
+        "load": (values["driver_cpu_user_pct"] + values["driver_cpu_system_pct"]) / 100 / cpus,
+        "thread": max((thread / 100 for thread in threads if thread is not None), default=0.0),
+    }
+
+
+def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cpus: int) -> LimitRecord:
+    """The limit that these shares name, in a sentence with the shares."""
+    others = max(shares["cpu"] - shares["server"] - shares["load"], 0.0)
+    taken = (
+        f"CPUs {shares['cpu']:.0%} of {cpus} busy: server {shares['server']:.0%}, load {shares['load']:.0%}, "
+        f"others {others:.0%}"
+    )
+    carried = f"link {shares['link']:.0%} of what it delivered in the timed transfer"
+    by_cpu: dict[Whose, float] = {"server CPU": shares["server"], "load CPU": shares["load"], "others' CPU": others}
+    limit: Literal["link", "none"] | Whose
+    if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
+        limit, words = "link", "the link was the limit"
+    elif shares["cpu"] >= FULL:
+        limit = whose = max(by_cpu, key=lambda name: by_cpu[name])
+        words = f"the CPUs were the limit, most of it {WHOSE[whose]}"
+    elif shares["thread"] >= THREAD_FULL:
+        limit, words = "load CPU", f"the load program's busiest thread was the limit ({shares['thread']:.0%} of a CPU)"
+    else:
+        limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
+    noun = "connection" if connections == 1 else "connections"
+    sentence = f"{arm} at {connections} {noun}: {words} ({carried}; {taken})."
+    facts = {name: round(share, 4) for name, share in shares.items()}
+    return LimitRecord(arm=arm, step=step, limit=limit, sentence=sentence, shares=facts)
+
+
+def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
+    """One sentence per step: which arms met which limit, each with the share that says so."""
+    sentences = []
+    for step in steps:
+        groups = []
+        for limit, words in GROUPS.items():
+            arms = [
+                f"{found.arm} ({_telling_share(found)})"
+                for found in limits
+                if found.step == step.id and found.limit == limit
+            ]
+            if arms:
+                groups.append(f"{words} {', '.join(arms)}")
+        if groups:
+            noun = "connection" if step.connections == 1 else "connections"
+            sentences.append(f"At {step.connections} {noun} ({step.workload}): {'; '.join(groups)}.")
+    return tuple(sentences)
+
+
+def _telling_share(found: LimitRecord) -> str:
+    shares = found.shares
+    if found.limit == "link":
+        return f"{shares['link']:.0%} of the link"
+    if found.limit == "none":
+        return f"link {shares['link']:.0%}, CPUs {shares['cpu']:.0%}"
+    return f"server {shares['server']:.0%}, load {shares['load']:.0%} of all CPUs"
+
+
+def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: median(one[name] for one in found) for name in found[0]} if found else {}

@@ -1,0 +1,219 @@
+"""Published figures beside ours: experiments/published/*.toml as ratios, held against this study's intervals.
+
+Absolute figures of another host are never compared. An arm of ours stands for a published one where its treatments are
+the same, or, where the file says none, its name. A published control that is an arm of ours, and the other way round,
+is compared by the inverse ratio.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from math import log
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from mydyno.errors import BugError
+from mydyno.model.experiment import Experiment, Frozen, Step, steps_of
+from mydyno.model.records import EffectRecord
+from mydyno.stats.agreement import Agreement, compare
+
+METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
+PRINTED_TO = 0.5
+"""Effects are printed in whole percent: half of the last digit."""
+
+
+class EffectFigure(Frozen):
+    """Effects as a study prints them: differences in percent of the control."""
+
+    table: str
+    workload: str
+    control: str
+    arm: str
+    unit: str
+    connections: int | None = None
+    """None: the largest over the study's sweep."""
+    rounding: float = PRINTED_TO
+    qps: float | None = None
+    tps: float | None = None
+    cpu_user_pct: float | None = None
+    server_rss_bytes: float | None = None
+    server_vsize_bytes: float | None = None
+
+
+class TableFigure(Frozen):
+    """Absolute figures of all arms; only their ratios to the control are used."""
+
+    table: str
+    workload: str
+    metric: str
+    unit: str
+    connections: tuple[int, ...]
+    control: str
+    instances: int = 1
+    inverse: bool = False
+    """Seconds for a fixed amount of work: the rate's ratio is the inverse."""
+    values: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """One for each number of connections."""
+    each: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    """One for each instance: their mean counts."""
+
+    @model_validator(mode="after")
+    def _rows_are_whole(self) -> TableFigure:
+        if any(len(row) != len(self.connections) for row in self.values.values()):
+            raise ValueError(f"{self.table}: every row of values needs {len(self.connections)} figures")
+        if any(len(row) != self.instances for row in self.each.values()):
+            raise ValueError(f"{self.table}: every row of each needs {self.instances} figures")
+        if self.control not in {**self.values, **self.each}:
+            raise ValueError(f"{self.table}: the control {self.control} has no figures")
+        return self
+
+    def rows(self) -> dict[str, tuple[float, ...]]:
+        """{arm: one figure for each number of connections}."""
+        return {**self.values, **{arm: (sum(row) / len(row),) for arm, row in self.each.items()}}
+
+
+class PublishedStudy(Frozen):
+    """One file of experiments/published/."""
+
+    study: str
+    title: str
+    host: str
+    arms: dict[str, dict[str, Any]]
+    """Arm → its treatments, as an experiment says them."""
+    effects: tuple[EffectFigure, ...] = ()
+    tables: tuple[TableFigure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published ratio."""
+
+    metric: str
+    workload: str
+    connections: int | None
+    arm: str
+    control: str
+    ratio: float
+    rounding: float
+    instances: int
+    note: str
+
+
+def published_studies() -> dict[str, PublishedStudy]:
+    """{"study-1": …}. Raises BugError for a damaged file: they are part of the program."""
+    folder = Path(str(resources.files("mydyno") / "experiments" / "published"))
+    studies = {}
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            study = PublishedStudy.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise BugError(f"{path.name}: {error}") from error
+        studies[study.study] = study
+    return studies
+
+
+def figures_of(study: PublishedStudy) -> Iterator[Figure]:
+    """Every published ratio of a study."""
+    for effect in study.effects:
+        where = "" if effect.connections is not None else "; the largest over the sweep, there and here"
+        for metric in METRIC_KEYS:
+            percent = getattr(effect, metric)
+            if percent is not None:
+                yield Figure(
+                    metric, effect.workload, effect.connections, effect.arm, effect.control, 1 + percent / 100,
+                    effect.rounding / 100, 1, f"{effect.table}{where}",
+                )  # fmt: skip
+    for table in study.tables:
+        rows = table.rows()
+        for arm, row in rows.items():
+            for connections, value, control in zip(table.connections, row, rows[table.control], strict=True):
+                if arm != table.control:
+                    ratio = control / value if table.inverse else value / control
+                    yield Figure(
+                        table.metric, table.workload, connections, arm, table.control, ratio, 0.0, table.instances,
+                        table.table,
+                    )  # fmt: skip
+
+
+def compare_with_published(experiment: Experiment, effects: Sequence[EffectRecord]) -> list[dict[str, Any]]:
+    """Entries of summary.published for the studies that the experiment names: each figure that it repeats."""
+    known = published_studies()
+    entries = []
+    for name in experiment.published:
+        study = known.get(name)
+        for figure in figures_of(study) if study is not None else ():
+            entry = _entry(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
+            if entry is not None:
+                entries.append(entry)
+    return entries
+
+
+def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """{published arm: our arm}, by treatments where the file says them."""
+    ours: dict[str, str] = {}
+    for name, treatments in published.items():
+        for arm in experiment.arms:
+            if arm.treatments == treatments:
+                ours.setdefault(name, arm.name)
+    return {arm.name: arm.name for arm in experiment.arms if arm.name not in published} | ours
+
+
+def _entry(
+    study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
+) -> dict[str, Any] | None:
+    """None where the experiment does not repeat this figure."""
+    arm, control = ours.get(figure.arm), ours.get(figure.control)
+    if arm is None or control is None or experiment.control not in (arm, control):
+        return None
+    if figure.instances != getattr(experiment, "instances", 1):
+        return None
+    if arm == experiment.control:
+        arm, control = control, arm
+        figure = replace(figure, ratio=1 / figure.ratio, rounding=figure.rounding / figure.ratio**2)
+    steps = {step.id: step for step in steps_of(experiment)}
+    effect = _effect_for(figure, arm, steps, effects)
+    if effect is None:
+        return None
+    said = compare(figure.ratio, effect.ci_low, effect.ci_high, figure.rounding, _margin(experiment, figure.metric))
+    return {
+        "study": study,
+        "metric": figure.metric,
+        "step": effect.step,
+        "arm": arm,
+        "control": control,
+        "published_ratio": figure.ratio,
+        "ratio": effect.ratio,
+        "ci_low": effect.ci_low,
+        "ci_high": effect.ci_high,
+        "agreement": Agreement(said.agreement).value,
+        "because": said.because,
+        "note": figure.note,
+    }
+
+
+def _effect_for(
+    figure: Figure, arm: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
+) -> EffectRecord | None:
+    """Our effect at the figure's load; of a figure for a whole sweep, our largest one."""
+    candidates = [
+        effect
+        for effect in effects
+        if effect.metric == figure.metric
+        and effect.arm == arm
+        and effect.step in steps
+        and steps[effect.step].workload == figure.workload
+        and figure.connections in (None, steps[effect.step].connections)
+    ]
+    measured = [effect for effect in candidates if effect.ratio]
+    if not measured:
+        return candidates[0] if candidates else None
+    return max(measured, key=lambda effect: abs(log(effect.ratio or 1.0)))
+
+
+def _margin(experiment: Experiment, metric: str) -> float:
+    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin

@@ -1,0 +1,48 @@
+"""Where arms run different servers: the settings that still differ between them, as the servers themselves tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mydyno.model.records import RunRecord
+
+PLACES = re.compile(
+    r"(_dir|_file|_path|_home|datadir|basedir|tmpdir|socket|pid_file|hostname|_uuid|timestamp|server_id)"
+)
+NOT_PERFORMANCE = re.compile(
+    r"^(version|license|system_time_zone|character_sets_dir|ft_|optimizer_trace|debug|ssl_|tls_)"
+)
+MATTERS = re.compile(
+    r"^(innodb_|binlog_|sync_|log_bin$|performance_schema$|query_cache|table_open_cache|thread_|join_buffer|sort_buffer|"
+    r"read_|tmp_table|max_heap|key_buffer|transaction_|tx_isolation|optimizer_switch|large_pages|gtid_mode|"
+    r"default_authentication|character_set_server|collation_server|sql_mode|storage_engine|flush)"
+)
+SHOWN_LETTERS = 60
+
+
+def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | None]]:
+    """{variable: {arm: value; None where that server has no such variable}}; empty where all run the same version.
+
+    Only variables that shape performance and differ between two servers that both have them; a variable that one
+    version alone has cannot be set alike, and there are hundreds. Paths and identities are left out.
+    """
+    variables: dict[str, dict[str, str]] = {}
+    versions = set()
+    for run in runs:
+        for server in run.servers[:1]:
+            variables.setdefault(run.arm, {name.lower(): value for name, value in server.variables.items()})
+            versions.add(server.version)
+    if len(versions) < 2:
+        return {}
+    names = sorted({name for of_arm in variables.values() for name in of_arm if _counts(name)})
+    differing = {}
+    for name in names:
+        values = {arm: of_arm.get(name) for arm, of_arm in sorted(variables.items())}
+        if len({value.lower() for value in values.values() if value is not None}) > 1:
+            differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
+    return differing
+
+
+def _counts(name: str) -> bool:
+    return bool(MATTERS.search(name)) and not PLACES.search(name) and not NOT_PERFORMANCE.search(name)

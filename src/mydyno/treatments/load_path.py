@@ -1,0 +1,40 @@
+"""What treatments of the connection share: the load's way to the server, over TCP, and the count of its sessions."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import Any
+
+from mydyno.model.records import StepRecord
+from mydyno.servers.instance import Instance
+from mydyno.servers.load_path import LoadPath
+
+LOOPBACK = "127.0.0.1"
+OWN_SESSIONS = 3
+"""Sessions of mydyno's own that the server may count within a step: control, and a probe that came back."""
+
+
+def speak(instance: Instance, **spoken: Any) -> None:
+    """Say what is spoken on the load's path; without a network treatment the path is made, over loopback."""
+    path = instance.settings.load_path
+    if path is None:
+        with socket.socket() as free:
+            free.bind((LOOPBACK, 0))
+            port = free.getsockname()[1]
+        path = LoadPath(LOOPBACK, port, LOOPBACK)
+        instance.settings.variables.update({"skip_networking": "OFF", "bind_address": LOOPBACK, "port": port})
+    instance.settings.load_path = replace(path, **spoken)
+
+
+def plain_sessions(step: StepRecord) -> tuple[int, int, int] | None:
+    """(sessions with TLS, sessions without, of them mydyno's own at most) of a step; None where nothing was counted.
+
+    From the growth of Connections, Ssl_accepts and Ssl_finished_accepts over the step.
+    """
+    counted = step.server_counters
+    if "Connections" not in counted:
+        return None
+    begun = int(counted["Connections"])
+    encrypted = int(counted.get("Ssl_finished_accepts", counted.get("Ssl_accepts", 0)))
+    return encrypted, begun - encrypted, OWN_SESSIONS

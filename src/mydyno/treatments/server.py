@@ -1,0 +1,111 @@
+"""The server itself as the treatment: a build per arm, proved by what it tells by SQL and by the process's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter
+
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import ArmSpec, Frozen, ServerSpec
+from mydyno.model.problems import nearest
+from mydyno.model.records import Evidence
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.catalogue import CATALOGUE, get_build
+from mydyno.servers.instance import Instance
+from mydyno.servers.version import ServerVersion
+
+
+def _in_catalogue(name: str) -> str:
+    if name not in CATALOGUE:
+        guess = nearest(name, CATALOGUE)
+        raise ValueError(f"one of {', '.join(CATALOGUE)}" + (f"; did you mean {guess!r}?" if guess else ""))
+    return name
+
+
+class BasedirSetting(Frozen):
+    """A server of one's own: { basedir = "/usr/local/mysql" }."""
+
+    basedir: str = Field(min_length=1)
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[str, AfterValidator(_in_catalogue)] | BasedirSetting)
+
+
+def server_of(arm: ArmSpec, otherwise: ServerSpec) -> ServerSpec:
+    """The server of an arm: its own, or the experiment's. Variables are the experiment's in both cases."""
+    value = arm.treatments.get("server")
+    if value is None:
+        return otherwise
+    place = {"name": value} if isinstance(value, str) else {"basedir": value["basedir"]}
+    return ServerSpec.model_validate({**place, "variables": otherwise.variables})
+
+
+class ServerTreatment:
+    """One arm's server."""
+
+    name = "server"
+
+    def __init__(self, value: str | dict[str, Any]) -> None:
+        self._spec = server_of(ArmSpec(name="arm", treatments={"server": value}), ServerSpec())
+        self._build: ServerBuild | None = None
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """An external server cannot be exchanged; a base directory must exist."""
+        if server.dsn is not None:
+            return "an external server (dsn) cannot be exchanged; use server.name or server.basedir"
+        if self._spec.basedir is not None and not Path(self._spec.basedir).expanduser().is_dir():
+            return f"{self._spec.basedir} is no folder"
+        return None
+
+    def host_changes(self) -> list[str]:
+        """None: servers are unpacked in the cache."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
+        """The build; gives its version. Raises HostError."""
+        self._build = await get_build(self._spec, cache, host)
+        return {f"server {self._build.name}": self._build.version.text}
+
+    async def apply(self, instance: Instance) -> None:
+        """Exchange the build before anything else is said about the instance."""
+        assert self._build is not None
+        instance.build = self._build
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """SELECT VERSION() against what the build's program told of itself, and the live process's own file."""
+        assert self._build is not None
+        async with instance.control() as control:
+            told = str(await control.scalar("SELECT VERSION()"))
+        running = ServerVersion.parse(told)
+        program = self._build.program.resolve()
+        mapped = program_of(instance.pid, bool(self._build.loader), program)
+        reasons = []
+        if (running.flavour, running.number) != (self._build.version.flavour, self._build.version.number):
+            reasons.append(f"SELECT VERSION() says {told}, the program says {self._build.version.text}")
+        if mapped != program:
+            reasons.append(f"the process runs {mapped or 'a file that cannot be read'}, not {program}")
+        text = "; ".join(reasons) or f"SELECT VERSION() says {told}, run from {program}"
+        facts = {
+            "version": told,
+            "program": str(program),
+            "loader": list(self._build.loader),
+            "notes": list(instance.notes),
+        }
+        return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
+
+    async def undo(self) -> None:
+        """Nothing outside the instance was changed."""
+
+
+def program_of(pid: int, through_loader: bool, expected: Path) -> Path | None:
+    """The file that a process executes; started by a private loader, the mapped file that is the program."""
+    try:
+        if not through_loader:
+            return Path(f"/proc/{pid}/exe").readlink()
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    files = {Path(line.split(maxsplit=5)[5]) for line in lines if " r-xp " in line and "/" in line}
+    return expected if expected in files else Path(f"/proc/{pid}/exe").readlink()

@@ -1,0 +1,177 @@
+"""TLS between load and server: `tls = "off"`, "1.2", "1.3", or { version, cipher, verify, resumption, key }.
+
+The server gets a certificate of the study's own authority and one version of TLS; the load gets the same, so that no
+other can be spoken. Proved twice in every run: a session on the load's own path is asked for Ssl_version and Ssl_cipher
+before the load, and after each step the server's counters tell how many of the load's sessions made a TLS handshake:
+all of them, or, with "off", none. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text where TLS
+fails. "off" goes with any driver.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from mydyno.errors import ServerError
+from mydyno.hosts.certificates import make_certificates
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Frozen, Scalar, ServerSpec
+from mydyno.model.records import Evidence, StepRecord
+from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.load_session import LoadSession
+from mydyno.servers.sql import ClientTls
+from mydyno.servers.version import ServerVersion
+from mydyno.store.samples import Sample
+from mydyno.treatments.load_path import plain_sessions, speak
+
+VersionName = Literal["off", "1.2", "1.3"]
+
+
+class TlsSetting(Frozen):
+    """{ version = "1.2", cipher = "ECDHE-RSA-AES128-GCM-SHA256", verify = "identity", resumption = false }."""
+
+    version: VersionName
+    cipher: str | None = Field(None, description="the one suite allowed, by OpenSSL's name")
+    verify: Literal["none", "ca", "identity"] = Field("none", description="what the load checks of the certificate")
+    resumption: bool = Field(True, description="whether a later connection may resume an earlier one's session")
+    key: Literal["rsa-2048", "ecdsa-p256"] = Field("rsa-2048", description="the server's key")
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(VersionName | TlsSetting)
+MODES: dict[str, Literal["required", "verify_ca", "verify_identity"]] = {
+    "none": "required",
+    "ca": "verify_ca",
+    "identity": "verify_identity",
+}
+
+
+class TlsTreatment:
+    """One arm's TLS."""
+
+    name = "tls"
+
+    def __init__(self, value: str | dict[str, Any]) -> None:
+        self.setting = TlsSetting.model_validate({"version": value} if isinstance(value, str) else value)
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """Needs openssl for certificates; an external server has its own."""
+        if server.dsn is not None:
+            return "the certificates of an external server (dsn) are others' own; use server.name or server.basedir"
+        if self.setting.version != "off" and shutil.which("openssl") is None:
+            return "openssl is not on PATH: it makes the study's certificates"
+        return None
+
+    def driver_obstacle(self, driver: str) -> str | None:
+        """sysbench 1.0.20 takes no version and no suite, and speaks plain text where TLS fails."""
+        if self.setting.version != "off" and driver != "dynoload":
+            return f'{driver} cannot be held to one version of TLS; say driver = "dynoload" in [[steps]]'
+        return None
+
+    def host_changes(self) -> list[str]:
+        """None: certificates lie in the study's scratch folder."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
+        """openssl's version."""
+        del cache
+        if self.setting.version == "off":
+            return {}
+        return {"openssl": (await host.run(["openssl", "version"], timeout_s=30)).output.strip()}
+
+    async def apply(self, instance: Instance) -> None:
+        """Certificates and the one version into my.cnf; the same to the load."""
+        speak(instance)
+        if self.setting.version == "off":
+            instance.settings.variables.update(off_variables(instance.build.version))
+            speak(instance, tls=ClientTls())
+            return
+        path = instance.settings.load_path
+        assert path is not None
+        folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}"
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        made = await make_certificates(folder, self.setting.key, [path.host], instance.host)
+        if instance.host.server_user is not None:
+            entry = pwd.getpwnam(instance.host.server_user)
+            for file in (made.folder, *made.folder.iterdir()):
+                os.chown(file, entry.pw_uid, entry.pw_gid)
+        instance.settings.folders.append(folder)
+        instance.settings.variables.update(
+            {"ssl_ca": str(made.authority), "ssl_cert": str(made.certificate), "ssl_key": str(made.key)}
+            | server_variables(instance.build.version, self.setting)
+        )
+        ciphers = (self.setting.cipher,) if self.setting.cipher else ()
+        mode = MODES[self.setting.verify]
+        speak(instance, tls=ClientTls(mode, made.authority, (self.setting.version,), ciphers, self.setting.resumption))
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Ssl_version and Ssl_cipher of a session on the load's own path."""
+        try:
+            async with LoadSession(instance.address(LOAD_USER)) as session:
+                facts: dict[str, Any] = await session.session_status("Ssl_version", "Ssl_cipher")
+        except ServerError as error:
+            return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
+        version, cipher = facts.get("Ssl_version", ""), facts.get("Ssl_cipher", "")
+        if self.setting.version == "off":
+            holds = not version and not cipher
+            text = "a session on the load's path is in plain text (Ssl_cipher is empty)"
+        else:
+            holds = version == f"TLSv{self.setting.version}" and self.setting.cipher in (None, cipher)
+            text = f"a session on the load's path has Ssl_version {version}, Ssl_cipher {cipher}"
+        if not holds:
+            wanted = self.setting.version if self.setting.cipher is None else self.setting.cipher
+            text = f"a session on the load's path has {f'{version} {cipher}'.strip() or 'no TLS'}, wanted {wanted}"
+        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+
+    def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
+        """How many of the step's sessions made a TLS handshake, counted by the server."""
+        del samples
+        found = plain_sessions(step)
+        if found is None:
+            return Evidence(treatment=self.name, holds=False, text=f"{step.id}: the server counted no sessions")
+        encrypted, plain, own = found
+        if self.setting.version == "off":
+            holds = encrypted == 0
+            text = f"{step.id}: none of {plain} sessions made a TLS handshake"
+        else:
+            holds = encrypted >= step.connections and plain <= own
+            text = f"{step.id}: {encrypted} sessions with TLS, {plain} without (mydyno's own)"
+        if not holds:
+            text = f"{step.id}: {encrypted} sessions with TLS and {plain} without, at {step.connections} connections"
+        facts = {
+            "step": step.id,
+            "encrypted": encrypted,
+            "plain": plain,
+            "resumed": step.server_counters.get("Ssl_session_cache_hits"),
+            "driver_command": [word for word in step.driver.command if word.startswith(("--ssl", "--tls"))],
+        }
+        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts)
+
+    async def undo(self) -> None:
+        """Nothing outside the instance and the study's folder was changed."""
+
+
+def off_variables(version: ServerVersion) -> dict[str, Scalar]:
+    """What turns TLS off in the server: MySQL 8.4 has no `ssl` option any more."""
+    if version.flavour == "mysql" and version.number >= (8, 0, 26):
+        return {"tls_version": ""}
+    return {"ssl": "OFF"}
+
+
+def server_variables(version: ServerVersion, setting: TlsSetting) -> dict[str, Scalar]:
+    """The one version and suite, in the words of this server. Raises ServerError where it is too old for them."""
+    mysql = version.flavour == "mysql"
+    first = {"1.2": (5, 7, 10) if mysql else (10, 4, 6), "1.3": (8, 0, 16) if mysql else (10, 4, 6)}
+    if version.number < first[setting.version]:
+        raise ServerError(f"{version.name} cannot be held to TLS {setting.version}; take a newer server, or tls = off")
+    found: dict[str, Scalar] = {"tls_version": f"TLSv{setting.version}"}
+    if setting.cipher is not None:
+        found["tls_ciphersuites" if mysql and setting.version == "1.3" else "ssl_cipher"] = setting.cipher
+    if mysql or version.number >= (10, 5, 2):
+        found["require_secure_transport"] = "ON"  # a guard; the Unix socket counts as secure
+    return found

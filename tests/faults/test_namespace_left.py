@@ -1,0 +1,77 @@
+"""kill -9 in the middle of a run leaves a network namespace; `doctor` names it, `clean` removes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
+
+EXPERIMENT = """
+name = "netfault"
+question = "What does kill -9 leave?"
+server.name = "mariadb-10.11"
+server.variables = { innodb_buffer_pool_size = "64M" }
+data = { tables = 1, rows = 1000 }
+[arms]
+control = "link"
+link = { network = "1gbit" }
+same = { network = "1gbit" }
+[[steps]]
+workload = "oltp_read_only"
+connections = 2
+warmup = "30s"
+measure = "60s"
+driver = "dynoload"
+[design]
+blocks = 1
+"""
+
+
+def under_load(study: NetworkStudy) -> bool:
+    """Whether a load runs."""
+    for pid in study.processes():
+        try:
+            if b"dynoload\0oltp\0run" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        except OSError:
+            continue  # gone meanwhile
+    return False
+
+
+def killed_under_load(study: NetworkStudy) -> bool:
+    """Start, wait until the load runs, kill -9; false where somebody else's study was in the way."""
+    process = study.start("run", str(study.file), "--studies", str(study.studies))
+    try:
+        assert wait_until(lambda: under_load(study) or process.poll() is not None, 180)
+        if process.poll() is None:
+            return True
+        output = process.stdout.read() if process.stdout else ""
+        assert OTHER_STUDY in output, output
+        return False
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        if process.stdout:
+            process.stdout.close()
+
+
+def test_clean_removes_the_namespaces_of_a_killed_study() -> None:
+    if not means_or_words():
+        return
+    with network_study("netfault", EXPERIMENT) as study:
+        assert wait_until(lambda: killed_under_load(study), 600)
+        assert wait_until(lambda: not study.processes(), 20), "server and load die with mydyno"
+        left = study.namespaces()
+        assert [path.name.rpartition("-")[2] for path in left] == ["load", "server"]
+        assert all(os.path.ismount(path) for path in left)
+        _, told = study.finish("doctor")
+        assert left[0].name in told
+        assert "mydyno clean removes them" in " ".join(told.split())
+        exit_code, words = study.finish("clean")
+        assert exit_code == 0, words
+        assert study.namespaces() == []
+        assert "mydyno-netfault" not in Path("/proc/self/mounts").read_text()
+        assert list((study.cache / "undo").glob("*")) == []

@@ -1,0 +1,128 @@
+"""Each server of the catalogue for real: initialised, started, loaded by sysbench, held against what mydyno says of it.
+
+MySQL 5.6 and 9.7 stand for both ends and are always tested (half a minute to download each); `./test --servers` tests
+all. Which are left out is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from mydyno.drivers.sysbench import Sysbench
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import DataSpec, ServerSpec, Step
+from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
+from mydyno.servers.initialisation import initialise
+from mydyno.servers.instance import LOAD_USER, Credentials, Instance, InstanceSettings
+from mydyno.servers.variables_by_version import fitted
+from mydyno.treatments.allocator import AllocatorTreatment
+from mydyno.treatments.dynamic_linker import mapped_libraries
+from mydyno.treatments.server import program_of
+
+ALWAYS = ("mysql-5.6", "mysql-9.7")
+ASKED = tuple(CATALOGUE) if os.environ.get("MYDYNO_TEST_SERVERS") else ALWAYS
+BASE = {
+    "innodb_buffer_pool_size": "64M",
+    "innodb_log_file_size": "16M",
+    "innodb_log_files_in_group": 2,
+    "innodb_buffer_pool_load_at_startup": False,
+    "innodb_thread_concurrency": 0,
+    "log_bin": False,
+    "query_cache_type": 0,
+    "performance_schema": False,
+}
+
+
+def test_servers_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = [name for name in CATALOGUE if name not in ASKED]
+    with capsys.disabled():
+        if left_out:
+            print(f"\nnot tested: {', '.join(left_out)} (./test --servers tests them too)")
+    assert set(ASKED) <= set(CATALOGUE)
+
+
+@pytest_asyncio.fixture(params=ASKED)
+async def instance(request: pytest.FixtureRequest) -> AsyncIterator[Instance]:
+    settings = Settings.resolve()
+    host = LocalHost("test-catalogue-servers", settings.server_user)
+    build = await get_build(ServerSpec(name=request.param), settings.cache, host)
+    with tempfile.TemporaryDirectory(prefix="mydyno-test-") as folder:
+        Path(folder).chmod(0o755)
+        sockets = Path(folder) / "s"
+        sockets.mkdir()
+        if settings.server_user is not None:
+            shutil.chown(sockets, settings.server_user)
+        made = Instance(
+            build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(),
+            InstanceSettings(base=dict(BASE)),
+        )  # fmt: skip
+        await initialise(made)
+        allocator = AllocatorTreatment("glibc")
+        await allocator.get(settings.cache, host)
+        await allocator.apply(made)
+        await made.start()
+        try:
+            yield made
+        finally:
+            await made.stop()
+
+
+async def test_a_server_of_the_catalogue_is_what_mydyno_says_and_serves_a_load(
+    instance: Instance, tmp_path: Path
+) -> None:
+    entry = CATALOGUE[instance.build.name]
+    async with instance.control() as control:
+        variables = await control.variables()
+    assert instance.version.number[:2] == entry.version.number[:2]
+    assert instance.version.flavour == entry.version.flavour
+    if "tls_version" in variables:
+        assert tuple(variables["tls_version"].split(",")) == entry.traits.tls
+    else:
+        assert (variables["have_ssl"] != "NO") == bool(entry.traits.tls)
+    algorithms = variables.get("protocol_compression_algorithms", "zlib,uncompressed").split(",")
+    assert set(algorithms) - {"uncompressed"} == set(entry.traits.compression)
+    assert (instance.build.plugins / "libmemcached.so").exists() == entry.traits.memcached
+    assert (entry.traits.huge_pages == ANONYMOUS_MAP) == (entry.version.number >= (8,))
+    linked = mapped_libraries(instance.pid) or []
+    assert any("libtcmalloc" in path for path in linked) == (entry.traits.allocator == "tcmalloc")
+    program = instance.build.program.resolve()
+    assert program_of(instance.pid, bool(instance.build.loader), program) == program
+    for name, value in fitted(BASE, instance.version, instance.build.variables).variables.items():
+        if name == "innodb_redo_log_capacity":
+            assert variables[name] == str(value)
+    await _load(instance, tmp_path)
+
+
+async def test_glibc_is_proved_even_where_the_build_links_another_allocator(instance: Instance) -> None:
+    settings = Settings.resolve()
+    treatment = AllocatorTreatment("glibc")
+    await treatment.get(settings.cache, instance.host)
+    await treatment.apply(instance)
+    evidence = await treatment.evidence(instance)
+    assert evidence.holds, evidence.text
+    instance.settings.environment.pop("LD_PRELOAD")
+    without = await treatment.evidence(instance)
+    links_another = CATALOGUE[instance.build.name].traits.allocator != "glibc"
+    assert without.holds != links_another, without.text
+
+
+async def _load(instance: Instance, tmp_path: Path) -> None:
+    settings = Settings.resolve()
+    driver = Sysbench()
+    await driver.get(settings, instance.host)
+    data = DataSpec(tables=1, rows=1000)
+    await driver.prepare(instance.address(LOAD_USER), data, tmp_path, tmp_path / "prepare.log")
+    for workload in ("oltp_read_only", "oltp_read_write"):
+        step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
+        outcome = await driver.run(
+            instance.address(LOAD_USER), data, step, tmp_path, tmp_path / "log", lambda _: None, lambda _: None
+        )
+        assert outcome.result.transactions > 0

@@ -1,0 +1,170 @@
+"""Real namespaces, a real server in one and a real load in the other. Needs root, and says so where it has none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno.hosts import namespace
+from mydyno.hosts.link import (
+    LOAD_INTERFACE,
+    SERVER_INTERFACE,
+    LinkEnd,
+    Shape,
+    disciplines,
+    free_addresses,
+    make_link,
+    parse_bits_per_s,
+    shape_link,
+    taken_networks,
+)
+from mydyno.hosts.transfer import timed_transfer
+from mydyno.hosts.undo import UndoJournal
+from mydyno.treatments.network import judge
+from tests.support.network_study import NetworkStudy, means_or_words, network_study
+
+CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
+EXPERIMENT = f"""
+name = "netserver"
+question = "Does every part of the path hold?"
+server.name = "mariadb-10.11"
+server.variables = {{ innodb_buffer_pool_size = "64M" }}
+data = {{ tables = 1, rows = 1000 }}
+gates.steady = "report"
+[arms]
+control = "plain"
+plain = {{ network = "1gbit", tls = "off", compression = "off" }}
+chosen.network = "100mbit"
+chosen.tls = {{ version = "1.2", cipher = "{CIPHER}", verify = "identity", key = "ecdsa-p256" }}
+chosen.compression = "zlib"
+loopback = {{ tls = {{ version = "1.3", resumption = false }}, compression = {{ algorithm = "zlib", level = 1 }} }}
+[[steps]]
+workload = "oltp_read_only"
+connections = 4
+warmup = "1s"
+measure = "2s"
+driver = "dynoload"
+[design]
+blocks = 1
+"""
+
+
+def host_view() -> list[str]:
+    """The host's own interfaces and disciplines, which no test may change."""
+    views = (["ip", "-o", "link", "show"], ["ip", "-o", "address", "show"], ["tc", "qdisc", "show"])
+    return [subprocess.run(view, capture_output=True, text=True, check=True).stdout for view in views]
+
+
+def test_a_shaped_link_delivers_what_its_speed_does_and_leaves_nothing(tmp_path: Path) -> None:
+    if not means_or_words():
+        return
+    before = host_view()
+    study = f"linktest-{os.getpid()}"
+    journal = UndoJournal.begin(tmp_path / "undo", study, tmp_path)
+    server_address, load_address = free_addresses(taken_networks())
+    ends = (
+        LinkEnd(namespace.namespace_path(study, "server"), SERVER_INTERFACE, server_address),
+        LinkEnd(namespace.namespace_path(study, "load"), LOAD_INTERFACE, load_address),
+    )
+    shape = Shape(parse_bits_per_s("100mbit"))
+    try:
+        for end in ends:
+            journal.will_change("namespace", path=str(end.namespace), interfaces=[end.interface])
+            namespace.make_namespace(end.namespace)
+        make_link(*ends)
+        bare = timed_transfer(ends[0].namespace, ends[1].namespace, load_address)
+        shape_link(ends, shape)
+        down = timed_transfer(ends[0].namespace, ends[1].namespace, load_address)
+        up = timed_transfer(ends[1].namespace, ends[0].namespace, server_address)
+        assert bare.bits_per_s > 3 * down.bits_per_s
+        holds, text = judge(shape, bare.bits_per_s, down, up)
+        assert holds, text
+        assert [one["kind"] for one in disciplines(ends[0])] == ["tbf"]
+        assert host_view() == before, "the host's own namespace is untouched"
+    finally:
+        left = journal.undo_all()
+    assert left == []
+    assert not any(end.namespace.exists() for end in ends)
+    assert host_view() == before
+
+
+@pytest.fixture(scope="module")
+def study() -> Iterator[tuple[NetworkStudy, dict[str, Any]] | None]:
+    """{arm: run.json} of one block, and its summary under "summary"."""
+    if not means_or_words():
+        yield None
+        return
+    with network_study("netserver", EXPERIMENT) as made:
+        exit_code, output = made.finish("run", str(made.file), "--studies", str(made.studies))
+        assert exit_code == 0, output
+        (folder,) = made.studies.iterdir()
+        runs = {run["arm"]: run for file in folder.glob("blocks/*/*/run.json") if (run := json.loads(file.read_text()))}
+        yield made, {**runs, "summary": json.loads((folder / "summary.json").read_text())}
+
+
+def texts(run: dict[str, Any], treatment: str) -> str:
+    assert all(evidence["holds"] for evidence in run["evidence"]), run["evidence"]
+    return "\n".join(evidence["text"] for evidence in run["evidence"] if evidence["treatment"] == treatment)
+
+
+def test_plain_and_raw_are_proved_like_anything_else(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:
+    if study is None:
+        return
+    run = study[1]["plain"]
+    assert "Ethernet of 1000 Mbit/s delivers 941" in texts(run, "network")
+    assert "Ssl_cipher is empty" in texts(run, "tls")
+    assert "made a TLS handshake" in texts(run, "tls")
+    assert "Compression OFF" in texts(run, "compression")
+    assert run["valid"], run["reasons"]
+
+
+def test_a_chosen_suite_with_a_verified_certificate_and_zlib_is_proved(
+    study: tuple[NetworkStudy, dict[str, Any]] | None,
+) -> None:
+    if study is None:
+        return
+    run = study[1]["chosen"]
+    assert f"Ssl_version TLSv1.2, Ssl_cipher {CIPHER}" in texts(run, "tls")
+    assert "Compression ON" in texts(run, "compression")
+    (load,) = [e for e in run["evidence"] if e["treatment"] == "compression" and "received_share" in e["facts"]]
+    assert load["facts"]["received_share"] < 0.8
+    carried, wire = load["facts"]["interface_bytes"], load["facts"]["wire_received_bytes"]
+    assert 0.7 < carried / wire < 1.5, "the interface saw what the driver received, and headers"
+
+
+def test_without_a_link_the_load_comes_over_loopback(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:
+    if study is None:
+        return
+    run = study[1]["loopback"]
+    assert "Ssl_version TLSv1.3" in texts(run, "tls")
+    assert any(word.startswith("--host=127.0.0.1") for word in run["steps"][0]["driver"]["command"])
+    assert "--compression=zlib:1" in run["steps"][0]["driver"]["command"]
+
+
+def test_bytes_and_cpu_per_transaction_and_a_limit_are_told(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:
+    if study is None:
+        return
+    summary = study[1]["summary"]
+    for run in summary["runs"]:
+        values = run["values"]["oltp_read_only-4"]
+        assert values["server_cpu_us_per_transaction"] > 0
+        if run["arm"] == "plain":
+            assert 30_000 < values["network_bytes_per_transaction"] < 60_000, "published: 42,400 bytes"
+    assert {limit["arm"] for limit in summary["limits"]} == {"plain", "chosen"}
+    (sentence,) = [words for words in summary["sentences"] if words.startswith("At 4 connections (oltp_read_only): ")]
+    assert "plain (" in sentence
+    assert "chosen (" in sentence
+
+
+def test_nothing_is_left_of_the_study(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:
+    if study is None:
+        return
+    assert study[0].namespaces() == []
+    assert study[0].processes() == []
+    assert list((study[0].cache / "undo").glob("*")) == []

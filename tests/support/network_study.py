@@ -1,0 +1,107 @@
+"""Real studies over namespaces: the program itself, with a cache of its own, and what it may not leave behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.hosts.network_means import network_means
+from mydyno.hosts.settings import Settings
+
+OTHER_STUDY = "another study is running"
+WAIT_S = 600.0
+
+
+def means_or_words() -> bool:
+    """Whether links can be made here; where not, says so aloud, past pytest's capture, and checks that mydyno does."""
+    missing = network_means().obstacle(bandwidth=True, latency=False)
+    if missing is None:
+        return True
+    assert "need" in missing or "CONFIG_" in missing or "namespace" in missing
+    print(f"\nNOT TESTED HERE: links between namespaces: {missing}", file=sys.__stderr__)
+    return False
+
+
+@contextmanager
+def network_study(name: str, text: str) -> Iterator[NetworkStudy]:
+    """One experiment in a folder that the server's user can enter (pytest's own are closed to others)."""
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    folder.chmod(0o755)
+    try:
+        yield NetworkStudy(folder, name, text)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class NetworkStudy:
+    """One experiment file with a cache of its own; the parts of the real cache are lent."""
+
+    folder: Path
+    name: str
+    text: str
+
+    def __post_init__(self) -> None:
+        self.cache = self.folder / "cache"
+        self.cache.mkdir(parents=True)
+        parts = Settings.resolve().cache / "debian"
+        if parts.is_dir():
+            (self.cache / "debian").symlink_to(parts)
+        self.file = self.folder / f"{self.name}.toml"
+        self.file.write_text(self.text)
+        self.studies = self.folder / "studies"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        engine = str(Settings.resolve().engine)
+        source = str(Path(__file__).parents[2] / "src")
+        return {**os.environ, "MYDYNO_CACHE": str(self.cache), "MYDYNO_ENGINE": engine, "PYTHONPATH": source}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "mydyno.cli", *arguments]
+        return subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def finish(self, *arguments: str) -> tuple[int, str]:
+        """Run to the end; a study of somebody else's on this host is waited for."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            process = self.start(*arguments)
+            output, _ = process.communicate(timeout=WAIT_S)
+            if OTHER_STUDY not in output or time.monotonic() > deadline:
+                return process.returncode, output
+            time.sleep(2)
+
+    def namespaces(self) -> list[Path]:
+        folder = Path("/run/netns")
+        return sorted(folder.glob(f"mydyno-{self.name}-*")) if folder.is_dir() else []
+
+    def processes(self) -> list[int]:
+        """Every process that carries a study's cookie of this experiment."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"MYDYNO_STUDY={self.name}-".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
+    """Look again and again; false where it never held."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,102 @@
+"""The limit is what utilisation says it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mydyno.model.experiment import Step
+from mydyno.model.records import DriverResult, Evidence, RunRecord, RunSummary, StepRecord
+from mydyno.results.limits import judge, limit_sentences, limits_of, utilisation
+from mydyno.results.values import _per_transaction
+
+SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0.1, "thread": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("changed", "limit", "words"),
+    [
+        ({"link": 0.97}, "link", "the link was the limit (link 97 %".replace(" %", "%")),
+        ({"link": 0.97, "link_reached": 0.0}, "none", "neither link nor CPU was full"),
+        ({"cpu": 0.98, "server": 0.6, "load": 0.3}, "server CPU", "most of it the server's"),
+        ({"cpu": 0.98, "server": 0.3, "load": 0.6}, "load CPU", "most of it the load's"),
+        ({"cpu": 0.98, "server": 0.2, "load": 0.2}, "others' CPU", "neither the server's nor the load's"),
+        ({"thread": 0.97}, "load CPU", "busiest thread was the limit"),
+        ({}, "none", "each connection waits for its own answers"),
+    ],
+)
+def test_the_limit_is_named_with_its_shares(changed: dict[str, float], limit: str, words: str) -> None:
+    found = judge("1gbit", "oltp_read_only-64", 64, {**SHARES, **changed}, 2)
+    assert found.limit == limit
+    assert words in found.sentence
+    assert found.sentence.startswith("1gbit at 64 connections: ")
+
+
+VALUES = {
+    "cpu_user_pct": 60.0, "cpu_system_pct": 35.0, "server_cpu_user_pct": 80.0, "server_cpu_system_pct": 20.0,
+    "driver_cpu_user_pct": 30.0, "driver_cpu_system_pct": 30.0, "tps": 100.0,
+    "network_tx_bytes_per_s": 50e6 * 1514 / 1448, "network_rx_bytes_per_s": 1e6,
+}  # fmt: skip
+LINK = {"to_load_bits_per_s": 800e6, "to_server_bits_per_s": 800e6, "reached": True, "bandwidth": "1gbit"}
+
+
+def run(valid: bool = True, link: dict[str, Any] | None = None) -> RunRecord:
+    driver = DriverResult(driver="dynoload", version="1", command=(), transactions=1, queries=1, duration_s=1,
+                          busiest_thread_cpu_pct=40.0)  # fmt: skip
+    step = StepRecord(id="s", workload="w", connections=4, started_unix_ns=0, warmup_s=0, measure_s=1, driver=driver)
+    evidence = (Evidence(treatment="network", holds=True, text="", facts=LINK if link is None else link),)
+    return RunRecord(
+        block=1, position=1, arm="a", folder="f", started_unix_ns=0, ended_unix_ns=1, valid=valid,
+        evidence=evidence if link != {} else (), steps=(step,),
+    )  # fmt: skip
+
+
+def summary(valid: bool = True) -> RunSummary:
+    return RunSummary(block=1, position=1, arm="a", valid=valid, folder="f", values={"s": VALUES})
+
+
+def test_shares_are_of_what_the_transfer_delivered_and_of_all_cpus() -> None:
+    shares = utilisation(run(), VALUES, "s", 2)
+    assert shares == pytest.approx(
+        {"link": 0.5, "link_reached": 1.0, "cpu": 0.95, "server": 0.5, "load": 0.3, "thread": 0.4}
+    )
+
+
+def test_without_a_link_or_samples_nothing_is_said() -> None:
+    assert utilisation(run(link={}), VALUES, "s", 2) == {}
+    assert utilisation(run(), {"tps": 1.0}, "s", 2) == {}
+
+
+def test_only_valid_runs_are_looked_at() -> None:
+    class Level:
+        id, connections = "s", 4
+
+    step: Any = Level()
+    assert limits_of([run(valid=False)], [summary(valid=False)], [step], 2) == ()
+    (found,) = limits_of([run(), run()], [summary(), summary()], [step], 2)
+    assert found.limit == "server CPU"
+
+
+def test_per_transaction_values_are_sums_over_the_rate() -> None:
+    found = _per_transaction(VALUES)
+    assert found["server_cpu_us_per_transaction"] == pytest.approx(10_000)
+    assert found["driver_cpu_us_per_transaction"] == pytest.approx(6_000)
+    assert found["network_bytes_per_transaction"] == pytest.approx((VALUES["network_tx_bytes_per_s"] + 1e6) / 100)
+    assert _per_transaction({**VALUES, "tps": 0.0}) == {}
+    assert "network_bytes_per_transaction" not in _per_transaction({"tps": 1.0, "network_tx_bytes_per_s": 1.0})
+
+
+def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
+    step = Step(id="s", workload="oltp_read_only", connections=64, warmup_s=1, measure_s=1, driver="dynoload")
+    unasked = step.model_copy(update={"id": "t"})
+    found = [
+        judge("slow-raw", "s", 64, {**SHARES, "link": 0.97}, 2),
+        judge("slow-zlib", "s", 64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
+        judge("fast", "s", 64, SHARES, 2),
+    ]
+    assert limit_sentences(found, [step, unasked]) == (
+        "At 64 connections (oltp_read_only): the link limited slow-raw (97% of the link); the CPUs, most of them busy "
+        "with the server, limited slow-zlib (server 70%, load 20% of all CPUs); neither link nor CPUs were full with "
+        "fast (link 20%, CPUs 50%).",
+    )

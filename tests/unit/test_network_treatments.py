@@ -1,0 +1,283 @@
+"""network, tls, compression: settings, obstacles, and what counts as proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno.drivers.dynoload import _spoken
+from mydyno.drivers.dynoload_output import interval_values
+from mydyno.errors import HostError, ServerError
+from mydyno.experiments import load
+from mydyno.hosts.link import Shape
+from mydyno.hosts.network_means import NetworkMeans
+from mydyno.hosts.settings import Settings
+from mydyno.hosts.transfer import Transfer
+from mydyno.model.experiment import ServerSpec, StepSpec
+from mydyno.model.plan import make_plan
+from mydyno.model.records import DriverResult, StepRecord
+from mydyno.running.forecast import forecast
+from mydyno.servers.load_path import LoadPath
+from mydyno.servers.sql import Address, ClientTls
+from mydyno.servers.version import ServerVersion
+from mydyno.store.samples import Sample
+from mydyno.treatments import network, tls
+from mydyno.treatments.compression import CompressionTreatment
+from mydyno.treatments.network import NetworkTreatment, judge
+from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
+from tests.support.fake_bench import experiment
+
+MARIADB = ServerVersion.parse("10.11.19-MariaDB")
+ALL = NetworkMeans(True, True, frozenset(("tbf", "htb")), "")
+SERVER = ServerSpec(name="mariadb-10.11")
+EXTERNAL = ServerSpec(dsn="mysql://user@host/sbtest")
+
+
+def transfer(mbit_per_s: float, busy: float = 0.3) -> Transfer:
+    return Transfer(mbit_per_s * 1e6, busy)
+
+
+def step(counters: dict[str, float] | None = None, traffic: dict[str, int] | None = None) -> StepRecord:
+    result = DriverResult(
+        driver="dynoload",
+        version="1",
+        command=("dynoload", "--ssl-mode=required"),
+        transactions=1,
+        queries=16,
+        duration_s=2,
+        traffic=traffic or {},
+    )
+    return StepRecord(
+        id="oltp_read_only-64",
+        workload="oltp_read_only",
+        connections=64,
+        started_unix_ns=0,
+        warmup_s=1,
+        measure_s=2,
+        driver=result,
+        server_counters=counters or {},
+    )
+
+
+def test_a_link_within_five_percent_of_ethernet_holds() -> None:
+    holds, text = judge(Shape(1e9), 20e9, transfer(941), transfer(939))
+    assert holds
+    assert text == (
+        "941 Mbit/s from server to load, 939 Mbit/s back (TCP payload, timed); Ethernet of 1000 Mbit/s delivers 941"
+    )
+
+
+@pytest.mark.parametrize(("down", "up"), [(1000, 941), (941, 1400), (850, 941), (941, 600)])
+def test_a_link_that_is_off_in_either_direction_does_not_hold(down: float, up: float) -> None:
+    holds, _ = judge(Shape(1e9), 20e9, transfer(down, busy=1.0), transfer(up, busy=1.0))
+    assert not holds
+
+
+def test_a_cap_beyond_the_host_is_said_and_never_pretended() -> None:
+    holds, text = judge(Shape(10e9), 20e9, transfer(7600, busy=0.97), transfer(7500, busy=0.95))
+    assert holds
+    assert "the bandwidth was not reached" in text
+    assert "its CPUs are the limit, not the link" in text
+    idle, _ = judge(Shape(10e9), 20e9, transfer(7600), transfer(7500))
+    assert not idle, "CPUs that were idle explain nothing"
+
+
+def test_a_bare_pair_is_told_as_it_is() -> None:
+    assert judge(Shape(), 20e9, transfer(20_000), transfer(19_000)) == (
+        True,
+        "20000 Mbit/s from server to load, 19000 Mbit/s back (TCP payload, timed), not shaped",
+    )
+
+
+def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "network_means", lambda: ALL)
+    monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
+    assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
+    assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
+    assert "external" in (NetworkTreatment({}).obstacle(EXTERNAL) or "")
+    monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
+    assert "in use here" in (NetworkTreatment({}).obstacle(SERVER) or "")
+    monkeypatch.setattr(network, "network_means", lambda: NetworkMeans(False, False, frozenset(), "need root"))
+    assert NetworkTreatment({}).obstacle(SERVER) == "need root"
+
+
+@pytest.mark.parametrize(
+    ("treatments", "words"),
+    [
+        ('{ network = { bandwidth = "1G" } }', 'a bandwidth such as "1gbit"'),
+        ('{ network = { bandwith = "1gbit" } }', "bandwith"),
+        ('{ network = { latency = "50" } }', "latency"),
+        ('{ tls = "1.1" }', "tls"),
+        ('{ tls = { version = "1.3", verify = "full" } }', "verify"),
+        ('{ compression = "gzip" }', "compression"),
+        ('{ compression = { algorithm = "zlib", level = 12 } }', "no level 12"),
+    ],
+)
+def test_mistakes_in_settings_are_told_with_their_place(tmp_path: Path, treatments: str, words: str) -> None:
+    file = tmp_path / "mistake.toml"
+    file.write_text(
+        'name = "mistake"\nquestion = "Is it found?"\nserver.name = "mariadb-10.11"\n'
+        f'[arms]\ncontrol = "a"\na = {{}}\nb = {treatments}\n[[steps]]\nworkload = "oltp_read_only"\n'
+    )
+    with pytest.raises(Exception, match="mistake") as caught:
+        load(str(file))
+    assert words in str(caught.value)
+
+
+def test_a_driver_that_cannot_prove_tls_or_compression_is_refused_before_anything_starts(settings: Settings) -> None:
+    asked = experiment(
+        arms=("off", "on"),
+        treatments={"off": {"tls": "off", "compression": "off"}, "on": {"tls": "1.3", "compression": "zlib"}},
+        steps=(StepSpec(workload="oltp_read_only", driver="sysbench", connections=(4,)),),
+    )
+    obstacles = forecast(asked, make_plan(asked), settings).obstacles
+    assert [words.split(":")[0:2] for words in obstacles] == [["arm on", " tls"], ["arm on", " compression"]]
+    assert 'driver = "dynoload"' in obstacles[0]
+
+
+def test_tls_is_held_to_one_version_in_each_servers_words() -> None:
+    assert server_variables(MARIADB, TlsSetting(version="1.2", cipher="ECDHE-RSA-AES128-GCM-SHA256")) == {
+        "tls_version": "TLSv1.2",
+        "ssl_cipher": "ECDHE-RSA-AES128-GCM-SHA256",
+        "require_secure_transport": "ON",
+    }
+    mysql = ServerVersion.parse("8.4.2")
+    assert server_variables(mysql, TlsSetting(version="1.3", cipher="TLS_AES_128_GCM_SHA256"))["tls_ciphersuites"]
+    with pytest.raises(ServerError, match=r"cannot be held to TLS 1\.3"):
+        server_variables(ServerVersion.parse("5.7.44"), TlsSetting(version="1.3"))
+    assert off_variables(MARIADB) == {"ssl": "OFF"}
+    assert off_variables(mysql) == {"tls_version": ""}
+
+
+@pytest.mark.parametrize(
+    ("version", "begun", "encrypted", "holds"),
+    [("1.3", 66, 65, True), ("1.3", 66, 10, False), ("1.3", 66, 0, False), ("off", 66, 0, True), ("off", 66, 1, False)],
+)
+def test_every_session_of_the_load_is_counted(version: str, begun: int, encrypted: int, holds: bool) -> None:
+    counters = {"Connections": float(begun), "Ssl_accepts": float(encrypted), "Ssl_finished_accepts": float(encrypted)}
+    assert TlsTreatment(version).load_evidence(step(counters), []).holds is holds
+
+
+def test_sessions_that_nobody_counted_prove_nothing() -> None:
+    assert not TlsTreatment("off").load_evidence(step(), []).holds
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "wire", "holds"),
+    [("zlib", 540, True), ("zlib", 1000, False), ("off", 1000, True), ("off", 540, False)],
+)
+def test_compression_is_proved_by_bytes(algorithm: str, wire: int, holds: bool) -> None:
+    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": wire}
+    evidence = CompressionTreatment(algorithm).load_evidence(step(traffic=traffic), [])
+    assert evidence.holds is holds
+    assert evidence.facts["received_share"] == wire / 1000
+
+
+def test_the_interfaces_own_count_stands_beside_it() -> None:
+    samples = [Sample(t * 10**9, "host", "network_tx_bytes_per_s", 300.0) for t in (1, 2, 3)]
+    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": 540}
+    evidence = CompressionTreatment("zlib").load_evidence(step(traffic=traffic), samples)
+    assert evidence.facts["interface_bytes"] == 600
+
+
+def test_a_driver_that_counts_no_bytes_cannot_prove_compression() -> None:
+    assert not CompressionTreatment("zlib").load_evidence(step(), []).holds
+    assert CompressionTreatment("off").load_evidence(step(), []).holds
+
+
+def test_mariadb_has_no_zstd() -> None:
+    assert "zlib alone" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
+    assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
+
+
+def test_certificates_need_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls.shutil, "which", lambda _name: None)
+    assert "openssl is not on PATH" in (TlsTreatment("1.2").obstacle(SERVER) or "")
+    assert TlsTreatment("off").obstacle(SERVER) is None
+
+
+def test_what_is_spoken_reaches_dynoload() -> None:
+    path = LoadPath("198.18.0.1", 3306, "198.18.0.2", Path("/run/netns/mydyno-x-load"))
+    plain = path.address("dyno", "secret")
+    assert plain.entering == ["nsenter", "--net=/run/netns/mydyno-x-load", "--"]
+    assert _spoken(plain) == []
+    spoken: dict[str, Any] = {"tls": ClientTls("verify_ca", Path("/ca.pem"), ("1.2",), ("A", "B"), False)}
+    assert _spoken(Address("dyno", "secret", compression="zlib:3", **spoken)) == [
+        "--compression=zlib:3",
+        "--ssl-mode=verify_ca",
+        "--ssl-ca=/ca.pem",
+        "--tls-versions=1.2",
+        "--ssl-ciphers=A,B",
+        "--tls-resumption=off",
+    ]
+    assert _spoken(Address("dyno", "secret", tls=ClientTls())) == ["--ssl-mode=disabled", "--get-server-public-key"]
+
+
+def test_the_built_in_experiment_is_the_full_product() -> None:
+    asked, _ = load("network", "standard")
+    assert len(asked.arms) == 8
+    assert len(load("network")[0].arms) == 12
+    assert asked.arm("1gbit-tls-zlib").treatments == {
+        "network": "1gbit",
+        "tls": "1.3",
+        "compression": "zlib",
+    }
+    published, _ = load("network", "published")
+    assert published.steps[0].connections[-1] == 2048
+    assert published.steps[0].driver == "dynoload"
+
+
+async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    treatment = NetworkTreatment({"bandwidth": "1gbit"})
+    treatment._ends, treatment._bare = (object(), object()), transfer(20_000)  # type: ignore[assignment]
+
+    async def fail(*_: object) -> Transfer:
+        raise HostError("no data comes from dyno-server to dyno-load")
+
+    monkeypatch.setattr(treatment, "_transfer", fail)
+
+    class Instance:
+        number = 1
+
+    evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
+    assert not evidence.holds
+    assert "no data comes" in evidence.text
+
+
+def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
+    counts = {"errors": 0, "ignored_errors": 0, "reconnects": 0}
+    record = {"length_s": 1.0, "qps": 3.0, "tps": 0.0, "counts": counts, "traffic": {"wire_received_bytes": 7}}
+    assert interval_values(record) == {
+        "qps": 3.0,
+        "tps": 0.0,
+        "errors_per_s": 0.0,
+        "ignored_errors_per_s": 0.0,
+        "reconnects_per_s": 0.0,
+        "protocol_wire_received_bytes_per_s": 7.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept", "tries"),
+    [
+        ([941.0], 941.0, 1),
+        ([700.0, 1100.0, 935.0], 935.0, 3),
+        ([700.0, 500.0, 600.0, 650.0, 400.0, 300.0], 700.0, 6),
+        ([14_000.0] * 6, 14_000.0, 6),
+    ],
+)
+async def test_a_disturbed_transfer_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, measured: list[float], kept: float, tries: int
+) -> None:
+    treatment = NetworkTreatment("1gbit")
+    left = list(measured)
+
+    async def next_one(*_: object) -> Transfer:
+        return transfer(left.pop(0))
+
+    monkeypatch.setattr(treatment, "_transfer", next_one)
+    found = await treatment._best(object(), object())  # type: ignore[arg-type]
+    assert found.bits_per_s == kept * 1e6
+    assert len(measured) - len(left) == tries

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mydyno.model.experiment import StepSpec
+from mydyno.model.records import EffectRecord
+from mydyno.results.published import TableFigure, compare_with_published, figures_of, published_studies
+from tests.support.fake_bench import experiment
+
+GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
+
+
+def effect(arm: str, control: str, ratio: float, half: float, step: str = "oltp_read_write-16") -> EffectRecord:
+    return EffectRecord(
+        metric="qps", step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half, ci_high=ratio + half,
+        p=0.01, verdict=None, sentence="",
+    )  # fmt: skip
+
+
+def asked(control: dict[str, Any], other: dict[str, Any]) -> Any:
+    return experiment(
+        ("a", "b"),
+        treatments={"a": control, "b": other},
+        published=("study-3",),
+        steps=(StepSpec(workload="oltp_read_write", connections=(16, 32)),),
+    )
+
+
+def test_all_five_studies_are_there_with_figures_above_zero() -> None:
+    studies = published_studies()
+    assert sorted(studies) == [f"study-{number}" for number in range(1, 6)]
+    assert all(figure.ratio > 0 for study in studies.values() for figure in figures_of(study))
+    assert all(any(figures_of(study)) for study in studies.values())
+
+
+def test_arms_are_matched_by_what_they_do_and_not_by_their_names() -> None:
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 1.14, 0.03)])
+    assert (entry["study"], entry["step"], entry["agreement"]) == ("study-3", "oltp_read_write-16", "agrees")
+    assert entry["published_ratio"] == pytest.approx(9976.9 / 8788.19)
+
+
+def test_an_interval_that_does_not_reach_the_published_ratio_disagrees() -> None:
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 0.9, 0.03)])
+    assert entry["agreement"] == "disagrees"
+
+
+def test_a_published_control_that_is_our_arm_is_compared_by_the_inverse() -> None:
+    (entry,) = compare_with_published(asked(JEMALLOC, GLIBC), [effect("b", "a", 0.88, 0.02)])
+    assert entry["published_ratio"] == pytest.approx(8788.19 / 9976.9)
+    assert entry["agreement"] == "agrees"
+
+
+def test_loads_and_arms_that_the_study_did_not_have_are_not_compared() -> None:
+    mimalloc = {"allocator": "mimalloc"}
+    assert compare_with_published(asked(GLIBC, mimalloc), [effect("b", "a", 1.1, 0.1)]) == []
+    assert compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 1.1, 0.1, "oltp_read_only-16")]) == []
+
+
+def test_an_effect_without_an_interval_cannot_tell() -> None:
+    without = effect("b", "a", 1.1, 0.1).model_copy(update={"ci_low": None, "ci_high": None})
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [without])
+    assert entry["agreement"] == "cannot tell"
+
+
+def test_seconds_for_a_fixed_amount_of_work_are_compared_as_rates() -> None:
+    study = published_studies()["study-5"]
+    caching = next(f for f in figures_of(study) if f.arm == "caching" and f.workload == "kv_set")
+    assert caching.ratio == pytest.approx(2.075 / 140.201)
+
+
+def test_a_table_whose_rows_are_not_whole_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs 2 figures"):
+        TableFigure(
+            table="t", workload="w", metric="qps", unit="1/s", connections=(1, 2), control="a", values={"a": (1.0,)}
+        )

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from mydyno.servers.variables_by_version import fitted
+from mydyno.servers.version import ServerVersion
+
+MYSQL_55, MYSQL_56, MYSQL_97, CALENDAR = (ServerVersion.parse(text) for text in ("5.5.9", "5.6.14", "9.7.4", "26.7.0"))
+MARIADB = ServerVersion.parse("10.11.19-MariaDB")
+
+
+def test_the_redo_log_is_as_large_on_every_version() -> None:
+    said = {"innodb_log_file_size": "256M", "innodb_log_files_in_group": 2}
+    assert fitted(said, MYSQL_56).variables == said
+    for version in (MYSQL_97, CALENDAR):
+        assert fitted(said, version).variables == {"innodb_redo_log_capacity": 512 << 20}
+    assert fitted(said, MARIADB).variables == {"innodb_log_file_size": 512 << 20}
+
+
+def test_a_redo_capacity_becomes_files_where_there_is_none() -> None:
+    said = {"innodb_redo_log_capacity": "1G"}
+    assert fitted(said, MYSQL_56).variables == {"innodb_log_file_size": 512 << 20}
+    assert fitted(said, MARIADB).variables == {"innodb_log_file_size": 1 << 30}
+    assert fitted(said, MYSQL_97).variables == said
+
+
+def test_every_translation_and_omission_has_its_sentence() -> None:
+    result = fitted({"innodb_log_file_size": "64M", "query_cache_size": 0, "log_bin": False}, MYSQL_97)
+    assert result.variables == {"innodb_redo_log_capacity": 128 << 20, "disable_log_bin": "ON"}
+    assert len(result.notes) == 3
+    assert any("query_cache_size is left out" in note for note in result.notes)
+
+
+def test_a_binary_log_that_is_on_stays_as_it_was_said() -> None:
+    assert fitted({"log_bin": "master-bin"}, MYSQL_97).variables == {"log_bin": "master-bin"}
+    assert fitted({"log_bin": False}, MYSQL_55).variables == {}
+
+
+def test_what_a_build_does_not_list_is_left_out_aloud() -> None:
+    known = frozenset({"innodb_buffer_pool_size", "sort_buffer_size"})
+    result = fitted({"innodb_buffer_pool_size": "1G", "innodb_numa_interleave": True}, MARIADB, known)
+    assert result.variables == {"innodb_buffer_pool_size": "1G"}
+    assert "innodb_numa_interleave" in result.notes[0]
+
+
+def test_prefixed_and_shortened_names_count_as_known() -> None:
+    known = frozenset({"log_bin", "external_locking", "sort_buffer_size"})
+    said = {"skip_log_bin": "ON", "loose_external_locking": 0, "sort_buffer": "1M"}
+    assert fitted(said, MYSQL_97, known).variables == said
