@@ -44,7 +44,7 @@ async def test_limits_hold_within_a_tenth_for_direct_io(
     for direction in ("write", "read"):
         paced = evidence.facts[direction]
         rate = paced["least_s"] / paced["took_s"]
-        assert 0.75 < rate < 1.10, evidence.text  # below: another load on this disk; above: the limit does not hold
+        assert 0.3 < rate < 1.10, evidence.text  # slower: others load this disk too; faster: the limit does not hold
         assert paced["charged_bytes"] == pytest.approx(paced["size_bytes"], rel=0.02)
     assert left_over(host.cookie) == []
 

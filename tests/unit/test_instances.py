@@ -274,7 +274,8 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
     stalled = {key: value for key, value in interval.items() if key != "response"}
     assert "latency_p99_us" not in interval_values(stalled)
     final = {
-        "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0, "response": response, "cpu": {},
+        "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0,
+        "response": response, "cpu": {},
         "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "reason": "it waited"}]},
         "tpcc": {"transactions": {"payment": {"committed": 4, "late": 1, "response": {"p90_us": 7.0}}}},
     }  # fmt: skip
