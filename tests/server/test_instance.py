@@ -20,7 +20,8 @@ from mydyno.model.experiment import ServerSpec
 from mydyno.running.workbench import Workbench, check_variables
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.instance import LOAD_USER, Instance, initialise
+from mydyno.servers.initialisation import initialise
+from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
 from tests.server.support import build_of, small_experiment
