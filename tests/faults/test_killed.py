@@ -54,7 +54,6 @@ STAGES: dict[str, Stage] = {
     "warm-up": lambda program: text_in(program, "*/blocks/01/.*/driver.log", "Threads started!"),
     "measure": lambda program: text_in(program, "*/blocks/01/.*/driver.log", "Checkpoint report"),
     "stop": lambda program: text_in(program, "*/blocks/01/.*/server.log", "Normal shutdown"),
-    "commit": lambda program: any(True for _ in program.studies.glob("*/blocks/01/.*/driver.json")),
     "second run": lambda program: program.events().count("run_began") == 2,
 }
 """Stage → how it is seen from outside that the study is in it."""
