@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ServerSpec
+from mydyno.parts.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
+from mydyno.treatments.allocator import PACKAGES
 from tests.support.real import Program
 
 
@@ -45,7 +48,20 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def apart() -> Iterator[list[str]]:
+def parts(real_settings: Settings, build: ServerBuild) -> None:
+    """Everything that the tests' studies download, in the cache: where they run (see `apart`) is no network."""
+
+    async def get() -> None:
+        host = LocalHost("tests", None)
+        await Sysbench().get(real_settings, host)
+        for package in PACKAGES.values():
+            await DebianPackages(real_settings.cache, host).get([package.package])
+
+    asyncio.run(get())
+
+
+@pytest.fixture(scope="session")
+def apart(parts: None) -> Iterator[list[str]]:
     """Enters a network namespace of the tests' own where we may make one: abstract sockets, and so the lock of the
     host's only study, live in it, and somebody else's study neither stops the tests nor is stopped by them.
     """

@@ -125,15 +125,28 @@ class DebianPackages:
             )
 
     async def _refresh(self) -> None:
-        (self._folder / "apt" / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        (self._folder / "apt" / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        await self._apt(["update"])  # one unreachable extra source must not stop it; what is missing shows at once
+        """Make package lists of our own. One unreachable extra source must not stop it; what is missing shows at once.
 
-    async def _apt(self, arguments: Sequence[str], cwd: Path | None = None) -> Completed:
-        own_lists = self._folder / "apt"
+        Lists that could not be had at all are not kept: they would hide the machine's own from every later call.
+        """
+        own = self._folder / "apt"
+        (own / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (own / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        await self._apt(["update"], own)
+        if not self._has_lists(own):
+            shutil.rmtree(own)
+
+    @staticmethod
+    def _has_lists(own: Path) -> bool:
+        return any((own / "lists").glob("*_Packages*"))
+
+    async def _apt(self, arguments: Sequence[str], lists: Path | None = None, cwd: Path | None = None) -> Completed:
+        """apt-get on the lists in a folder; without one, on our own where there are any, else the machine's."""
+        own = self._folder / "apt"
+        lists = lists or (own if self._has_lists(own) else None)
         options = ["-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", "-q"]
-        if own_lists.is_dir():
-            options += ["-o", f"Dir::State::Lists={own_lists}/lists", "-o", f"Dir::Cache={own_lists}/cache"]
+        if lists:
+            options += ["-o", f"Dir::State::Lists={lists}/lists", "-o", f"Dir::Cache={lists}/cache"]
         return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)
 
 
