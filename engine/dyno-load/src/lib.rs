@@ -11,5 +11,6 @@ pub mod recorder;
 pub mod report;
 pub mod run;
 pub mod server;
+pub mod tpcc;
 pub mod verdict;
 pub mod workload;

@@ -59,7 +59,9 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
     let settings = Arc::new(Settings {
         address: socket::Address::Tcp(address),
         options: Arc::new(Options::new(endpoint, "null")),
+        acknowledged: None,
         context: Context {
+            tpcc: None,
             definition: (workload::named(name).unwrap().define)(&oltp),
             options: oltp,
             distribution: Distribution::named("special", &Parameters::default()).unwrap(),

@@ -85,6 +85,7 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
             interval_ns: 10_000_000_000,
             plan: None,
             slowest: 10,
+            terminals: None,
         },
         depth,
         operations: None,

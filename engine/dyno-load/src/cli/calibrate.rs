@@ -179,7 +179,9 @@ fn measure(
     let settings = Arc::new(Settings {
         address: server.address.clone(),
         options: Arc::new(Options::new(server.endpoint.clone(), "null")),
+        acknowledged: None,
         context: Context {
+            tpcc: None,
             definition: (workload.define)(&oltp),
             options: oltp,
             distribution: Distribution::named("uniform", &Parameters::default()).map_err(Error::User)?,

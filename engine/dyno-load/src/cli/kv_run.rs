@@ -200,6 +200,7 @@ fn settings(
             interval_ns: nanoseconds(load.interval),
             plan: plan(load)?,
             slowest: load.slowest,
+            terminals: None,
         },
         depth,
         operations: None,

@@ -16,6 +16,8 @@ mod oltp_prepare;
 mod oltp_run;
 mod parse;
 mod run_settings;
+mod tpcc;
+mod tpcc_run;
 
 use clap::{Parser, Subcommand};
 
@@ -48,6 +50,9 @@ enum Command {
     /// memcached and MySQL's memcached API: store keys, run a workload on them, show statistics.
     #[command(subcommand, after_help = EXIT_CODES)]
     Kv(Box<Kv>),
+    /// TPC-C 5.11: prepare its tables, run its five transactions, check its consistency conditions.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Tpcc(Box<tpcc::Tpcc>),
     /// A server that does nothing, to measure against.
     Null(null::NullArguments),
     /// Measure what this program itself costs on this host, against the null server.
@@ -93,6 +98,7 @@ pub fn main() -> Exit {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(oltp) => run_oltp(&oltp),
         Command::Kv(kv) => run_kv(&kv),
+        Command::Tpcc(tpcc) => tpcc::run(&tpcc),
     };
     result.unwrap_or_else(|error: Error| {
         eprintln!("dynoload: {error}");

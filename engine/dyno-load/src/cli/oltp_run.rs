@@ -68,7 +68,7 @@ pub struct OutputArguments {
     pub(super) quiet: bool,
     /// Try a server that is neither MySQL nor MariaDB
     #[arg(long)]
-    any_server: bool,
+    pub any_server: bool,
 }
 
 /// Runs it.
@@ -208,7 +208,7 @@ fn judge(
         end: outcome.end,
         duration_s,
         threads: settings.threads,
-        open_loop: settings.plan.is_some(),
+        open_loop: settings.pace().is_timed(),
         counters,
         tcp,
         asked_hit_share: None,

@@ -116,6 +116,18 @@ impl RandomArguments {
         Distribution::named(&self.rand_type, &parameters)
             .map_err(|problem| Error::User(format!("--rand-type: {problem}")))
     }
+
+    /// The distribution and its parameters, for the result.
+    pub fn shown(&self) -> serde_json::Value {
+        json!({
+            "type": self.rand_type,
+            "spec_iter": self.rand_spec_iter,
+            "spec_pct": self.rand_spec_pct,
+            "spec_res": self.rand_spec_res,
+            "pareto_h": self.rand_pareto_h,
+            "zipfian_exp": self.rand_zipfian_exp,
+        })
+    }
 }
 
 /// Makes the settings of a run.
@@ -129,18 +141,34 @@ pub fn resolve(
     load: &LoadArguments,
     random: &RandomArguments,
 ) -> Result<(Settings, Description), Error> {
-    let distribution = random.distribution()?;
+    let context = Context {
+        definition: (workload.define)(&oltp),
+        options: oltp,
+        distribution: random.distribution()?,
+        seed: load.seed,
+        connections: load.connections,
+        tpcc: None,
+    };
+    let settings = settings(context, connection, load)?;
+    if settings.context.definition.calls.is_empty() {
+        let name = workload.name;
+        return Err(Error::User(format!(
+            "{name} has no statement left with these options; give at least one a count"
+        )));
+    }
+    Ok((settings, description(connection, load, random.shown())))
+}
+
+/// Makes the settings of a run of any workload.
+///
+/// # Errors
+/// With the option, its value and what is allowed.
+pub fn settings(context: Context, connection: &ConnectionArguments, load: &LoadArguments) -> Result<Settings, Error> {
     let nanoseconds = |value: Duration| value.as_nanos() as u64;
-    let settings = Settings {
+    Ok(Settings {
         address: connection.address()?,
         options: Arc::new(connection.options(true)?),
-        context: Context {
-            definition: (workload.define)(&oltp),
-            options: oltp,
-            distribution,
-            seed: load.seed,
-            connections: load.connections,
-        },
+        context,
         prepared: one_of("--db-ps-mode", &load.db_ps_mode, &["auto", "disable"])? == "auto",
         threads: threads(load),
         warmup_ns: nanoseconds(load.warmup),
@@ -151,20 +179,19 @@ pub fn resolve(
         overload: overload(load)?,
         think: think(load.think_time.as_deref())?,
         ignored_errors: ignored_errors(&load.ignore_errors)?,
+        acknowledged: None,
         slowest: load.slowest,
         spin: one_of("--pacing", &load.pacing, &["sleep", "spin"])? == "spin",
         connect_timeout_ns: nanoseconds(load.connect_timeout),
-    };
-    if settings.context.definition.calls.is_empty() {
-        let name = workload.name;
-        return Err(Error::User(format!(
-            "{name} has no statement left with these options; give at least one a count"
-        )));
-    }
-    Ok((settings, description(connection, load, random)))
+    })
 }
 
-fn description(connection: &ConnectionArguments, load: &LoadArguments, random: &RandomArguments) -> Description {
+/// The settings in the words in which they were given.
+pub fn description(
+    connection: &ConnectionArguments,
+    load: &LoadArguments,
+    distribution: serde_json::Value,
+) -> Description {
     let open_loop = |text: &str| load.rate.as_ref().map(|_| text.to_string());
     let limit = if load.overload == "queue" {
         String::new()
@@ -176,21 +203,18 @@ fn description(connection: &ConnectionArguments, load: &LoadArguments, random: &
         arrivals: open_loop(&load.arrivals),
         overload: open_loop(&format!("{}{limit}", load.overload)),
         think: load.think_time.clone().unwrap_or_else(|| "none".into()),
-        distribution: json!({
-            "type": random.rand_type,
-            "spec_iter": random.rand_spec_iter,
-            "spec_pct": random.rand_spec_pct,
-            "spec_res": random.rand_spec_res,
-            "pareto_h": random.rand_pareto_h,
-            "zipfian_exp": random.rand_zipfian_exp,
-        }),
+        distribution,
         ignore_errors: load.ignore_errors.clone(),
         tls_mode: connection.ssl_mode.clone(),
         compression: connection.compression.clone(),
     }
 }
 
-pub(super) fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str, Error> {
+/// The value, when it is one of those allowed.
+///
+/// # Errors
+/// With the option and what is allowed.
+pub fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a str, Error> {
     if allowed.contains(&value) {
         return Ok(value);
     }

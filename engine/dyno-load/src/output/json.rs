@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
 pub fn settings(settings: &Settings, description: &Description) -> Value {
     json!({
         "workload": settings.context.definition.name,
-        "mode": if settings.plan.is_some() { "open_loop" } else { "closed_loop" },
+        "mode": mode(settings),
         "endpoint": settings.options.endpoint.to_string(),
         "user": settings.options.user,
         "database": settings.options.database,
@@ -36,7 +36,7 @@ pub fn settings(settings: &Settings, description: &Description) -> Value {
         "grace_s": settings.grace_ns as f64 / 1e9,
         "interval_s": settings.interval_ns as f64 / 1e9,
         "seed": settings.context.seed,
-        "options": settings.context.options,
+        "options": options(settings),
         "rate": description.rate,
         "arrivals": description.arrivals,
         "overload": description.overload,
@@ -47,6 +47,23 @@ pub fn settings(settings: &Settings, description: &Description) -> Value {
         "tls_mode": description.tls_mode,
         "compression": description.compression,
     })
+}
+
+fn mode(settings: &Settings) -> &'static str {
+    if settings.plan.is_some() {
+        "open_loop"
+    } else if settings.pace().is_timed() {
+        "terminals"
+    } else {
+        "closed_loop"
+    }
+}
+
+fn options(settings: &Settings) -> Value {
+    match &settings.context.tpcc {
+        Some(plan) => json!(plan),
+        None => json!(settings.context.options),
+    }
 }
 
 /// Settings in the words in which they were given, for those that the program keeps in another form.
@@ -95,6 +112,9 @@ pub fn interval(interval: &Interval<'_>) -> Value {
         insert_latencies(body, recorder);
         if recorder.kv.counts != crate::kv::KvCounts::default() {
             body.insert("kv".into(), json!({ "counts": recorder.kv.counts }));
+        }
+        if let Some(tpcc) = super::tpcc::interval(recorder, interval.length_s) {
+            body.insert("tpcc".into(), tpcc);
         }
     }
     body
@@ -207,6 +227,9 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
     body.insert("cpu".into(), cpu);
     insert_latencies(body, measured);
     body.insert("statements".into(), statements(&measured.statements));
+    if let Some(tpcc) = super::tpcc::totals(measured, result) {
+        body.insert("tpcc".into(), tpcc);
+    }
     body.insert("errors_by_code".into(), json!(measured.errors.by_code()));
     body.insert("slowest".into(), slowest(measured, result));
 }

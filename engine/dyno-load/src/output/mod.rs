@@ -4,6 +4,7 @@ pub mod json;
 pub mod kv;
 pub mod progress;
 pub mod table;
+pub mod tpcc;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -17,7 +17,7 @@ pub fn render(result: &Final<'_>) -> String {
 
 fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
     let settings = result.settings;
-    let open_loop = settings["mode"] == "open_loop";
+    let open_loop = settings["mode"] != "closed_loop";
     writeln!(
         text,
         "{} on {} {}: {} connections, {:.1} s, {}",
@@ -26,8 +26,10 @@ fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
         result.server.version,
         settings["connections"],
         result.duration_s,
-        if open_loop {
+        if settings["mode"] == "open_loop" {
             "open loop"
+        } else if open_loop {
+            "terminals with key and think times"
         } else {
             "closed loop (service time; not comparable with an open loop)"
         },
@@ -92,6 +94,7 @@ fn write_totals(
             end.planned, counts.dropped_late, end.not_started, end.unfinished
         )?;
     }
+    super::tpcc::write(text, result, measured)?;
     if counts.queries() > 0 {
         writeln!(
             text,

@@ -8,6 +8,8 @@ pub mod client_code {
     pub const CONNECTION: u16 = 2003;
     /// The connection was lost.
     pub const SERVER_LOST: u16 = 2013;
+    /// Tables without a row that the workload counts on (CR_UNKNOWN_ERROR).
+    pub const UNEXPECTED_DATA: u16 = 2000;
     /// The answer was not the protocol's.
     pub const MALFORMED_PACKET: u16 = 2027;
 }

@@ -4,10 +4,12 @@
 //! taken, so that merging, percentiles and output cost the hot thread nothing. One clock reading and three to four
 //! histogram records an operation: bench/ measures them (target 50 ns).
 
+mod by_type;
 mod errors;
 mod slowest;
 mod usage;
 
+pub use by_type::{ByType, TypeRecorder};
 pub use errors::{client_code, ErrorCounts};
 pub use slowest::{Slow, Slowest};
 pub use usage::{ThreadUsage, UsageMeter};
@@ -15,6 +17,7 @@ pub use usage::{ThreadUsage, UsageMeter};
 use dyno_core::histogram::Histogram;
 
 use crate::kv::KvRecord;
+use crate::tpcc::Execution;
 use crate::workload::StatementKind;
 
 /// Counts that add up over workers and intervals.
@@ -96,6 +99,8 @@ pub struct Recorder {
     pub lag: Histogram,
     /// Service time per kind of statement.
     pub statements: Vec<Histogram>,
+    /// Transactions by type (TPC-C).
+    pub by_type: ByType,
     /// The slowest transactions.
     pub slowest: Slowest,
     /// Errors by code.
@@ -117,6 +122,7 @@ impl Recorder {
             service: Histogram::new(),
             lag: Histogram::new(),
             statements: (0..StatementKind::COUNT).map(|_| Histogram::new()).collect(),
+            by_type: ByType::default(),
             slowest: Slowest::new(slowest),
             errors: ErrorCounts::default(),
             traffic: Traffic::default(),
@@ -139,6 +145,12 @@ impl Recorder {
         self.statements[kind as usize].record(service_ns);
     }
 
+    /// Counts one transaction of TPC-C.
+    #[inline]
+    pub fn transaction_of(&mut self, execution: &Execution, service_ns: u64, response_ns: u64) {
+        self.by_type.record(execution, service_ns, response_ns);
+    }
+
     /// Adds everything of another recorder.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts);
@@ -148,6 +160,7 @@ impl Recorder {
         for (mine, theirs) in self.statements.iter_mut().zip(&other.statements) {
             mine.merge(theirs);
         }
+        self.by_type.merge(&other.by_type);
         self.slowest.merge(&other.slowest);
         self.errors.merge(&other.errors);
         self.traffic.add(&other.traffic);
@@ -162,6 +175,7 @@ impl Recorder {
         self.service.clear();
         self.lag.clear();
         self.statements.iter_mut().for_each(Histogram::clear);
+        self.by_type.clear();
         self.slowest.clear();
         self.errors.clear();
         self.traffic = Traffic::default();

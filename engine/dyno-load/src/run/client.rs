@@ -1,13 +1,15 @@
 //! One connection of a worker: its socket, its protocol state, and the transaction it is in.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement};
+use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, Value};
 
 use super::poller::{Interest, Poller};
 use super::settings::Settings;
 use super::socket::{Address, Socket};
+use crate::tpcc::{Execution, Id, Next};
 use crate::workload::{text, Context, StatementKind, Transaction};
 
 /// What a connection is doing.
@@ -47,6 +49,8 @@ pub enum Loss {
     Protocol(Error),
     /// The socket failed.
     Socket(io::Error),
+    /// A row that the workload counts on is not there.
+    Missing(&'static str),
 }
 
 /// One connection.
@@ -58,6 +62,12 @@ pub struct Client {
     pub state: State,
     /// The transaction it is in, or was in last.
     pub transaction: Transaction,
+    /// The same for TPC-C; none in the OLTP workloads.
+    pub execution: Option<Box<Execution>>,
+    /// Statements of TPC-C whose answers are outstanding.
+    sent: VecDeque<Id>,
+    /// Whether one of them has failed: the rest of the answers means nothing.
+    pub failing: bool,
     /// Whether the transaction is under way, be it on a connection that is being made again.
     pub active: bool,
     /// Whether that transaction belongs to the measurement (in an open loop, by its intended time).
@@ -86,6 +96,9 @@ impl Client {
             number,
             state: State::Closed,
             transaction: Transaction::start(&settings.context, 0),
+            execution: settings.context.tpcc.is_some().then(Box::default),
+            sent: VecDeque::new(),
+            failing: false,
             active: false,
             measured: false,
             intended_ns: 0,
@@ -112,6 +125,8 @@ impl Client {
         self.connection = Connection::new(Arc::clone(&settings.options));
         self.counted = Counters::default();
         self.statements.clear();
+        self.sent.clear();
+        self.failing = false;
         self.awaits_room = false;
         self.state = State::LoggingIn;
         Ok(())
@@ -167,7 +182,13 @@ impl Client {
                 Ok(Some(Event::Ready)) => Ok(Some(Reply::Ready)),
                 Ok(Some(Event::Prepared(statement))) => Ok(Some(Reply::Prepared(statement))),
                 Ok(Some(Event::Failed(error))) => Ok(Some(Reply::Failed(error))),
-                Ok(Some(Event::Columns(_) | Event::Row(_))) => continue,
+                Ok(Some(Event::Columns(_))) => continue,
+                Ok(Some(Event::Row(row))) => {
+                    if let (Some(execution), Some(id)) = (&mut self.execution, self.sent.front()) {
+                        execution.row(*id, &row).map_err(Loss::Protocol)?;
+                    }
+                    continue;
+                }
                 Ok(None) => Ok(None),
                 Err(error) => Err(Loss::Protocol(error)),
             };
@@ -211,10 +232,15 @@ impl Client {
     pub fn prepare(&mut self, slot: usize, texts: &[Option<String>]) -> Result<bool, Loss> {
         let Some(text) = texts.get(slot) else { return Ok(false) };
         self.state = State::Preparing(slot);
+        let detail = if self.execution.is_some() {
+            Detail::Rows
+        } else {
+            Detail::Skip
+        };
         match text {
             Some(text) => self
                 .connection
-                .prepare(text.as_bytes(), Detail::Skip)
+                .prepare(text.as_bytes(), detail)
                 .map_err(Loss::Protocol)?,
             None => {
                 self.statements.push(None);
@@ -235,6 +261,9 @@ impl Client {
     /// When the connection is of no more use.
     #[inline]
     pub fn send_next(&mut self, context: &Context, slots: &[usize]) -> Result<bool, Loss> {
+        if context.tpcc.is_some() {
+            return self.send_next_of_tpcc(context);
+        }
         let Some(call) = self.transaction.call(context) else {
             return Ok(false);
         };
@@ -260,6 +289,62 @@ impl Client {
         Ok(true)
     }
 
+    /// The same for TPC-C, whose statements have one slot each, and whose rows are read.
+    #[inline]
+    fn send_next_of_tpcc(&mut self, context: &Context) -> Result<bool, Loss> {
+        let Some(execution) = &mut self.execution else {
+            return Ok(false);
+        };
+        let pipelining = context.tpcc.as_ref().is_some_and(|plan| plan.pipelining);
+        let (connection, statements, sent) = (&mut self.connection, &mut self.statements, &mut self.sent);
+        loop {
+            let outstanding = sent.len();
+            if outstanding > 0 && !pipelining {
+                return Ok(true);
+            }
+            let send = |id: Id, values: &[Value<'_>]| {
+                sent.push_back(id);
+                match statements.get_mut(id as usize) {
+                    Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
+                    _ => connection.query_with(Detail::Rows, |out| {
+                        text::render(out, &context.definition.statements[id as usize].template, 0, values);
+                    }),
+                }
+            };
+            match execution.advance(outstanding, send) {
+                Ok(Next::Sent(result)) => result.map_err(Loss::Protocol)?,
+                Ok(Next::Wait) => return Ok(true),
+                Ok(Next::End) => return Ok(false),
+                Err(row) => return Err(Loss::Missing(row)),
+            }
+        }
+    }
+
+    /// A statement has its answer: what it was, and whether others of its transaction have none yet.
+    #[inline]
+    pub fn answered(&mut self, context: &Context) -> (StatementKind, bool) {
+        if let Some(id) = self.sent.pop_front() {
+            self.kind = context.definition.statements[id as usize].kind;
+        }
+        (self.kind, !self.sent.is_empty())
+    }
+
+    /// Makes ready for operation `number`.
+    pub fn begin(&mut self, context: &Context, number: u64) {
+        self.transaction = Transaction::start(context, number);
+        if let (Some(execution), Some(plan)) = (&mut self.execution, &context.tpcc) {
+            execution.begin(plan, number);
+        }
+    }
+
+    /// Back to the first statement; `undo` says whether the server still holds what failed.
+    pub fn restart(&mut self, context: &Context, undo: bool) {
+        match &mut self.execution {
+            Some(execution) => execution.retry(undo),
+            None => self.transaction.restart(context),
+        }
+    }
+
     /// What passed over the connection since the last call.
     pub fn take_counters(&mut self) -> Counters {
         let now = *self.connection.counters();
@@ -277,6 +362,10 @@ impl Loss {
             Self::Protocol(Error::Server(error)) => (error.code, error.to_string()),
             Self::Protocol(error @ Error::Closed(_)) => (client_code::SERVER_LOST, error.to_string()),
             Self::Protocol(error) => (client_code::MALFORMED_PACKET, error.to_string()),
+            Self::Missing(row) => (
+                client_code::UNEXPECTED_DATA,
+                format!("{row} is not there: the tables are not those of `dynoload tpcc prepare`"),
+            ),
             Self::Socket(error) => (client_code::SERVER_LOST, format!("the connection failed: {error}")),
         }
     }

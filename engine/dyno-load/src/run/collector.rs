@@ -153,6 +153,7 @@ impl<'a> Collector<'a> {
                 self.totals.measured.lag.merge(&recorder.lag);
                 self.totals.measured.slowest.merge(&recorder.slowest);
                 self.totals.measured.kv.merge_latencies(&recorder.kv);
+                self.totals.measured.by_type.merge_latencies(&recorder.by_type);
             }
             Phase::Drain => self.totals.ended_after_stop = recorder.counts.transactions,
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dyno_core::schedule::{Arrival, ArrivalCursor, Plan};
 
 use super::settings::Pace;
+use super::terminals::Terminals;
 use super::timeline::{Phase, Timeline};
 
 /// Set in the number of every warm-up operation.
@@ -37,6 +38,8 @@ struct Planned {
 pub struct Feed {
     plan: Option<Arc<Plan>>,
     planned: Option<Planned>,
+    /// Terminals with key and think times; none in every other loop.
+    terminals: Option<Terminals>,
     worker: u64,
     workers: u64,
     connections: u64,
@@ -53,6 +56,10 @@ impl Feed {
         Self {
             plan: pace.plan.clone(),
             planned: None,
+            terminals: pace
+                .terminals
+                .clone()
+                .map(|plan| Terminals::new(plan, worker as u32, pace.threads)),
             worker,
             workers,
             connections,
@@ -65,6 +72,10 @@ impl Feed {
     pub fn enter(&mut self, phase: Phase, timeline: &Timeline) {
         self.bit = if phase == Phase::Warmup { WARMUP_BIT } else { 0 };
         self.begun.fill(0);
+        if let Some(terminals) = &mut self.terminals {
+            let (start_ns, end_ns) = timeline.bounds(phase);
+            terminals.enter(start_ns, end_ns);
+        }
         let Some(plan) = &self.plan else { return };
         let (start_ns, end_ns) = timeline.bounds(phase);
         let mut cursor = ArrivalCursor::new(Arc::clone(plan), self.worker, self.workers);
@@ -78,14 +89,17 @@ impl Feed {
         });
     }
 
-    /// Whether there is a plan.
+    /// Whether transactions are due at times of their own, and wait for a free connection.
     pub fn is_open_loop(&self) -> bool {
-        self.plan.is_some()
+        self.plan.is_some() || self.terminals.is_some()
     }
 
     /// When the next planned transaction is due; `None` when there is none in this phase.
     #[inline]
     pub fn next_due(&self) -> Option<u64> {
+        if let Some(terminals) = &self.terminals {
+            return terminals.next_due();
+        }
         let planned = self.planned.as_ref()?;
         let due = planned.start_ns + planned.next.intended_ns;
         (due < planned.end_ns).then_some(due)
@@ -94,12 +108,23 @@ impl Feed {
     /// Takes the next planned transaction.
     #[inline]
     pub fn take(&mut self) -> Option<Next> {
+        if let Some(terminals) = &mut self.terminals {
+            return terminals.take();
+        }
         let intended_ns = self.next_due()?;
         let planned = self.planned.as_mut()?;
         let number = planned.next.number | self.bit;
         planned.next = planned.cursor.next_arrival();
         planned.passed += 1;
         Some(Next { number, intended_ns })
+    }
+
+    /// A transaction has ended: its terminal goes on.
+    #[inline]
+    pub fn ended(&mut self, number: u64, now_ns: u64) {
+        if let Some(terminals) = &mut self.terminals {
+            terminals.ended(number, now_ns);
+        }
     }
 
     /// The next transaction of a connection's own loop; `place` is its place in the worker.
@@ -117,6 +142,9 @@ impl Feed {
 
     /// Transactions of this phase that are left.
     pub fn not_started(&self) -> u64 {
+        if let Some(terminals) = &self.terminals {
+            return terminals.not_started();
+        }
         let Some(planned) = &self.planned else { return 0 };
         let mut cursor = planned.cursor.clone();
         let mut next = planned.next;

@@ -113,7 +113,7 @@ pub fn run_workers(
         // A worker that is gone has reported why.
         let _ = start.send(timeline);
     }
-    let mut collector = Collector::new(timeline, pace.plan.is_some(), pace.slowest, spares, observer);
+    let mut collector = Collector::new(timeline, pace.is_timed(), pace.slowest, spares, observer);
     collect(
         &incoming,
         threads.len(),

@@ -9,6 +9,7 @@ mod launch;
 pub mod poller;
 mod settings;
 pub mod socket;
+mod terminals;
 mod timeline;
 mod transactions;
 mod worker;

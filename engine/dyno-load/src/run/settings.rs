@@ -1,5 +1,6 @@
 //! What a run is to do: resolved once, then frozen. Made by cli/, read by everything else.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyno_core::schedule::Plan;
@@ -89,6 +90,8 @@ pub struct Settings {
     pub think: Think,
     /// Errors that only restart.
     pub ignored_errors: IgnoredErrors,
+    /// File for the New-Orders that the server has acknowledged (TPC-C).
+    pub acknowledged: Option<PathBuf>,
     /// How many of the slowest transactions to keep.
     pub slowest: usize,
     /// Whether the pacer burns CPU for the last 50 µs before a planned time.
@@ -116,6 +119,15 @@ pub struct Pace {
     pub plan: Option<Arc<Plan>>,
     /// How many of the slowest transactions to keep.
     pub slowest: usize,
+    /// The terminals of TPC-C, where transactions are due at their key and think times.
+    pub terminals: Option<crate::tpcc::Plan>,
+}
+
+impl Pace {
+    /// Whether transactions are due at times of their own, and wait for a free connection.
+    pub fn is_timed(&self) -> bool {
+        self.plan.is_some() || self.terminals.is_some()
+    }
 }
 
 impl Settings {
@@ -130,6 +142,7 @@ impl Settings {
             interval_ns: self.interval_ns,
             plan: self.plan.clone(),
             slowest: self.slowest,
+            terminals: self.context.tpcc.clone().filter(|plan| plan.key_and_think_times),
         }
     }
 

@@ -11,10 +11,15 @@ use super::settings::{Overload, Think};
 use super::timeline::Phase;
 use super::worker::Worker;
 use crate::recorder::{client_code, Slow};
-use crate::workload::{StatementKind, Transaction};
+use crate::workload::StatementKind;
 
 /// Pause before a lost connection is made again.
 const RECONNECT_PAUSE_NS: u64 = 10_000_000;
+
+/// The file of acknowledged orders cannot be written.
+pub(super) fn acknowledgement_failed(error: std::io::Error) -> Failure {
+    Failure::new(format!("--acknowledged: the file cannot be written: {error}"))
+}
 
 impl Worker {
     /// Starts every transaction that is due and has a free connection, and what timers ask for.
@@ -86,7 +91,7 @@ impl Worker {
     /// Sends the first statement of a transaction.
     fn start(&mut self, index: usize, next: Next, now: u64) -> Result<(), Failure> {
         let client = &mut self.clients[index];
-        client.transaction = Transaction::start(&self.settings.context, next.number);
+        client.begin(&self.settings.context, next.number);
         client.measured = self.phase == Phase::Measure || (self.phase == Phase::Drain && self.feed.is_open_loop());
         client.intended_ns = next.intended_ns;
         client.started_ns = now;
@@ -127,12 +132,17 @@ impl Worker {
     /// Counts a statement and goes on to the next.
     #[inline]
     pub(super) fn statement_done(&mut self, index: usize, now: u64, done: &Done) -> Result<(), Failure> {
-        let client = &self.clients[index];
-        let service_ns = now.saturating_sub(client.statement_ns);
-        self.recorder
-            .statement(client.kind, service_ns, done.columns, done.rows, done.affected_rows);
         if done.more_results {
+            // Of several results only the last is a statement's end.
             return Ok(());
+        }
+        let client = &mut self.clients[index];
+        let service_ns = now.saturating_sub(client.statement_ns);
+        let (kind, others) = client.answered(&self.settings.context);
+        self.recorder
+            .statement(kind, service_ns, done.columns, done.rows, done.affected_rows);
+        if client.failing {
+            return if others { Ok(()) } else { self.try_again(index, now) };
         }
         self.send_next(index, now)
     }
@@ -146,12 +156,15 @@ impl Worker {
         client.idle_since_ns = now;
         client.state = State::Idle;
         client.active = false;
+        let number = client.transaction.number();
         // A transaction of the warm-up's plan that ends in the measurement belongs to neither.
         if client.measured || self.phase == Phase::Warmup || !self.feed.is_open_loop() {
             self.recorder.counts.transactions += 1;
             self.recorder.service.record(service_ns);
             self.recorder.response.record(response_ns);
-            let number = client.transaction.number();
+            if let Some(execution) = &client.execution {
+                self.recorder.transaction_of(execution, service_ns, response_ns);
+            }
             self.recorder.slowest.offer(Slow {
                 response_ns,
                 service_ns,
@@ -159,7 +172,20 @@ impl Worker {
                 number,
             });
         }
+        self.acknowledge(index)?;
+        self.feed.ended(number, now);
         self.after_transaction(index, now)
+    }
+
+    /// Notes a New-Order that is committed.
+    #[inline]
+    fn acknowledge(&mut self, index: usize) -> Result<(), Failure> {
+        if let (Some(file), Some(execution)) = (&mut self.acknowledgements, &self.clients[index].execution) {
+            if let Some(id) = execution.order_id() {
+                file.note(id).map_err(acknowledgement_failed)?;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -202,9 +228,10 @@ impl Worker {
     #[cold]
     pub(super) fn statement_failed(&mut self, index: usize, error: &ServerError, now: u64) -> Result<(), Failure> {
         self.recorder.errors.record(error.code, &error.to_string());
+        let (kind, others) = self.clients[index].answered(&self.settings.context);
         if !self.settings.ignored_errors.contains(error.code) {
             self.recorder.counts.errors += 1;
-            let kind = self.clients[index].kind.name();
+            let kind = kind.name();
             return Err(Failure::with_code(
                 error.code,
                 format!(
@@ -214,7 +241,19 @@ impl Worker {
             ));
         }
         self.recorder.counts.ignored_errors += 1;
-        self.clients[index].transaction.restart(&self.settings.context);
+        self.clients[index].failing = true;
+        if others {
+            // Its answers come first; the server has done them in a transaction that is rolled back.
+            return Ok(());
+        }
+        self.try_again(index, now)
+    }
+
+    /// The transaction begins anew.
+    #[cold]
+    fn try_again(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        self.clients[index].failing = false;
+        self.clients[index].restart(&self.settings.context, true);
         self.send_next(index, now)
     }
 
@@ -228,7 +267,7 @@ impl Worker {
             || (code == client_code::CONNECTION && self.settings.ignored_errors.contains(client_code::SERVER_LOST));
         if !started || !ignored {
             self.recorder.counts.errors += 1;
-            let hint = if started {
+            let hint = if started && !matches!(loss, Loss::Missing(_)) {
                 "; --ignore-errors 2003,2013 would connect again"
             } else {
                 ""
@@ -251,7 +290,7 @@ impl Worker {
         self.recorder.counts.reconnects += 1;
         if self.clients[index].active {
             self.clients[index].state = State::Busy;
-            self.clients[index].transaction.restart(&self.settings.context);
+            self.clients[index].restart(&self.settings.context, false);
             return self.send_next(index, now);
         }
         if !self.feed.is_open_loop() {

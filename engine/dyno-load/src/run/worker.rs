@@ -15,7 +15,9 @@ use super::feed::Feed;
 use super::poller::Poller;
 use super::settings::Settings;
 use super::timeline::{IntervalId, Phase, Timeline};
+use super::transactions::acknowledgement_failed;
 use crate::recorder::{Recorder, ThreadUsage, UsageMeter};
+use crate::tpcc::Acknowledgements;
 
 /// Room for what one read takes; longer answers are read in several.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -87,6 +89,8 @@ pub struct Worker {
     pub(super) phase: Phase,
     pub(super) connecting: Connecting,
     pub(super) feed: Feed,
+    /// Where committed New-Orders are noted, when asked for.
+    pub(super) acknowledgements: Option<Acknowledgements>,
     index: usize,
     channels: Channels,
     timeline: Timeline,
@@ -121,6 +125,11 @@ impl Worker {
             phase: Phase::Warmup,
             connecting: Connecting::default(),
             feed: Feed::new(&settings.pace(), index as u64),
+            acknowledgements: settings
+                .acknowledged
+                .as_deref()
+                .map(Acknowledgements::open)
+                .transpose()?,
             index,
             channels,
             timeline: Timeline::new(0, &settings.pace()),
@@ -143,7 +152,9 @@ impl Worker {
         // The kernel may end a sleep 50 µs late unless told otherwise (prctl(2), PR_SET_TIMERSLACK); where it will not
         // be told, the lag shows it.
         let _ = nix::sys::prctl::set_timerslack(1);
-        let report = match self.connect_then_work() {
+        let ended = self.connect_then_work();
+        let noted = self.acknowledgements.as_mut().map_or(Ok(()), Acknowledgements::flush);
+        let report = match ended.and_then(|end| noted.map(|()| end).map_err(acknowledgement_failed)) {
             Ok(end) => Report::Finished(end),
             Err(failure) => {
                 self.hand_over_interval();
@@ -207,6 +218,9 @@ impl Worker {
     fn cross_boundary(&mut self, now: u64) -> Result<bool, Failure> {
         if self.phase == Phase::Drain {
             return Ok(false);
+        }
+        if let Some(file) = &mut self.acknowledgements {
+            file.flush().map_err(acknowledgement_failed)?;
         }
         self.hand_over_interval();
         self.interval = self.timeline.interval_at(now);

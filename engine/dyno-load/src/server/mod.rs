@@ -26,7 +26,8 @@ pub fn connect(options: &Options) -> Result<Client, Error> {
     Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))
 }
 
-fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
+/// An error of connecting, in words.
+pub fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
     let endpoint = &options.endpoint;
     match error {
         dyno_mysql::Error::Server(server) if ACCESS_DENIED.contains(&server.code) => Error::User(format!(
@@ -35,7 +36,7 @@ fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
             options.user, server.message
         )),
         dyno_mysql::Error::Server(server) if server.code == UNKNOWN_DATABASE => Error::User(format!(
-            "the server at {endpoint} has no database '{}'; `dynoload oltp prepare` makes it, or give another --database",
+            "the server at {endpoint} has no database '{}'; `dynoload oltp prepare` (or `tpcc prepare`) makes it, or give another --database",
             options.database.as_deref().unwrap_or("")
         )),
         dyno_mysql::Error::Setup(message) => Error::User(message.clone()),

@@ -55,8 +55,10 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
             needs.context.definition.name, needs.context.options.tables
         )));
     }
-    if needs.context.definition.name != "connect" {
-        check_tables(client, needs)?;
+    match &needs.context.tpcc {
+        Some(plan) => crate::tpcc::check::warehouses_for(client, plan.warehouses)?,
+        None if needs.context.definition.name != "connect" => check_tables(client, needs)?,
+        None => {}
     }
     Ok(facts)
 }

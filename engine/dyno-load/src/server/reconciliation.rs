@@ -31,7 +31,7 @@ pub struct CounterCheck {
 }
 
 /// Which kinds of statement raise which counter.
-const COUNTERS: [(&str, &[StatementKind]); 6] = [
+const COUNTERS: [(&str, &[StatementKind]); 7] = [
     (
         "Com_select",
         &[
@@ -42,16 +42,23 @@ const COUNTERS: [(&str, &[StatementKind]); 6] = [
             StatementKind::DistinctRange,
             StatementKind::RandomPoints,
             StatementKind::RandomRanges,
+            StatementKind::Select,
+            StatementKind::SelectForUpdate,
         ],
     ),
     (
         "Com_update",
-        &[StatementKind::IndexUpdate, StatementKind::NonIndexUpdate],
+        &[
+            StatementKind::IndexUpdate,
+            StatementKind::NonIndexUpdate,
+            StatementKind::Update,
+        ],
     ),
     ("Com_delete", &[StatementKind::Delete]),
     ("Com_insert", &[StatementKind::Insert]),
     ("Com_begin", &[StatementKind::Begin]),
     ("Com_commit", &[StatementKind::Commit]),
+    ("Com_rollback", &[StatementKind::Rollback]),
 ];
 
 impl ServerCounters {

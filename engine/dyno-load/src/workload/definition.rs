@@ -34,11 +34,19 @@ pub enum StatementKind {
     RandomRanges,
     /// Connect, authenticate, disconnect.
     Connect,
+    /// Rows read without a lock (TPC-C).
+    Select,
+    /// Rows read and locked (TPC-C).
+    SelectForUpdate,
+    /// Rows changed (TPC-C).
+    Update,
+    /// ROLLBACK.
+    Rollback,
 }
 
 impl StatementKind {
     /// Number of kinds.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 18;
 
     /// Every kind, in the order of its number.
     pub const ALL: [Self; Self::COUNT] = [
@@ -56,6 +64,10 @@ impl StatementKind {
         Self::RandomPoints,
         Self::RandomRanges,
         Self::Connect,
+        Self::Select,
+        Self::SelectForUpdate,
+        Self::Update,
+        Self::Rollback,
     ];
 
     /// Its name in results.
@@ -75,6 +87,10 @@ impl StatementKind {
             Self::RandomPoints => "random_points",
             Self::RandomRanges => "random_ranges",
             Self::Connect => "connect",
+            Self::Select => "select",
+            Self::SelectForUpdate => "select_for_update",
+            Self::Update => "update",
+            Self::Rollback => "rollback",
         }
     }
 }

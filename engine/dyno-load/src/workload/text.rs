@@ -22,6 +22,9 @@ pub fn render(out: &mut Vec<u8>, template: &str, table: u32, values: &[Value<'_>
             Some(Value::Int(value)) => {
                 let _ = write!(out, "{value}");
             }
+            Some(Value::Int32(value)) => {
+                let _ = write!(out, "{value}");
+            }
             Some(Value::Bytes(text)) => {
                 out.push(b'\'');
                 out.extend_from_slice(text);

@@ -9,6 +9,7 @@ use dyno_mysql::Value;
 
 use super::definition::{Call, Definition, Values};
 use super::OltpOptions;
+use crate::tpcc::Plan;
 
 const C_BYTES: usize = 119;
 const PAD_BYTES: usize = 59;
@@ -26,6 +27,8 @@ pub struct Context {
     pub seed: u64,
     /// Connections of the whole run: some workloads give each its share of the table.
     pub connections: u32,
+    /// What TPC-C's terminals share; none in the OLTP workloads.
+    pub tpcc: Option<Plan>,
 }
 
 /// A call with its values, ready to be sent.
@@ -218,6 +221,7 @@ mod tests {
 
     fn context(name: &str, options: OltpOptions) -> Context {
         Context {
+            tpcc: None,
             definition: (workload::named(name).unwrap().define)(&options),
             options,
             distribution: Distribution::named("special", &Parameters::default()).unwrap(),

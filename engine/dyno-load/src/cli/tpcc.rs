@@ -1,0 +1,186 @@
+//! `dynoload tpcc`: prepare, run, check, cleanup.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::connection::ConnectionArguments;
+use super::parse::count;
+use super::tpcc_run::RunArguments;
+use crate::error::{Error, Exit};
+use crate::server::failed;
+use crate::tpcc::{acknowledged, check, load, schema};
+
+/// W_ID is a SMALLINT.
+const MOST_WAREHOUSES: u32 = 32_767;
+
+const PREPARE_EXAMPLES: &str = "Examples:
+  dynoload tpcc prepare --database tpcc --warehouses 10
+      Nine tables under tpcc-mysql's names, about 100 MB a warehouse.
+  dynoload tpcc prepare --database tpcc --warehouses 10 --resume
+      Completes them after an interruption; chunks that are there are not loaded again.
+
+Rows depend on --seed and their number alone: any number of threads makes the same tables.";
+
+const CHECK_EXAMPLES: &str = "Examples:
+  dynoload tpcc check --database tpcc
+      The consistency conditions 1 to 12 of clause 3.3.2, each with the count of its violations.
+  dynoload tpcc check --database tpcc --acknowledged orders.txt
+      Also: is every order there that the server acknowledged in `dynoload tpcc run --acknowledged orders.txt`?
+
+Exit codes: 0 everything holds, 2 wrong input, 3 cannot be done here, 4 something does not hold.";
+
+/// TPC-C 5.11: prepare the tables, run the five transactions, check the consistency conditions.
+#[derive(Debug, Subcommand)]
+pub enum Tpcc {
+    /// Make and fill the nine tables.
+    Prepare(PrepareArguments),
+    /// Run the five transactions and measure them.
+    Run(Box<RunArguments>),
+    /// Check the consistency conditions, and that acknowledged orders are there.
+    Check(CheckArguments),
+    /// Drop the tables.
+    Cleanup(CleanupArguments),
+}
+
+/// The options of `tpcc prepare`.
+#[derive(Debug, Args)]
+#[command(after_help = PREPARE_EXAMPLES)]
+pub struct PrepareArguments {
+    /// Warehouses, each of about 100 MB
+    #[arg(long, default_value = "1", value_parser = count)]
+    warehouses: u32,
+    /// Threads, each with a connection; default: two for each CPU
+    #[arg(long, value_parser = count)]
+    threads: Option<u32>,
+    /// Complete tables that are there
+    #[arg(long)]
+    resume: bool,
+    /// Make the standard's foreign keys, and the indexes that they need
+    #[arg(long)]
+    foreign_keys: bool,
+    /// Seed of the rows
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// The options of `tpcc check`.
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArguments {
+    /// File of acknowledged orders that a run has written
+    #[arg(long)]
+    acknowledged: Option<PathBuf>,
+    /// Threads, each with a connection; default: one for each CPU
+    #[arg(long, value_parser = count)]
+    threads: Option<u32>,
+    /// The result as JSON on stdout
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// The options of `tpcc cleanup`.
+#[derive(Debug, Args)]
+pub struct CleanupArguments {
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// Runs one of them.
+pub fn run(command: &Tpcc) -> Result<Exit, Error> {
+    match command {
+        Tpcc::Prepare(arguments) => prepare(arguments),
+        Tpcc::Run(arguments) => super::tpcc_run::run(arguments),
+        Tpcc::Check(arguments) => run_check(arguments),
+        Tpcc::Cleanup(arguments) => cleanup(arguments),
+    }
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32
+}
+
+fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
+    if arguments.warehouses > MOST_WAREHOUSES {
+        return Err(Error::User(format!(
+            "--warehouses {} is more than {MOST_WAREHOUSES}, the greatest W_ID of the tables",
+            arguments.warehouses
+        )));
+    }
+    let request = load::Request {
+        options: arguments.connection.options(false)?,
+        database: arguments.connection.database.clone(),
+        warehouses: arguments.warehouses,
+        seed: arguments.seed,
+        threads: arguments.threads.unwrap_or(cpus() * 2),
+        foreign_keys: arguments.foreign_keys,
+        resume: arguments.resume,
+    };
+    let prepared = load::prepare(&request, &|text| eprintln!("{text}"))?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{} warehouses: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} rows of whole chunks were there",
+        request.warehouses,
+        prepared.rows_loaded,
+        prepared.elapsed_s,
+        prepared.rows_loaded as f64 / prepared.elapsed_s,
+        prepared.rows_found
+    )?;
+    Ok(Exit::Done)
+}
+
+fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
+    let orders = arguments.acknowledged.as_deref().map(acknowledged::read).transpose()?;
+    let options = arguments.connection.options(true)?;
+    let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        writeln!(
+            out,
+            "{}",
+            serde_json::json!({ "holds": report.holds(), "report": report })
+        )?;
+    } else {
+        print_report(&mut out, &report)?;
+    }
+    Ok(if report.holds() { Exit::Done } else { Exit::Invalid })
+}
+
+fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io::Result<()> {
+    writeln!(out, "{} warehouses", report.warehouses)?;
+    for condition in &report.conditions {
+        let (number, text, count) = (condition.number, condition.text, condition.violations);
+        writeln!(out, "  3.3.2.{number:<3} {text:<72} {count:>6} violations")?;
+    }
+    if let Some(durability) = &report.durability {
+        writeln!(
+            out,
+            "  {} orders were acknowledged: {} are missing, {} were acknowledged twice",
+            durability.acknowledged, durability.missing, durability.repeated
+        )?;
+    }
+    writeln!(
+        out,
+        "{}",
+        if report.holds() {
+            "everything holds"
+        } else {
+            "NOT CONSISTENT"
+        }
+    )
+}
+
+fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
+    let mut client = crate::server::connect(&arguments.connection.options(true)?)?;
+    for table in schema::TABLES.iter().rev() {
+        let sql = format!("DROP TABLE IF EXISTS {}", table.name);
+        client.exec(&sql).map_err(|error| failed(&sql, &error))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,107 @@
+//! Order-Status (clause 2.6).
+
+use dyno_core::random::RandomStream;
+use dyno_mysql::Value;
+
+use super::customer::Chosen;
+use super::next::Next;
+use super::plan::Plan;
+use super::random::{between, DISTRICTS};
+use super::row;
+use super::statements::Id;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Step {
+    #[default]
+    Count,
+    ByName,
+    ById,
+    Order,
+    Lines,
+    Commit,
+    End,
+}
+
+/// One Order-Status: its input, how far it is, and what it has read.
+#[derive(Debug, Default)]
+pub struct OrderStatus {
+    customer: Chosen,
+    order: Option<u32>,
+    step: Step,
+}
+
+impl OrderStatus {
+    /// Draws the input (clause 2.6.1).
+    pub fn begin(&mut self, plan: &Plan, warehouse: u32, stream: &mut RandomStream) {
+        let district = between(stream, 1, DISTRICTS);
+        self.customer.begin(plan, warehouse, district, stream);
+        self.restart();
+    }
+
+    /// Back to the first statement, with the same input.
+    pub fn restart(&mut self) {
+        self.customer.restart();
+        self.order = None;
+        self.step = if self.customer.is_by_name() {
+            Step::Count
+        } else {
+            Step::ById
+        };
+    }
+
+    /// Whether the next statement needs every answer to those before it.
+    fn waits(&self) -> bool {
+        match self.step {
+            Step::Order => self.customer.is_by_name(),
+            Step::Lines | Step::Commit | Step::End => true,
+            _ => false,
+        }
+    }
+
+    /// Hands the next statement to `send`, unless it needs one of the `outstanding` answers.
+    ///
+    /// # Errors
+    /// With the name of a row that should be there and is not.
+    pub fn advance<T>(
+        &mut self,
+        outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if outstanding > 0 && self.waits() {
+            return Ok(Next::Wait);
+        }
+        let int = |value: u32| Value::Int32(value as i32);
+        let (warehouse, district) = (int(self.customer.warehouse), int(self.customer.district));
+        let id = || self.customer.id().map(int).ok_or("a customer of that name");
+        let name = Value::Bytes(self.customer.name());
+        let (sent, next) = match self.step {
+            Step::Count => (send(Id::CountByName, &[warehouse, district, name]), Step::ByName),
+            Step::ByName => (send(Id::StatusByName, &[warehouse, district, name]), Step::Order),
+            Step::ById => (send(Id::StatusById, &[warehouse, district, id()?]), Step::Order),
+            Step::Order => {
+                let id = id()?;
+                (
+                    send(Id::StatusOrder, &[warehouse, district, id, warehouse, district, id]),
+                    Step::Lines,
+                )
+            }
+            Step::Lines => {
+                let order = self.order.map(int).ok_or("the customer's last order")?;
+                (send(Id::StatusLines, &[warehouse, district, order]), Step::Commit)
+            }
+            Step::Commit => (send(Id::Commit, &[]), Step::End),
+            Step::End => return Ok(Next::End),
+        };
+        self.step = next;
+        Ok(Next::Sent(sent))
+    }
+
+    /// Takes a row of statement `id`.
+    pub fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
+        match id {
+            Id::StatusByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
+            Id::StatusOrder => self.order = values.next().as_ref().and_then(row::unsigned),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What all terminals of a run share: homes, constants, times; and which transaction comes when.
+//!
+//! A transaction follows from its operation's number alone: `number` modulo the terminals is the terminal, `number` divided
+//! by them its place in that terminal's sequence. So the same seed asks the same, whatever the threads and connections.
+
+use dyno_core::random::{Domain, RandomStream};
+use serde::Serialize;
+
+use super::random::{between, Constants, DISTRICTS};
+
+/// The five transactions, in the order of the standard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[repr(u8)]
+pub enum Kind {
+    /// New-Order.
+    NewOrder,
+    /// Payment.
+    Payment,
+    /// Order-Status.
+    OrderStatus,
+    /// Delivery.
+    Delivery,
+    /// Stock-Level.
+    StockLevel,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::NewOrder,
+        Self::Payment,
+        Self::OrderStatus,
+        Self::Delivery,
+        Self::StockLevel,
+    ];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NewOrder => "new_order",
+            Self::Payment => "payment",
+            Self::OrderStatus => "order_status",
+            Self::Delivery => "delivery",
+            Self::StockLevel => "stock_level",
+        }
+    }
+
+    /// Cards of a deck (clause 5.2.4.2).
+    fn cards(self) -> usize {
+        match self {
+            Self::NewOrder | Self::Payment => 10,
+            _ => 1,
+        }
+    }
+
+    /// Least share of all transactions that the standard asks for, percent (clause 5.2.3); none for New-Order.
+    pub fn least_share_pct(self) -> f64 {
+        match self {
+            Self::NewOrder => 0.0,
+            Self::Payment => 43.0,
+            _ => 4.0,
+        }
+    }
+
+    /// Limit of the 90th percentile of the response time (clause 5.2.5.3). Delivery runs to its end here before it answers.
+    pub fn limit_ns(self) -> u64 {
+        match self {
+            Self::StockLevel => 20_000_000_000,
+            _ => 5_000_000_000,
+        }
+    }
+
+    /// Keying time (clause 5.2.5.2).
+    fn key_s(self) -> f64 {
+        match self {
+            Self::NewOrder => 18.0,
+            Self::Payment => 3.0,
+            _ => 2.0,
+        }
+    }
+
+    /// Mean of the think time (clause 5.2.5.4).
+    fn think_s(self) -> f64 {
+        match self {
+            Self::NewOrder | Self::Payment => 12.0,
+            Self::OrderStatus => 10.0,
+            _ => 5.0,
+        }
+    }
+}
+
+/// Cards of a deck.
+const DECK: usize = 23;
+
+/// Which warehouse a terminal orders from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// Always the same one, as in the standard.
+    Fixed,
+    /// Another one each time, as in tpcc-mysql.
+    Random,
+}
+
+/// How Stock-Level counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StockLevel {
+    /// A statement for each item, as in tpcc-mysql.
+    PerItem,
+    /// One join, as in the standard's appendix.
+    Join,
+}
+
+/// What all terminals share.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Warehouses that take part.
+    pub warehouses: u32,
+    /// Terminals.
+    pub terminals: u32,
+    /// Whether terminals take their key and think times; without, each goes on at once.
+    pub key_and_think_times: bool,
+    /// What key and think times are multiplied by; 1 is the standard's.
+    pub time_factor: f64,
+    /// Where terminals order from.
+    pub home: Home,
+    /// How Stock-Level counts.
+    pub stock_level: StockLevel,
+    /// Whether statements are sent before the answers of those before them, where they do not need them.
+    pub pipelining: bool,
+    /// The run's constants of NURand.
+    pub nurand_constants: Constants,
+    /// Seed of the run.
+    #[serde(skip)]
+    pub seed: u64,
+}
+
+/// Set in the number of every warm-up operation.
+const WARMUP_BIT: u64 = 1 << 63;
+/// Makes a seed of its own out of the run's, for decks and times.
+const DECK_SEED: u64 = 0x5bd1_e995_7f4a_9d3b;
+
+impl Plan {
+    /// The constants of a run with this seed.
+    pub fn constants(seed: u64) -> Constants {
+        Constants::of_run(&mut RandomStream::of(seed ^ DECK_SEED, Domain::Operation, u64::MAX))
+    }
+
+    /// The terminal of an operation, and the operation's place in its sequence.
+    pub fn terminal(&self, number: u64) -> (u32, u64) {
+        let (number, terminals) = (number & !WARMUP_BIT, u64::from(self.terminals));
+        ((number % terminals) as u32, number / terminals)
+    }
+
+    /// What an operation is: a card of its terminal's deck, which is shuffled anew each time it is used up.
+    pub fn kind(&self, number: u64) -> Kind {
+        let (terminal, sequence) = self.terminal(number);
+        let deck = (sequence / DECK as u64) << 32 | u64::from(terminal) | (number & WARMUP_BIT);
+        let mut stream = RandomStream::of(self.seed ^ DECK_SEED, Domain::Operation, deck);
+        let mut cards = [Kind::NewOrder; DECK];
+        let mut place = 0;
+        for kind in Kind::ALL {
+            cards[place..place + kind.cards()].fill(kind);
+            place += kind.cards();
+        }
+        // Fisher and Yates, only as far as the card asked for.
+        let wanted = (sequence % DECK as u64) as usize;
+        for card in 0..=wanted {
+            cards.swap(card, between(&mut stream, card as u32, DECK as u32 - 1) as usize);
+        }
+        cards[wanted]
+    }
+
+    /// The warehouse and the district that a terminal belongs to: terminals spread over warehouses first.
+    pub fn home(&self, terminal: u32) -> (u32, u32) {
+        (
+            terminal % self.warehouses + 1,
+            terminal / self.warehouses % DISTRICTS + 1,
+        )
+    }
+
+    /// The time that a terminal takes to key in the operation.
+    pub fn key_ns(&self, number: u64) -> u64 {
+        (self.kind(number).key_s() * self.time_factor * 1e9) as u64
+    }
+
+    /// The time that a terminal thinks after the operation: exponential, at most ten times its mean (clause 5.2.5.4).
+    pub fn think_ns(&self, number: u64) -> u64 {
+        let mean_s = self.kind(number).think_s();
+        let mut stream = RandomStream::of(self.seed ^ DECK_SEED, Domain::Think, number);
+        (stream.next_exponential().min(10.0) * mean_s * self.time_factor * 1e9) as u64
+    }
+
+    /// When a terminal's first transaction is due, from the start of the load: as if it were anywhere in its think time.
+    pub fn first_due_ns(&self, terminal: u32) -> u64 {
+        let number = u64::from(terminal);
+        let share = RandomStream::of(self.seed ^ DECK_SEED, Domain::Arrival, number).next_double();
+        let cycle_s = 24.0;
+        (share * cycle_s * self.time_factor * 1e9) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(terminals: u32) -> Plan {
+        Plan {
+            warehouses: 3,
+            terminals,
+            key_and_think_times: true,
+            time_factor: 1.0,
+            home: Home::Fixed,
+            stock_level: StockLevel::PerItem,
+            pipelining: false,
+            nurand_constants: Plan::constants(1),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn every_deck_of_every_terminal_has_the_standards_mix() {
+        let plan = plan(7);
+        for terminal in 0..7u64 {
+            for deck in 0..20u64 {
+                let mut counts = [0; 5];
+                for card in 0..23 {
+                    counts[plan.kind((deck * 23 + card) * 7 + terminal) as usize] += 1;
+                }
+                assert_eq!(counts, [10, 10, 1, 1, 1]);
+            }
+        }
+    }
+
+    #[test]
+    fn decks_are_shuffled_each_in_its_own_way() {
+        let plan = plan(1);
+        let deck = |number: u64| (0..23).map(|card| plan.kind(number * 23 + card)).collect::<Vec<_>>();
+        assert_ne!(deck(0), deck(1));
+        // Each place of a deck has a New-Order in 10 of 23 decks.
+        for card in 0..23 {
+            let count = (0..5000).filter(|number| deck(*number)[card] == Kind::NewOrder).count();
+            assert!((2000..2350).contains(&count), "card {card}: {count}");
+        }
+    }
+
+    #[test]
+    fn terminals_spread_over_warehouses_then_districts() {
+        let plan = plan(60);
+        assert_eq!(plan.home(0), (1, 1));
+        assert_eq!(plan.home(2), (3, 1));
+        assert_eq!(plan.home(3), (1, 2));
+        assert_eq!(plan.home(30), (1, 1));
+    }
+
+    #[test]
+    fn think_times_have_their_mean_and_their_limit() {
+        let plan = plan(1);
+        let thinks: Vec<f64> = (0..200_000)
+            .filter(|number| plan.kind(*number) == Kind::NewOrder)
+            .map(|number| plan.think_ns(number) as f64 / 1e9)
+            .collect();
+        let mean = thinks.iter().sum::<f64>() / thinks.len() as f64;
+        assert!((mean - 12.0).abs() < 0.2, "{mean}");
+        assert!(thinks.iter().all(|think| *think <= 120.0));
+        assert_eq!(plan.key_ns(0), (plan.kind(0).key_s() * 1e9) as u64);
+    }
+}
