@@ -17,16 +17,38 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
-from mydyno.model.metrics import METRICS
+from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.oltp import OltpOptions
+from mydyno.workloads.tpcc import TpccOptions
 
 NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
 VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
+
+
+INSTANCES = """## Several instances
+
+`instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
+log and load program; an arm says another number for itself: `four = { instances = 4 }`. All load programs are started
+in one go, connect, and load together; `start_spread_s` in `run.json` says how far apart their loads began, and above
+one second the step does not count. Gates and steadiness are asked of each instance; one that fails makes the step
+invalid. Which instance has which place (its share of the host's CPUs, where a treatment gives shares) changes from
+block to block, by the seed, and is the same for all arms of a block: `places` in `plan.json`.
+
+An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
+others are compared with is compared with nothing itself, unless it says so. Each control's arms are one family, tested
+together. Only the experiment's own control runs twice in a block; its noise floor serves all families, and the
+sentences say so.
+"""
+INSTANCE_METRICS = """Where a run has several instances, `METRIC` is made of all of them as the column says, and
+`METRIC_instance_N` is the value of instance N alone, for instance `tpmc` and `tpmc_instance_2`. In a study in which
+any arm has several instances, runs with one have `METRIC_instance_1` too, so that they can be compared. A metric
+that one instance lacks is absent for the whole run: a part is no sum.
+"""
 
 
 def pages() -> dict[str, str]:
@@ -75,6 +97,7 @@ def experiment() -> str:
         ("[[steps]]", StepSpec),
         ("[design]", DesignSpec),
         ("[verdict]", VerdictSpec),
+        ("[[verdict.compare]]", CompareSpec),
         ("[gates]", GateSpec),
     ]
     text = [
@@ -90,13 +113,14 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
-    text += ["## Treatments\n", "What an arm may set, each proved in every run.\n"]
+    text += [INSTANCES, "## Treatments\n", "What an arm may set, each proved in every run.\n"]
     for name, (_, make) in TREATMENTS.items():
         module = importlib.import_module(make.__module__)
         text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
+    text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
     text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)
 
@@ -117,8 +141,9 @@ def metrics() -> str:
         "A value is the mean of the per-second samples in the step's window, except latencies, which come from the "
         "driver's histogram of the whole measured window. A metric that does not exist on a host or server is absent, "
         "never 0.\n",
-        _table(("metric", "unit", "better", "scope", "meaning"), (
-            (f"`{name}`", m.unit, m.better, m.scope, m.description) for name, m in METRICS.items()
+        INSTANCE_METRICS,
+        _table(("metric", "unit", "better", "scope", "of several instances", "meaning"), (
+            (f"`{name}`", m.unit, m.better, m.scope, _of_several(m), m.description) for name, m in METRICS.items()
         )),
         "## Sampled by dynoprobe (samples.parquet)\n",
     ]  # fmt: skip
@@ -130,6 +155,12 @@ def metrics() -> str:
     )
     text.append(_table(("metric", "scope", "unit", "meaning", "source"), rows))
     return "\n".join(text)
+
+
+def _of_several(metric: MetricSource) -> str:
+    if metric.scope == "host":
+        return "of the host"
+    return "all merged" if metric.aggregate == "driver" else metric.together
 
 
 def _sentence(meaning: str, wrong: str) -> str:

@@ -121,6 +121,8 @@ def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
 async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
     steps = {step.id: step for step in steps_of(bench.experiment)}
     failed = 0
+    for evidence in await bench.rehearse(watcher.say):
+        folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
     for number, planned in enumerate(plan.runs, 1):
         if (folder.path / planned.folder / "run.json").is_file():

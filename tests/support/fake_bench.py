@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, DataSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import DriverResult, Evidence, RunRecord, ServerRecord
-from mydyno.servers.instance import InstanceSettings
+from mydyno.servers.instance import ALONE, InstanceSettings, Place
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
 
@@ -24,15 +24,16 @@ STARTED_UNIX_NS = 1_800_000_000_000_000_000
 
 
 def experiment(arms: Sequence[str] = ("glibc", "jemalloc"), **changes: Any) -> Experiment:
-    """A small valid experiment; arms are only names unless `treatments` says more."""
+    """A small valid experiment; arms are only names unless `treatments`, or `said` (instances, control), say more."""
     treatments: Mapping[str, dict[str, Any]] = changes.pop("treatments", {})
+    said: Mapping[str, dict[str, Any]] = changes.pop("said", {})
     plain: dict[str, Any] = {
         "name": "fake",
         "question": "Does the fake arm change anything?",
         "server": ServerSpec(name="mariadb-10.11"),
         "data": DataSpec(tables=1, rows=1000),
         "control": arms[0],
-        "arms": tuple(ArmSpec(name=name, treatments=treatments.get(name, {})) for name in arms),
+        "arms": tuple(ArmSpec(name=name, treatments=treatments.get(name, {}), **said.get(name, {})) for name in arms),
         "steps": (StepSpec(workload="oltp_read_only", connections=(4, 8), warmup=2, measure=20),),
     }
     return Experiment.model_validate({**plain, **changes})
@@ -48,6 +49,12 @@ class Script:
     evidence: Callable[[PlannedRun | None], Evidence] | None = None
     on_run: Callable[[PlannedRun], None] = lambda _run: None
     """Called when a run begins; may raise to end the program there."""
+    instance_share: Callable[[int], float] = lambda _instance: 1.0
+    """What one of several instances gets of the script's qps."""
+    late_s: Callable[[int], float] = lambda _instance: 0.0
+    """How much later than the first one's an instance's load begins."""
+    counted_share: Callable[[int], float] = lambda _instance: 1.0
+    """What share of its reads an instance's server counts."""
     counted: Callable[[int], float] = float
     """What the server counts of so many reads."""
     events: list[str] = field(default_factory=list)
@@ -56,8 +63,9 @@ class Script:
 
 
 class _FakeControl:
-    def __init__(self, bench: FakeBench) -> None:
+    def __init__(self, bench: FakeBench, number: int) -> None:
         self._bench = bench
+        self._number = number
 
     async def __aenter__(self) -> _FakeControl:
         return self
@@ -66,26 +74,29 @@ class _FakeControl:
         return None
 
     async def status(self) -> dict[str, float]:
-        return {"Questions": self._bench.reads, "Com_select": self._bench.script.counted(int(self._bench.reads))}
+        reads = self._bench.reads.get(self._number, 0.0)
+        reads *= self._bench.script.counted_share(self._number)
+        return {"Questions": reads, "Com_select": self._bench.script.counted(int(reads))}
 
 
 class FakeInstance:
     """Behaves like servers.instance.Instance, and is none."""
 
     process = None
-    number = 1
     pid = 4711
 
-    def __init__(self, bench: FakeBench, folder: Path) -> None:
+    def __init__(self, bench: FakeBench, folder: Path, number: int, place: Place) -> None:
         self.bench = bench
         self.folder = folder
+        self.number = number
+        self.place = place
         self.settings = InstanceSettings()
 
     def control(self) -> _FakeControl:
-        return _FakeControl(self.bench)
+        return _FakeControl(self.bench, self.number)
 
     def address(self, user: str = "dyno", database: str = "") -> Address:
-        return Address(user=user, password="secret-word", socket="/nowhere", database=database)
+        return Address(user=user, password="secret-word", socket=f"/nowhere/{self.number}", database=database)
 
     async def start(self) -> None:
         self.bench.script.events.append("start")
@@ -96,7 +107,9 @@ class FakeInstance:
 
     async def record(self) -> ServerRecord:
         variables = {"innodb_buffer_pool_size": "1073741824", "innodb_flush_log_at_trx_commit": "1"}
-        return ServerRecord(version="10.11.19-MariaDB", variables=variables, pid=self.pid)
+        return ServerRecord(
+            instance=self.number, place=self.place.number, version="10.11.19-MariaDB", variables=variables, pid=self.pid
+        )
 
     def log_tail(self) -> str:
         return ""
@@ -143,7 +156,7 @@ class FakeProbe:
 
     def samples(self) -> tuple[list[Sample], list[str]]:
         found = [
-            Sample(sample.unix_ns, "instance:1", "server_rss_bytes", 100e6)
+            Sample(sample.unix_ns, sample.scope.replace("driver", "instance"), "server_rss_bytes", 100e6)
             for sample in self._bench.sampled
             if sample.metric == "qps"
         ]
@@ -170,24 +183,27 @@ class FakeDriver:
         on_progress: Callable[[Progress], None],
     ) -> DriverOutcome:
         script = self._bench.script
-        script.events.append(f"load {step.id}")
+        number = int(str(address.socket).rpartition("/")[2])
+        script.events.append(f"load {step.id}" + (f" on {number}" if self._bench.count > 1 else ""))
         log.write_text("fake driver\n")
         on_start(4712)
         words = script.driver_error(script.current, step)
         if words:
             raise DriverError(words)
-        began = self._bench.clock_ns
+        began = self._bench.clock_ns + round(script.late_s(number) * 1e9)
         samples = []
         seconds = int(step.warmup_s + step.measure_s)
-        rates = [script.qps(script.current, step, second) for second in range(1, seconds + 1)]
+        share = script.instance_share(number)
+        rates = [share * script.qps(script.current, step, second) for second in range(1, seconds + 1)]
         for second, qps in enumerate(rates, 1):
             at = began + second * 1_000_000_000
             samples += [Sample(at, "driver:1", "qps", qps), Sample(at, "driver:1", "tps", qps / 16)]
             on_progress(Progress(second, qps, qps / 16))
         await asyncio.sleep(0)
-        self._bench.clock_ns += (seconds + 1) * 1_000_000_000
-        self._bench.reads += sum(rates)
-        self._bench.sampled += samples
+        if number == self._bench.count:
+            self._bench.clock_ns += (seconds + 2) * 1_000_000_000
+        self._bench.reads[number] = self._bench.reads.get(number, 0.0) + sum(rates)
+        self._bench.sampled += [replace(sample, scope=f"driver:{number}") for sample in samples]
         queries = int(sum(rates[int(step.warmup_s) :]))
         result = DriverResult(
             driver=self.name,
@@ -196,7 +212,8 @@ class FakeDriver:
             transactions=queries // 16,
             queries=queries,
             duration_s=step.measure_s,
-            latency_us={"p99": 1e6 / rates[-1]},
+            latency_us={"mean": 1e6 / rates[-1], "p99": 1e6 / rates[-1]},
+            latency_histogram_us=((1e6 / rates[-1], queries // 16),),
             whole={"read": int(sum(rates)), "write": 0},
             cpu_user_s=1.0,
             cpu_system_s=1.0,
@@ -218,16 +235,21 @@ class FakeBench:
         self.versions = {"server": "10.11.19-MariaDB"}
         self.drivers = {step.driver: FakeDriver(self) for step in experiment.steps}
         self.clock_ns = max(STARTED_UNIX_NS, time.time_ns())
-        self.reads = 0.0
+        self.reads: dict[int, float] = {}
+        self.count = 1
         self.sampled: list[Sample] = []
 
-    def instance(self, folder: Path, log: Path) -> FakeInstance:
+    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> FakeInstance:
         self.sampled = []
+        self.count = number
         log.write_text("fake server\n")
-        return FakeInstance(self, folder)
+        return FakeInstance(self, folder, number, place)
 
-    def probe(self, instance: FakeInstance) -> FakeProbe:
+    def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
         return FakeProbe(self)
+
+    async def rehearse(self, say: Callable[[str], None]) -> list[Evidence]:
+        return []
 
     async def template(self, arm: ArmSpec, say: Callable[[str], None]) -> str:
         return "template"

@@ -6,7 +6,9 @@ import pytest
 
 from mydyno.hosts import lock
 from mydyno.hosts.settings import Settings
+from mydyno.running import run as run_module
 from mydyno.treatments import catalogue
+from tests.support.fake_bench import FakeTreatment, Script
 
 
 @pytest.fixture
@@ -22,3 +24,10 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 @pytest.fixture
 def no_treatments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "TREATMENTS", {})
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    made = Script()
+    monkeypatch.setattr(run_module, "treatments_of", lambda arm: [FakeTreatment(made)] if arm.treatments else [])
+    return made

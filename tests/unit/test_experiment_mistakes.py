@@ -45,14 +45,14 @@ def mistakes(text: str, scale: str | None = None, assignments: tuple[str, ...] =
 
 EXPECTED = [
     (":1: name = \"ten mistakes\": not a possible name; allowed: letters, digits, '.', '_' and '-', at most 48"),
-    ":3: colour: unknown key; allowed: arms, data, description, design, factors, gates, name,",
+    ":3: colour: unknown key; allowed: arms, data, description, design, factors, gates, instances,",
     ':6: server.name = "mariadb-10.12": unknown server; allowed: mariadb-10.11, mariadb-11.8, mysql-',
     ":7: server.variabels: unknown key; allowed: basedir, dsn, name, variables; did you mean 'variables'?",
     ":11: data.tables = 0: out of range; allowed: >= 1",
     ':12: data.rows = "many": not understood; allowed: a whole number',
     ':15: arms.control = "glib": unknown arm; allowed: glibc, jemalloc, tcmalloc, mimalloc, fast; did',
     ':17: arms.jemalloc.allocator = "jemaloc": unknown value; allowed: glibc, jemalloc, tcmalloc or mimalloc; did you',
-    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: server, allocator, huge_pages",
+    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: server, allocator, cgroup, huge_pages",
     ':19: arms.mimalloc = "mimalloc": must be a table of treatments, e.g. { allocator = "jemalloc" }',
     ":20: arms.fast.variables.no such-name!: not a possible name; allowed: letters, digits and '_', beginning with a",
     ':23: steps[0].workload = "oltp_readonly": unknown workload; allowed: oltp_point_select, oltp_read_only,',
@@ -127,7 +127,8 @@ def test_what_is_missing_is_named(change: str, words: str) -> None:
     ("added", "words"),
     [
         ("[factors]\ncontrol = 'a'\n", "arms: say either [arms] or [factors]"),
-        ("[data]\nworkload = 'tpcc'\n", 'x.toml:11: data.workload = "tpcc": unknown data; allowed: oltp'),
+        ("[data]\nworkload = 'tpch'\n", 'x.toml:11: data.workload = "tpch": unknown data; allowed: oltp, tpcc'),
+        ("[data]\nworkload = 'tpcc'\n", "steps[0].workload = \"oltp_read_only\": needs data.workload = 'oltp'"),
         ("[design]\nseed = -1\n", "design.seed = -1: out of range; allowed: >= 0"),
         ("[verdict]\nmargin = 'much'\n", 'verdict.margin = "much": not understood; allowed: a percentage such as "2%"'),
         ("[verdict]\nprimary = 'cpu_user_pct'\n", 'verdict.primary = "cpu_user_pct": unknown metric'),

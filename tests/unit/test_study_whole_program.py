@@ -13,17 +13,9 @@ from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, Summary
-from mydyno.running import run as run_module
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
-from tests.support.fake_bench import FakeTreatment, Script, Watched, experiment, opener
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    made = Script()
-    monkeypatch.setattr(run_module, "treatments_of", lambda arm: [FakeTreatment(made)] if arm.treatments else [])
-    return made
+from tests.support.fake_bench import Script, Watched, experiment, opener
 
 
 async def study(

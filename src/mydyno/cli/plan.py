@@ -9,11 +9,12 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.output import print_json
 from mydyno.experiments import load
 from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.experiment import ArmSpec, Experiment, steps_of
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.running.forecast import Forecast, forecast
 from mydyno.stats.signflip import smallest_p
+from mydyno.workloads.data import kind_of
 
 
 def register(app: typer.Typer) -> None:
@@ -53,9 +54,8 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         print(f"          {name} = {value}")
     data = experiment.data
     size = format_bytes(expected.data_bytes)
-    print(f"data      {data.workload}: {data.tables} tables of {data.rows:,} rows, about {size}")
-    names = [arm.name + (" (control)" if arm.name == experiment.control else "") for arm in experiment.arms]
-    print(f"arms      {', '.join(names)}")
+    print(f"data      {data.workload}: {kind_of(data).words(data)}, about {size}")
+    print(f"arms      {', '.join(_arm_words(experiment, arm) for arm in experiment.arms)}")
     for step in steps_of(experiment):
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         options = "".join(f", {name} = {value}" for name, value in step.options.items())
@@ -67,9 +67,9 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         print(f"  block {block.block:>2}  {runs}")
     print(f"\ntime      about {format_duration(expected.study_s)} ({format_duration(expected.run_s)} a run)")
     print(f"          and {format_duration(expected.prepare_s)} to prepare the data, once")
-    disk = format_bytes(2.1 * expected.data_bytes)
+    disk = format_bytes(expected.disk_bytes)
     study = format_bytes(expected.study_bytes)
-    print(f"disk      {disk} while it runs (kept: the template, half of it), {study} for the study;")
+    print(f"disk      {disk} while it runs (kept: the template, {size}), {study} for the study;")
     print(f"          {format_bytes(expected.free_bytes)} are free")
     nothing = "nothing on this host beyond own processes and files in the cache"
     print(f"changes   {'; '.join(expected.host_changes) or nothing}")
@@ -80,3 +80,12 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:
         print(f"OBSTACLE  {obstacle}")
+
+
+def _arm_words(experiment: Experiment, arm: ArmSpec) -> str:
+    """An arm with what it says beside its treatments: control, own control, several instances."""
+    words = ["control"] if arm.name == experiment.control else [f"against {arm.control}"] if arm.control else []
+    if experiment.most_instances > 1:
+        count = experiment.instances_of(arm)
+        words.append(f"{count} instance{'' if count == 1 else 's'}")
+    return arm.name + (f" ({', '.join(words)})" if words else "")

@@ -66,6 +66,8 @@ class Dynoload:
         return [*place, *account, *_spoken(address)]
 
     def _tables(self, data: DataSpec) -> list[str]:
+        if data.workload == "tpcc":
+            return [f"--warehouses={data.warehouses}"]
         return [
             f"--tables={data.tables}",
             f"--table-size={data.rows}",
@@ -75,7 +77,13 @@ class Dynoload:
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
         """Create and fill the tables; the same rows whatever the number of threads. Raises DriverError."""
-        command = [str(self._program), "oltp", "prepare", *self._connection(address, folder), *self._tables(data)]
+        command = [
+            str(self._program),
+            data.workload,
+            "prepare",
+            *self._connection(address, folder),
+            *self._tables(data),
+        ]
         done = await self._local.run(command, timeout_s=PREPARE_TIMEOUT_S)
         with log.open("a") as file:
             file.write(done.output)
@@ -98,9 +106,9 @@ class Dynoload:
             path.unlink(missing_ok=True)
         command = [
             str(self._program),
-            "oltp",
+            data.workload,
             "run",
-            f"--workload={step.workload}",
+            *([] if data.workload == "tpcc" else [f"--workload={step.workload}"]),
             f"--connections={step.connections}",
             f"--warmup={step.warmup_s}s",
             f"--duration={step.measure_s}s",

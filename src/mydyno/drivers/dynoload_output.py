@@ -50,6 +50,8 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
     if record.get("response", {}).get("count"):  # left out of a second in which no transaction ended
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
+    if "tpmc_like" in record.get("tpcc", {}):
+        values["tpmc"] = record["tpcc"]["tpmc_like"]
     traffic = record.get("traffic", {})
     values |= {f"protocol_{name}_per_s": traffic[name] / length_s for name in TRAFFIC if name in traffic}
     if "lag" in record and record["lag"].get("count"):
@@ -77,6 +79,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
     """The measured window's counts, latency, and the driver's verdict on itself."""
     counts, whole = final["counts"], final["whole_load_counts"]
     verdict = final["verdict"]
+    response = final.get("response", {})
     return DriverResult(
         driver="dynoload",
         version=version,
@@ -90,15 +93,27 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         ignored_errors=counts["ignored_errors"],
         reconnects=counts["reconnects"],
         duration_s=final["duration_s"],
-        latency_us={name: final["response"][key] for name, key in LATENCY_KEYS.items() if key in final["response"]},
+        latency_us={name: response[key] for name, key in LATENCY_KEYS.items() if key in response},
         whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
                "other": whole["other"]},
+        transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
-        health_reasons=tuple(str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
-                             for finding in verdict["findings"]),
+        health_reasons=tuple(
+            str(finding.get("reason", finding)) if isinstance(finding, dict) else str(finding)
+            for finding in verdict["findings"]
+        ),
     )  # fmt: skip
+
+
+def _types_of(told: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """{type: {committed, rolled_back, late, retries, …, response_p90_us}} of TPC-C's transactions."""
+    found = {}
+    for name, one in told.items():
+        plain = {key: float(value) for key, value in one.items() if isinstance(value, int | float)}
+        found[name] = plain | {f"response_{key}": float(value) for key, value in one.get("response", {}).items()}
+    return found
 
 
 def shifted_log(text: str, step: str) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ def vocabulary() -> Vocabulary:
         servers=list(CATALOGUE),
         data_workloads=DATA_WORKLOADS,
         workload_options={name: workload.options for name, workload in WORKLOADS.items()},
+        workload_data={name: workload.data for name, workload in WORKLOADS.items()},
         workload_drivers={name: workload.drivers for name, workload in WORKLOADS.items()},
         treatments={name: setting for name, (setting, _) in TREATMENTS.items()},
         metrics=[name for name, metric in METRICS.items() if metric.better != "none"],

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.hosts.cgroups import Cgroups
+from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.identity import processes_with_cookie
 from mydyno.hosts.link import free_addresses, taken_networks
@@ -45,6 +47,8 @@ def abilities(settings: Settings) -> list[Ability]:
         _latency(),
         _left_namespaces(settings),
         _root(),
+        *_control_groups(),
+        _limited_disk(settings),
     ]
 
 
@@ -133,3 +137,21 @@ def _root() -> Ability:
         "root" if os.geteuid() == 0 else "not root: experiments with cgroups, namespaces or huge pages are not possible"
     )
     return Ability("changing the host", os.geteuid() == 0, text)
+
+
+def _control_groups() -> list[Ability]:
+    uses = {"cpuset": "CPUs", "cpu": "CPU quota", "io": "disk bandwidth", "memory": "memory"}
+    found = []
+    for controller, use in uses.items():
+        slots, reasons = Cgroups().slots([controller])
+        text = "; ".join(reasons) or "".join(f"cgroup v{slot.version}, below {slot.parent}" for slot in slots.values())
+        found.append(Ability(f"control group: {use}", not reasons, text))
+    return found
+
+
+def _limited_disk(settings: Settings) -> Ability:
+    try:
+        disk = disk_of(settings.data)
+    except HostError as error:
+        return Ability("a disk that can be limited", False, error.message)
+    return Ability("a disk that can be limited", True, f"{disk.name} ({disk.device}), {disk.filesystem}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
 from mydyno.hosts.namespace import remove_namespace
@@ -35,7 +36,19 @@ def _end_processes(facts: dict[str, Any]) -> str | None:
     return f"processes {', '.join(str(process.pid) for process in left)}" if left else None
 
 
+def _remove_control_group(facts: dict[str, Any]) -> str | None:
+    left = remove_group(Path(folder) for folder in facts["folders"])
+    return f"the control group {', '.join(map(str, left))}" if left else None
+
+
+def _return_delegation(facts: dict[str, Any]) -> str | None:
+    folder = Path(facts["folder"])
+    return None if return_delegation(folder, facts["controllers"]) else f"the settings of {folder}"
+
+
 UNDOERS: dict[str, Undoer] = {
+    "cgroup": _remove_control_group,
+    "cgroup_delegation": _return_delegation,
     "folder": _remove_folder,
     "namespace": remove_namespace,
     "processes": _end_processes,

@@ -29,6 +29,9 @@ FINITE = ConfigDict(allow_inf_nan=False)
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], Scalar]
 
 
+MOST_INSTANCES = 64
+
+
 class Frozen(BaseModel):
     """Base of every type that a file is read into: unknown keys are mistakes, values do not change."""
 
@@ -47,10 +50,11 @@ class ServerSpec(Frozen):
 class DataSpec(Frozen):
     """The data that every run starts from; prepared once and copied for each run."""
 
-    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables)")
+    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables) or tpcc")
     tables: int = Field(8, ge=1, le=10_000, description="number of tables")
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
+    warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
     prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
 
@@ -79,12 +83,23 @@ class DesignSpec(Frozen):
     seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
 
 
+class CompareSpec(Frozen):
+    """Further contrasts that get verdicts, e.g. instance 1 alone against instance 1 with three neighbours."""
+
+    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(
+        min_length=1, description="metrics, e.g. tpmc_instance_1"
+    )
+    arms: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(min_length=1, description="the arms compared")
+    control: str = Field(description="the arm that they are compared with")
+
+
 class VerdictSpec(Frozen):
     """What the verdict is about, declared before the first run."""
 
     primary: str = Field("qps", description="the metric that verdicts are given on")
     margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
+    compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
 
 
 class GateSpec(Frozen):
@@ -104,6 +119,10 @@ class ArmSpec(Frozen):
 
     name: Name
     treatments: dict[str, Any] = Field(default_factory=dict)
+    instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
+    """Servers of each of its runs; None: as many as the experiment says."""
+    control: str | None = None
+    """The arm that it is compared with; None: the experiment's control."""
 
 
 class Experiment(Frozen):
@@ -115,6 +134,8 @@ class Experiment(Frozen):
     published: tuple[str, ...] = ()
     server: ServerSpec
     data: DataSpec = DataSpec()
+    instances: int = Field(1, ge=1, le=MOST_INSTANCES)
+    """Servers of a run, each with its own copy of the data and its own driver."""
     control: str
     arms: tuple[ArmSpec, ...]
     steps: tuple[StepSpec, ...] = Field(min_length=1)
@@ -129,6 +150,29 @@ class Experiment(Frozen):
             if arm.name == name:
                 return arm
         raise KeyError(name)
+
+    def instances_of(self, arm: ArmSpec) -> int:
+        """How many servers each run of the arm has."""
+        return self.instances if arm.instances is None else arm.instances
+
+    @property
+    def most_instances(self) -> int:
+        """The servers of the arm that has most."""
+        return max(self.instances_of(arm) for arm in self.arms)
+
+    def contrasts(self) -> dict[str, tuple[str, ...]]:
+        """{control: the arms compared with it}, the experiment's own control first.
+
+        An arm that others are compared with is a control itself: it is compared with another only where it says so.
+        """
+        controls = {arm.control for arm in self.arms if arm.control is not None}
+        found: dict[str, list[str]] = {self.control: []}
+        for arm in self.arms:
+            if arm.control is not None:
+                found.setdefault(arm.control, []).append(arm.name)
+            elif arm.name != self.control and arm.name not in controls:
+                found[self.control].append(arm.name)
+        return {control: tuple(arms) for control, arms in found.items()}
 
 
 class Step(Frozen):

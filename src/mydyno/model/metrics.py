@@ -5,7 +5,9 @@ Values of a run are means over the measured window of the per-second samples, ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mydyno.model.records import Metric
@@ -24,6 +26,8 @@ class MetricSource:
     of `of`, each a mean of its own scope, times `factor`, over tps."""
     of: tuple[str, ...] = ()
     factor: float = 1.0
+    together: Literal["sum", "mean", "spread"] = "sum"
+    """How the value of a run with several instances is made from theirs. Latencies come from all histograms merged."""
 
     def record(self) -> Metric:
         """As summary.json has it."""
@@ -32,6 +36,10 @@ class MetricSource:
 
 def _latency(name: str) -> MetricSource:
     return MetricSource("µs", "lower", f"{name} transaction latency at the driver", "driver", "driver")
+
+
+SPREAD_OF = ("tpmc", "tps", "qps")
+"""Rates whose spread between the instances of a run is a metric itself."""
 
 
 def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
@@ -50,6 +58,7 @@ def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
 METRICS: dict[str, MetricSource] = {
     "qps": MetricSource("1/s", "higher", "queries per second, counted by the driver", "driver"),
     "tps": MetricSource("1/s", "higher", "transactions per second, counted by the driver", "driver"),
+    "tpmc": MetricSource("1/min", "higher", "New-Order transactions per minute, counted by the driver", "driver"),
     "latency_mean_us": _latency("mean"),
     "latency_p50_us": _latency("median"),
     "latency_p95_us": _latency("95th percentile of"),
@@ -89,5 +98,45 @@ METRICS: dict[str, MetricSource] = {
     "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
     "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
     "innodb_checkpoint_age_bytes": MetricSource("bytes", "none", "redo not yet checkpointed", "instance"),
-    "innodb_dirty_pages_pct": MetricSource("%", "none", "dirty pages in the buffer pool", "instance"),
+    "innodb_dirty_pages_pct": MetricSource("%", "none", "dirty pages in the buffer pool", "instance", together="mean"),
+    **{
+        f"{rate}_spread_pct": MetricSource(
+            "%",
+            "lower",
+            f"{rate} of the best less that of the worst instance, of their mean",
+            "driver",
+            together="spread",
+        )
+        for rate in SPREAD_OF
+    },
 }
+_OF_INSTANCE = re.compile(r"(\w+)_instance_([1-9]\d*)")
+
+
+def of_instance(metric: str, instance: int) -> str:
+    """The name of one instance's value where a run has several: tpmc, 2 → tpmc_instance_2."""
+    return f"{metric}_instance_{instance}"
+
+
+def split_instance(metric: str) -> tuple[str, int | None]:
+    """("tpmc", 2) from tpmc_instance_2, ("tpmc", None) from tpmc."""
+    match = _OF_INSTANCE.fullmatch(metric)
+    return (match[1], int(match[2])) if match else (metric, None)
+
+
+def metric_source(metric: str) -> MetricSource | None:
+    """What a metric of a run or of one of its instances means; None for an unknown name."""
+    base, instance = split_instance(metric)
+    source = METRICS.get(base)
+    if source is None or instance is None:
+        return source
+    if source.scope == "host" or source.together == "spread":
+        return None
+    return replace(source, description=f"{source.description}, of instance {instance}")
+
+
+def ordered(metrics: Iterable[str]) -> list[str]:
+    """Known metrics in METRICS' order, each followed by its instances'."""
+    rank = {name: number for number, name in enumerate(METRICS)}
+    known = [name for name in dict.fromkeys(metrics) if metric_source(name) is not None]
+    return sorted(known, key=lambda name: (rank[split_instance(name)[0]], split_instance(name)[1] or 0))

@@ -12,7 +12,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mydyno.errors import UserError
 from mydyno.model.experiment import (
+    MOST_INSTANCES,
     ArmSpec,
+    CompareSpec,
     DataSpec,
     DesignSpec,
     Experiment,
@@ -23,10 +25,13 @@ from mydyno.model.experiment import (
     VerdictSpec,
     steps_of,
 )
+from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.overrides import merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
 from mydyno.model.toml_source import TomlSource
 
+ARM_KEYS = ("instances", "control")
+"""What an arm says beside its treatments."""
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
@@ -41,10 +46,13 @@ class Vocabulary:
     servers: Sequence[str]
     data_workloads: Sequence[str]
     workload_options: Mapping[str, type[BaseModel]]
+    workload_data: Mapping[str, str]
+    """Workload → the data that it needs."""
     workload_drivers: Mapping[str, Sequence[str]]
     treatments: Mapping[str, TypeAdapter[Any]]
     """Treatment name → how its value is validated."""
     metrics: Sequence[str]
+    """Those that a verdict can be about: higher or lower is better."""
     check_step: Callable[[Step], list[str]]
     """What a step's driver cannot do."""
 
@@ -58,6 +66,7 @@ class Sections(BaseModel):
     published: Any
     server: Any
     data: Any
+    instances: Any
     arms: Any
     factors: Any
     steps: Any
@@ -145,10 +154,14 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += _server_problems(tree.get("server"), vocabulary)
     problems += _data_problems(tree.get("data"), vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
-    primary = tree["verdict"].get("primary") if isinstance(tree.get("verdict"), dict) else None
-    if isinstance(primary, str) and primary not in vocabulary.metrics:
-        problems.append(unknown(("verdict", "primary"), "metric", primary, vocabulary.metrics))
+    problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
     if experiment is not None and not problems:
+        for index, spec in enumerate(experiment.steps):
+            needed = vocabulary.workload_data[spec.workload]
+            if needed != experiment.data.workload:
+                problems.append(
+                    Problem(("steps", index, "workload"), f"needs data.workload = {needed!r}", spec.workload)
+                )
         for index, step in enumerate(steps_of(experiment)):
             problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
     return experiment, problems
@@ -171,10 +184,14 @@ def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem])
     else:
         named, keys = _product(members, problems)
     arms = []
-    for name, treatments in named.items():
+    for name, said in named.items():
+        treatments = {key: value for key, value in said.items() if key not in ARM_KEYS}
         _check_treatments(keys[name], treatments, vocabulary, problems)
+        problems += _arm_key_problems(keys[name], name, said, list(named))
         try:
-            arms.append(ArmSpec(name=name, treatments=treatments))
+            arms.append(
+                ArmSpec(name=name, treatments=treatments, **{key: said[key] for key in ARM_KEYS if key in said})
+            )
         except ValidationError as error:
             problems += [
                 Problem(keys[name], found.message, name, found.allowed) for found in from_validation(error, (), {})
@@ -188,6 +205,18 @@ def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem])
     if not named:
         problems.append(Problem((section,), "has no arm"))
     return arms, control if isinstance(control, str) else None
+
+
+def _arm_key_problems(key: Key, name: str, said: dict[str, Any], arms: list[str]) -> list[Problem]:
+    """What is wrong with an arm's number of instances and its own control."""
+    problems = []
+    count = said.get("instances")
+    if count is not None and (type(count) is not int or not 1 <= count <= MOST_INSTANCES):
+        problems.append(Problem((*key, "instances"), "not a number of servers", count, f"1 to {MOST_INSTANCES}"))
+    control = said.get("control")
+    if control is not None and (control not in arms or control == name):
+        problems.append(unknown((*key, "control"), "other arm", control, [arm for arm in arms if arm != name]))
+    return problems
 
 
 def _product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, dict[str, Any]], dict[str, Key]]:
@@ -234,12 +263,17 @@ def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Pro
 
     pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
     """
-    table = isinstance(value, dict)
-    if isinstance(value, dict) and all(len(one.key) > len(key) and one.key[len(key)] in value for one in found):
-        return found  # there is one form only
-    meant = [problem for problem in found if (len(problem.key) > len(key) + 1) == table] or found[:1]
-    meant = [problem for problem in meant if problem.nearest] or meant[:1] if not table else meant
-    return [replace(problem, key=key + (problem.key[len(key) + 1 :] if table else ())) for problem in meant]
+    table = value if isinstance(value, dict) else None
+
+    def inside(problem: Problem) -> Key:
+        rest = problem.key[len(key) :]
+        form = bool(rest) and rest[0] not in (table or {}) and ("[" in str(rest[0]) or str(rest[0])[0].isupper())
+        return rest[1:] if form else rest
+
+    meant = [problem for problem in found if bool(inside(problem)) == (table is not None)] or found[:1]
+    if table is None:
+        return [replace(problem, key=key) for problem in [one for one in meant if one.nearest] or meant[:1]]
+    return [replace(problem, key=(*key, *inside(problem))) for problem in meant]
 
 
 def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
@@ -260,6 +294,32 @@ def _data_problems(data: object, vocabulary: Vocabulary) -> list[Problem]:
     if workload in vocabulary.data_workloads:
         return []
     return [unknown(("data", "workload"), "data", workload, vocabulary.data_workloads)]
+
+
+def _verdict_problems(verdict: object, arms: list[str], vocabulary: Vocabulary) -> list[Problem]:
+    """Metrics and arms that nobody knows, in verdict.primary and verdict.compare."""
+    if not isinstance(verdict, dict):
+        return []
+    problems = []
+    primary = verdict.get("primary")
+    if isinstance(primary, str) and split_instance(primary)[0] not in vocabulary.metrics:
+        problems.append(unknown(("verdict", "primary"), "metric", primary, vocabulary.metrics))
+    compared = verdict.get("compare")
+    for index, table in enumerate(compared if isinstance(compared, list) else ()):
+        try:
+            compare = CompareSpec.model_validate(table)
+        except ValidationError:
+            continue  # told by the experiment's own validation
+        key: Key = ("verdict", "compare", index)
+        for position, metric in enumerate(compare.metrics):
+            if split_instance(metric)[0] not in vocabulary.metrics or metric_source(metric) is None:
+                problems.append(unknown((*key, "metrics", position), "metric", metric, vocabulary.metrics))
+        for arm in (*compare.arms, compare.control):
+            if arm not in arms:
+                problems.append(unknown((*key, "control" if arm == compare.control else "arms"), "arm", arm, arms))
+        if compare.control in compare.arms:
+            problems.append(Problem((*key, "control"), "is among its own arms", compare.control))
+    return problems
 
 
 def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:

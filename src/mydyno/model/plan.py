@@ -25,6 +25,8 @@ class PlannedRun(Frozen):
     copy_number: int = Field(1, ge=1, le=2, alias="copy")
     environment_padding_bytes: int = 0
     """Size of a meaningless environment variable: the environment's size moves the stack (Mytkowicz 2009)."""
+    places: tuple[int, ...] = (1,)
+    """The place (which CPUs, which share of the host) of each instance, counted from 1."""
 
     model_config = Frozen.model_config | {"populate_by_name": True}
 
@@ -62,6 +64,7 @@ def make_plan(experiment: Experiment) -> Plan:
     candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
     step_ids = [step.id for step in steps_of(experiment)]
     firsts: list[tuple[str, int]] = []
+    places = _places(experiment)
     blocks = []
     for number in range(1, experiment.design.blocks + 1):
         if not firsts:
@@ -76,8 +79,25 @@ def make_plan(experiment: Experiment) -> Plan:
                 arm=arm,
                 copy=copy,
                 environment_padding_bytes=random.randrange(0, ENVIRONMENT_PADDING_MAX_BYTES, 16),
+                places=places[number - 1][: experiment.instances_of(experiment.arm(arm))],
             )
             for position, (arm, copy) in enumerate(order, 1)
         )
         blocks.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
     return Plan(seed=experiment.design.seed, blocks=tuple(blocks))
+
+
+def _places(experiment: Experiment) -> list[tuple[int, ...]]:
+    """The places of the instances in each block: they swap, the same for all arms of a block, each place as often.
+
+    Over as many blocks as there are instances every instance is at every place once (a Latin square), in random order;
+    its randomness is its own, so that experiments with one instance keep the order of runs that they had.
+    """
+    random = Random(f"mydyno-places-1-{experiment.design.seed}")
+    count = experiment.most_instances
+    rounds: list[tuple[int, ...]] = []
+    while len(rounds) < experiment.design.blocks:
+        first = random.sample(range(1, count + 1), count)
+        shifts = random.sample(range(count), count)
+        rounds += [tuple(first[shift:] + first[:shift]) for shift in shifts]
+    return rounds[: experiment.design.blocks]

@@ -65,6 +65,8 @@ class DriverResult(Record):
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
     """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
+    transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Of a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
     traffic: dict[str, int] = Field(default_factory=dict)
     """Of the window, where the driver counts it: raw_sent_bytes, raw_received_bytes (the protocol's packets),
     wire_sent_bytes, wire_received_bytes (compressed and encrypted as they left)."""
@@ -74,8 +76,21 @@ class DriverResult(Record):
     health_reasons: tuple[str, ...] = ()
 
 
+class InstanceStep(Record):
+    """One instance's part of a step, where a run has several."""
+
+    instance: int
+    started_unix_ns: int
+    """When this instance's load began."""
+    driver: DriverResult
+    server_counters: dict[str, float] = Field(default_factory=dict)
+    steady: dict[str, Any] = Field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    """Gates that closed for this instance; they make the whole step invalid."""
+
+
 class StepRecord(Record):
-    """One step of a run as it went."""
+    """One step of a run as it went. With several instances, numbers are of all of them together."""
 
     id: str
     workload: str
@@ -92,12 +107,18 @@ class StepRecord(Record):
     valid: bool = True
     reasons: tuple[str, ...] = ()
     """Gates that closed for this step alone; its values are kept and shown, but not used."""
+    instances: tuple[InstanceStep, ...] = ()
+    """Each instance's part; empty where the run has one."""
+    start_spread_s: float = 0.0
+    """How long after the first driver's load the last one's began."""
 
 
 class ServerRecord(Record):
     """The server of a run, as it told us by SQL."""
 
     instance: int = 1
+    place: int = 1
+    """Which share of the host (CPUs) it had; instances swap places between blocks."""
     version: str
     version_comment: str = ""
     flavour: Literal["mysql", "mariadb"] = "mariadb"

@@ -7,7 +7,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mydyno.model.experiment import DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.experiment import (
+    MOST_INSTANCES,
+    DataSpec,
+    DesignSpec,
+    GateSpec,
+    ServerSpec,
+    StepSpec,
+    VerdictSpec,
+)
 from mydyno.model.parsing import Vocabulary
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -37,12 +45,15 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     }
     defs["VerdictSpec"]["properties"]["primary"] = {"enum": list(vocabulary.metrics)}
     treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
-    arm = {"type": "object", "properties": _lifted(treatments, defs), "additionalProperties": False}
+    instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
+    said = {"instances": instances, "control": {"type": "string"}}
+    arm = {"type": "object", "properties": {**said, **_lifted(treatments, defs)}, "additionalProperties": False}
     properties: dict[str, Any] = {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
         "question": {"type": "string", "minLength": 3},
         "description": {"type": "string"},
         "published": {"type": "array", "items": {"type": "string"}},
+        "instances": instances,
         **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
         "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
         "arms": {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mydyno.model.metrics import split_instance
+
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 PERCENT = f"{NARROW_SPACE}%"
@@ -13,6 +15,9 @@ METRIC_NAMES = {
     "qps": "QPS",
     "tps": "TPS",
     "tpmc": "TpmC",
+    "tpmc_spread_pct": "Spread of TpmC between instances",
+    "tps_spread_pct": "Spread of TPS between instances",
+    "qps_spread_pct": "Spread of QPS between instances",
     "latency_mean_us": "Latency, mean",
     "latency_p50_us": "Latency, median",
     "latency_max_us": "Latency, longest",
@@ -50,6 +55,9 @@ _WORDS = {
 
 def metric_name(metric: str) -> str:
     """A metric's name for a heading: known ones by the field's term, others from the stored name without its unit."""
+    whole_run, instance = split_instance(metric)
+    if instance is not None:
+        return f"{metric_name(whole_run)}, instance {instance}"
     if metric in METRIC_NAMES:
         return METRIC_NAMES[metric]
     base = next((metric[: -len(suffix)] for suffix in _SUFFIXES if metric.endswith(suffix)), metric)
@@ -76,6 +84,7 @@ class DisplayUnit:
 def display_unit(metric: str, magnitude: float, unit: str = "") -> DisplayUnit:
     """The unit in which values of about this magnitude read best; `unit` is the stored unit of an unknown metric."""
     magnitude = abs(magnitude)
+    metric, _ = split_instance(metric)
     if metric.endswith(("_bytes", "_bytes_per_s")) or unit in ("bytes", "bytes/s"):
         per = "/s" if metric.endswith("_per_s") or unit == "bytes/s" else ""
         return _largest(magnitude, [(1024.0**power, f"{name}{per}") for power, name in enumerate(_BINARY)])

@@ -117,6 +117,20 @@ class StudyResult:
             effect for effect in self.summary.effects if effect.metric == metric and step in (None, effect.step)
         )
 
+    @cached_property
+    def several_controls(self) -> bool:
+        """Whether arms are compared with more than the study's own control."""
+        return any(effect.control != self.summary.control for effect in self.summary.effects)
+
+    def contrast_name(self, effect: EffectRecord) -> str:
+        """The arm, and what it is compared with where that is not always the same."""
+        return f"{effect.arm} against {effect.control}" if self.several_controls else effect.arm
+
+    @cached_property
+    def relative_to(self) -> str:
+        """What effects are relative to, for captions."""
+        return "the control that it names" if self.several_controls else self.summary.control
+
     def margin_of(self, metric: str) -> float | None:
         """The margin declared for a metric: of the primary one, and of latencies; None where none is declared."""
         if metric == self.summary.primary:

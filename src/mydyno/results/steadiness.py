@@ -18,18 +18,21 @@ STATES = (
 """The server's state and the metric that holds its capacity, where it has one."""
 
 
-def judge_step(samples: Sequence[Sample], started_unix_ns: int, step: Step, margin: float) -> dict[str, Any]:
+def judge_step(
+    samples: Sequence[Sample], started_unix_ns: int, step: Step, margin: float, instance: int = 1
+) -> dict[str, Any]:
     """What StepRecord.steady holds: steadiness, MSER-5 cut of the whole step, drift, change points, cycles, reasons."""
-    whole = _series(samples, "driver:1", "tps", started_unix_ns, 0.0, step)
-    window = _series(samples, "driver:1", "tps", started_unix_ns, step.warmup_s, step)
+    driver, server = f"driver:{instance}", f"instance:{instance}"
+    whole = _series(samples, driver, "tps", started_unix_ns, 0.0, step)
+    window = _series(samples, driver, "tps", started_unix_ns, step.warmup_s, step)
     cut = mser5(whole)
     states = []
     for name, capacity in STATES:
-        values = _series(samples, "instance:1", name, started_unix_ns, step.warmup_s, step)
+        values = _series(samples, server, name, started_unix_ns, step.warmup_s, step)
         if name == "innodb_dirty_pages_pct":
             scale: float | None = 100.0
         else:
-            limits = _series(samples, "instance:1", capacity, started_unix_ns, step.warmup_s, step) if capacity else []
+            limits = _series(samples, server, capacity, started_unix_ns, step.warmup_s, step) if capacity else []
             scale = limits[-1] if limits else None
         if values:
             states.append(StateSeries(name, values, scale))

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mydyno.model.experiment import Experiment, Step, steps_of
-from mydyno.model.metrics import METRICS
+from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
 from mydyno.results.server_differences import server_differences
@@ -18,10 +19,9 @@ from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Family, Observation, Scope, decide, noise_floors
-from mydyno.verdicts import Metric as FamilyMetric
+from mydyno.verdicts import Effect, Scope, decide, noise_floors
 from mydyno.verdicts.words import blocks
-from mydyno.workloads.oltp import data_bytes
+from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 
@@ -33,28 +33,15 @@ def summarise(folder: StudyFolder) -> Summary:
     steps = steps_of(experiment)
     runs = list(folder.runs())
     windows = common_windows(steps, runs)
-    summaries = tuple(_run_summary(run, values_of(folder, run, windows)) for run in runs)
-    arms = tuple(arm.name for arm in experiment.arms)
+    several = experiment.most_instances > 1
+    summaries = tuple(_run_summary(run, values_of(folder, run, windows, several)) for run in runs)
     scopes = {step.id: _scope(study, step, runs) for step in steps}
+    measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
     effects: list[Effect] = []
     floors: dict[str, dict[str, float]] = {}
-    measured = {metric for run in summaries for values in run.values.values() for metric in values}
-    for name in METRICS:
-        if name not in measured:
-            continue
-        family = Family(
-            metric=FamilyMetric(name, METRICS[name].unit, METRICS[name].better),
-            control=experiment.control,
-            arms=arms,
-            steps={step.id: _observations(summaries, step.id, name) for step in steps},
-            margin=_margin(experiment, name),
-            scopes=scopes,
-            primary=name == experiment.verdict.primary,
-            seed=experiment.design.seed,
-        )
-        if len(arms) > 1:  # the control alone is a study of the host's noise
-            effects += decide(family)
-        floors[name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
+    for family in families(experiment, summaries, measured, scopes):
+        effects += decide(family)
+        floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     records = tuple(_effect_record(effect) for effect in effects)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
@@ -64,11 +51,11 @@ def summarise(folder: StudyFolder) -> Summary:
         study=study.study,
         state=_state(runs, planned),
         control=experiment.control,
-        arms=arms,
+        arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
-        margin=_margin(experiment, experiment.verdict.primary),
+        margin=margin_of(experiment, experiment.verdict.primary),
         steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
-        metrics={name: METRICS[name].record() for name in METRICS if name in measured},
+        metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
         effects=records,
@@ -107,26 +94,6 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
     )
 
 
-def _observations(runs: tuple[RunSummary, ...], step: str, metric: str) -> tuple[Observation, ...]:
-    observations = []
-    for run in runs:
-        reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
-        value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
-        observations.append(
-            Observation(run.block, run.arm, value, run.copy_number, _short(reasons) if value is None else "")
-        )
-    return tuple(observations)
-
-
-def _short(reasons: tuple[str, ...]) -> str:
-    """A reason's head ("not steady", "treatment not proved"), by which sentences count them."""
-    return reasons[0].partition(":")[0] if reasons else "not measured"
-
-
-def _margin(experiment: Experiment, metric: str) -> float:
-    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin
-
-
 def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     servers = [server for run in runs for server in run.servers]
     variables = servers[0].variables if servers else {}
@@ -140,7 +107,9 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         server=" and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers)),
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
-        data_to_buffer_pool=data_bytes(study.experiment.data) / parse_bytes(int(pool)) if pool else None,
+        data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))
+        if pool
+        else None,
         durability=", ".join(durability),
         first_date=dates[0] if dates else "",
         last_date=dates[-1] if dates else "",
@@ -166,7 +135,7 @@ def _sentences(
         )
     invalid = [run for run in runs if not run.valid]
     if invalid:
-        causes = Counter(_short(run.reasons) for run in invalid)
+        causes = Counter(short(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
         sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
     if len(runs) < planned:

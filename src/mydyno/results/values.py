@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mydyno.model.experiment import Step
-from mydyno.model.metrics import METRICS
-from mydyno.model.records import RunRecord, Window
+from mydyno.model.metrics import METRICS, of_instance, ordered
+from mydyno.model.records import DriverResult, RunRecord, Window
 from mydyno.stats.mser import MserCut, common_cut
 from mydyno.store.query import window_means
 from mydyno.store.study_folder import StudyFolder
@@ -35,26 +35,45 @@ def common_windows(steps: Sequence[Step], runs: Iterable[RunRecord]) -> dict[str
     }
 
 
-def values_of(folder: StudyFolder, run: RunRecord, windows: dict[str, Window]) -> dict[str, dict[str, float]]:
-    """{step: {metric: value}} of one run, by the metrics' own scope. A metric that was not sampled is absent."""
+def values_of(
+    folder: StudyFolder, run: RunRecord, windows: dict[str, Window], instances: bool = False
+) -> dict[str, dict[str, float]]:
+    """{step: {metric: value}} of one run, by the metrics' own scope. A metric that was not sampled is absent.
+
+    With `instances` (in a study where some runs have several) each instance's values are there too, under
+    METRIC_instance_N; METRIC itself is made of them as its `together` says.
+    """
     bounds = {record.id: (windows[record.id].from_s, windows[record.id].to_s) for record in run.steps}
     means = window_means(folder.samples_path(run.folder), bounds)
     values: dict[str, dict[str, float]] = {}
     for record in run.steps:
-        found = {}
-        for name, metric in METRICS.items():
-            if metric.aggregate == "driver":
-                key = name.removeprefix("latency_").removesuffix("_us")
-                if key in record.driver.latency_us:
-                    found[name] = record.driver.latency_us[key]
-                continue
-            if metric.aggregate == "per_transaction":
-                continue
-            scope = "host" if metric.scope == "host" else f"{metric.scope}:1"
-            if (scope, name) in means[record.id]:
-                found[name] = means[record.id][scope, name]
-        values[record.id] = found | _per_transaction(found)
+        parts = {part.instance: part.driver for part in record.instances} or {1: record.driver}
+        apart = {number: _of_one(means[record.id], number, driver) for number, driver in parts.items()}
+        found = _of_host(means[record.id]) | _together(list(apart.values()), record.driver)
+        found |= _per_transaction(found)
+        if instances:
+            for number, own in apart.items():
+                found |= {of_instance(name, number): value for name, value in own.items()}
+        values[record.id] = {name: found[name] for name in ordered(found)}
     return values
+
+
+Means = Mapping[tuple[str, str], float]
+"""{(scope, metric): mean over the window}"""
+
+
+def _of_host(means: Means) -> dict[str, float]:
+    return {name: means["host", name] for name, m in METRICS.items() if m.scope == "host" and ("host", name) in means}
+
+
+def _of_one(means: Means, number: int, driver: DriverResult) -> dict[str, float]:
+    """One instance's own values: its server's and its driver's."""
+    found = _latencies(driver)
+    for name, metric in METRICS.items():
+        where = (f"{metric.scope}:{number}", name)
+        if metric.scope != "host" and where in means:
+            found[name] = means[where]
+    return found | _per_transaction(found)
 
 
 def _per_transaction(found: Mapping[str, float]) -> dict[str, float]:
@@ -65,3 +84,28 @@ def _per_transaction(found: Mapping[str, float]) -> dict[str, float]:
         for name, metric in METRICS.items()
         if metric.aggregate == "per_transaction" and rate > 0 and all(part in found for part in metric.of)
     }
+
+
+def _latencies(driver: DriverResult) -> dict[str, float]:
+    found = {}
+    for name, metric in METRICS.items():
+        key = name.removeprefix("latency_").removesuffix("_us")
+        if metric.aggregate == "driver" and key in driver.latency_us:
+            found[name] = driver.latency_us[key]
+    return found
+
+
+def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dict[str, float]:
+    """The run's values from its instances'; a metric that one of them lacks is absent, for a part is no sum."""
+    found = _latencies(driver)
+    for name, metric in METRICS.items():
+        if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction"):
+            continue
+        if metric.together == "spread":
+            rates = [own[name.removesuffix("_spread_pct")] for own in apart if name.removesuffix("_spread_pct") in own]
+            if len(rates) == len(apart) > 1 and sum(rates) > 0:
+                found[name] = 100.0 * (max(rates) - min(rates)) / (sum(rates) / len(rates))
+        elif all(name in own for own in apart):
+            total = sum(own[name] for own in apart)
+            found[name] = total / len(apart) if metric.together == "mean" else total
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +10,8 @@ from mydyno.drivers.base import Driver
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.records import Evidence
+from mydyno.servers.instance import ALONE, Place
 
 Say = Callable[[str], None]
 """Tells a person what is being done."""
@@ -28,11 +30,14 @@ class Bench(Protocol):
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
 
-    def instance(self, folder: Path, log: Path) -> Any:
-        """A server of this study, not yet started."""
+    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> Any:
+        """A server of this study, not yet started; `number` counts from 1 inside a run."""
 
-    def probe(self, instance: Any) -> Any:
+    def probe(self, instances: Sequence[Any]) -> Any:
         """The sampler of one run, not yet started."""
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try what treatments can be tried without a server, before the first block. Raises HostError."""
 
     async def template(self, arm: ArmSpec, say: Say) -> Any:
         """The arm's prepared data; made now where no study made it before."""

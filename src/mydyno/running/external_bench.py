@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, steps_of
+from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.running.workbench import get_drivers
 from mydyno.servers.external import PASSWORD_VARIABLE, ExternalInstance, check_data, mark_as_made, parse_dsn
+from mydyno.servers.instance import ALONE, Place
 from mydyno.servers.sql import Address, Control
 
 READ_ONLY_WORKLOADS = frozenset(("oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"))
@@ -35,18 +38,24 @@ class ExternalBench:
     versions: dict[str, str]
     address: Address
 
-    def instance(self, folder: Path, log: Path) -> ExternalInstance:
-        """The external server."""
+    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> ExternalInstance:
+        """The external server; there is one."""
+        assert (number, place.number) == (1, 1), "forecast refuses several instances of an external server"
         folder.mkdir(parents=True, exist_ok=True)
         log.write_text("an external server keeps its own error log\n")
         return ExternalInstance(self.address, folder)
 
-    def probe(self, instance: ExternalInstance) -> Probe:
+    def probe(self, instances: Sequence[ExternalInstance]) -> Probe:
         """The sampler: this host, and the server's status by SQL."""
+        (instance,) = instances
         place = f"socket={instance.socket}" if instance.socket else f"host={self.address.host},port={self.address.port}"
         target = f"1:-,{place},user={self.address.user}"
         program = self.settings.program("dynoprobe")
-        return Probe(self.host, program, target, self.address.password, instance.data, self.scratch, self.sockets)
+        return Probe(self.host, program, [target], self.address.password, instance.data, self.scratch, self.sockets)
+
+    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
+        """Nothing: an external server has no treatments."""
+        return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
         """Prepare the data once, where that is allowed and needed."""
@@ -98,7 +107,7 @@ async def open_external_bench(
         scratch.mkdir(parents=True, exist_ok=True)
         sockets = Path(tempfile.mkdtemp(prefix="mydyno-"))
         undo.will_change("folder", path=str(sockets))
-        host = LocalHost(study, settings.server_user)
+        host = LocalHost(study, settings.server_user, undo)
         version = await _version(address)
         drivers, versions = await get_drivers(experiment, settings, host, say)
         versions["server"] = version

@@ -14,17 +14,16 @@ from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
-from mydyno.treatments.base import NeedsDriver
+from mydyno.treatments.base import NeedsDriver, OnDisk, ProvesLoad
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
-from mydyno.workloads.oltp import data_bytes
+from mydyno.workloads.data import kind_of
 
-RUN_OVERHEAD_S = 4.0
-"""Restore, start, proof, stop of one run with small data (measured: 2 to 4 s)."""
+RUN_OVERHEAD_S = 2.0
+INSTANCE_OVERHEAD_S = 2.0
+"""Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
 COPY_BYTES_PER_S = 400e6
-PREPARE_ROWS_PER_S = 60_000.0
-"""sysbench prepare into MariaDB on two cores (measured: 40,000 to 180,000)."""
 STUDY_BYTES_PER_RUN_S = 9_000
 """Samples, logs and histograms (measured)."""
 
@@ -38,6 +37,8 @@ class Forecast:
     study_s: float
     prepare_s: float
     data_bytes: int
+    disk_bytes: int
+    """While it runs: the template and a copy for each instance."""
     study_bytes: int
     free_bytes: int
     host_changes: tuple[str, ...]
@@ -50,24 +51,37 @@ class Forecast:
 def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast:
     """The forecast of a study on this host. Starts nothing and fetches nothing."""
     steps = steps_of(experiment)
-    size = data_bytes(experiment.data)
+    kind = kind_of(experiment.data)
+    size = kind.size_bytes(experiment.data)
     load_s = sum(step.warmup_s + step.measure_s + STEP_OVERHEAD_S for step in steps)
-    run_s = RUN_OVERHEAD_S + size / COPY_BYTES_PER_S + load_s
+    arm_s = {
+        arm.name: load_s
+        + experiment.instances_of(arm) * (INSTANCE_OVERHEAD_S + size / COPY_BYTES_PER_S)
+        + RUN_OVERHEAD_S
+        for arm in experiment.arms
+    }
+    study_s = sum(arm_s[run.arm] for run in plan.runs)
+    most = experiment.most_instances
     free = _free_bytes(settings.data)
     host_changes = [change for arm in experiment.arms for t in treatments_of(arm) for change in t.host_changes()]
-    obstacles = _treatment_obstacles(experiment)
-    needed = int(2.3 * size)
+    obstacles = _treatment_obstacles(experiment, settings)
+    needed = int((1.15 + 1.15 * most) * size)
+    if most > 1 and experiment.server.dsn is not None:
+        obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
+    if experiment.server.dsn is not None and experiment.data.workload == "tpcc":
+        obstacles.append("data: tpcc on an external server (dsn) is not checked; use server.name or server.basedir")
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
-            f"disk: the data need about {format_bytes(needed)} (template and a copy), "
+            f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
             f"{format_bytes(free)} are free at {settings.data}"
         )
     return Forecast(
         runs=len(plan.runs),
-        run_s=run_s,
-        study_s=run_s * len(plan.runs),
-        prepare_s=10 + experiment.data.tables * experiment.data.rows / PREPARE_ROWS_PER_S,
+        run_s=study_s / len(plan.runs),
+        study_s=study_s,
+        prepare_s=10 + kind.prepare_s(experiment.data),
         data_bytes=size,
+        disk_bytes=int((1 + most) * 1.05 * size),
         study_bytes=int(len(plan.runs) * load_s * STUDY_BYTES_PER_RUN_S),
         free_bytes=free,
         host_changes=tuple(dict.fromkeys(host_changes)),
@@ -76,7 +90,11 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     )
 
 
-def _treatment_obstacles(experiment: Experiment) -> list[str]:
+def _copies(count: int) -> str:
+    return "a copy" if count == 1 else f"{count} copies"
+
+
+def _treatment_obstacles(experiment: Experiment, settings: Settings) -> list[str]:
     """What each arm's treatments lack here; what several arms lack is said once, with their names."""
     drivers = list(dict.fromkeys(step.driver for step in steps_of(experiment)))
     found: dict[str, list[str]] = {}
@@ -85,6 +103,10 @@ def _treatment_obstacles(experiment: Experiment) -> list[str]:
             asked = [treatment.obstacle(experiment.server)]
             if isinstance(treatment, NeedsDriver):
                 asked += [treatment.driver_obstacle(driver) for driver in drivers]
+            if isinstance(treatment, OnDisk):
+                asked.append(treatment.disk_obstacle(settings.data))
+            if experiment.instances_of(arm) > 1 and (isinstance(treatment, ProvesLoad) or treatment.name == "network"):
+                asked.append("is proved for one instance only; say instances = 1")
             for obstacle in asked:
                 if obstacle is not None:
                     found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
@@ -98,30 +120,36 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _memory_obstacles(experiment: Experiment) -> list[str]:
-    pool = experiment.server.variables.get("innodb_buffer_pool_size")
-    if pool is None:
-        return []
-    try:
-        pool_bytes = parse_bytes(pool)
-    except ValueError:
-        return []  # the server will say it better
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if pool_bytes < memory * 0.9:
-        return []
-    return [
-        f"memory: innodb_buffer_pool_size is {format_bytes(pool_bytes)}, this host has {format_bytes(memory)}; "
-        "say less with --set server.variables.innodb_buffer_pool_size=…, or take another scale"
-    ]
+    for arm in sorted(experiment.arms, key=experiment.instances_of, reverse=True):
+        said = {option_name(name): value for name, value in experiment.server.variables.items()}
+        said |= {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+        try:
+            pool_bytes = parse_bytes(said["innodb_buffer_pool_size"])
+        except (KeyError, ValueError):
+            continue  # not said, or the server will say it better
+        count = experiment.instances_of(arm)
+        if count * pool_bytes < memory * 0.9:
+            continue
+        of = f"{count} instances of " if count > 1 else ""
+        return [
+            f"memory: arm {arm.name}: {of}innodb_buffer_pool_size {format_bytes(pool_bytes)}, this host has "
+            f"{format_bytes(memory)}; say less with --set server.variables.innodb_buffer_pool_size=…, "
+            "or take another scale"
+        ]
+    return []
 
 
 def _cautions(experiment: Experiment, settings: Settings) -> list[str]:
     cautions = []
     cpus = len(os.sched_getaffinity(0))
-    most = max(step.connections for step in steps_of(experiment))
+    most = experiment.most_instances * max(step.connections for step in steps_of(experiment))
     if experiment.server.dsn is None:
         cautions.append(
             f"the driver and the server share this host's {cpus} CPUs: the driver's cost is in every number"
         )
+    if experiment.most_instances > cpus:
+        cautions.append(f"{experiment.most_instances} instances share {cpus} CPUs: some get no CPU of their own")
     if most > 2000:
         cautions.append(f"{most} connections need as many threads in server and driver")
     load = os.getloadavg()[0]

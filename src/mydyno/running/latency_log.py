@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mydyno.model.records import StepRecord
+from mydyno.model.records import DriverResult, StepRecord
 from mydyno.store.files import write_text
 
 HIGHEST_NS = 3_600_000_000_000
@@ -33,19 +33,22 @@ def write_latency_log(
         measure_begin_s = (step.started_unix_ns - run_started_unix_ns) / 1e9 + step.warmup_s
         if own_logs.get(step.id):
             lines += [_moved(line, measure_begin_s) for line in own_logs[step.id]]
-        elif step.driver.latency_histogram_us:
-            lines.append(_whole_window(step, measure_begin_s))
+        else:
+            parts = [(f"{step.id}.instance-{part.instance}", part.driver) for part in step.instances]
+            for tag, driver in parts or [(step.id, step.driver)]:
+                if driver.latency_histogram_us:
+                    lines.append(_whole_window(tag, driver, step.measure_s, measure_begin_s))
     write_text(path, "\n".join(lines) + "\n")
 
 
-def _whole_window(step: StepRecord, begin_s: float) -> str:
+def _whole_window(tag: str, driver: DriverResult, measure_s: float, begin_s: float) -> str:
     from hdrh.histogram import HdrHistogram
 
     histogram = HdrHistogram(1000, HIGHEST_NS, SIGNIFICANT_DIGITS)
-    for bound_us, count in step.driver.latency_histogram_us:
+    for bound_us, count in driver.latency_histogram_us:
         histogram.record_value(min(max(round(bound_us * 1000), 1000), HIGHEST_NS), count)
     highest, payload = histogram.get_max_value(), histogram.encode().decode()
-    return f"Tag={step.id},{begin_s:.3f},{step.measure_s:.3f},{highest:.3f},{payload}"
+    return f"Tag={tag},{begin_s:.3f},{measure_s:.3f},{highest:.3f},{payload}"
 
 
 def _moved(line: str, by_s: float) -> str:

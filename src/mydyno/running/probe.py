@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from mydyno.errors import StudyError
@@ -22,7 +23,7 @@ class Probe:
         self,
         host: LocalHost,
         program: Path,
-        target: str,
+        targets: Sequence[str],
         password: str,
         data: Path,
         scratch: Path,
@@ -32,7 +33,7 @@ class Probe:
         """`network` is the one interface to sample, INTERFACE@PID; None: all of this host's."""
         self._host = host
         self._program = program
-        self._target = target
+        self._targets = targets
         self._password = password
         self._data = data
         self._network = network
@@ -41,7 +42,7 @@ class Probe:
         self._process: Process | None = None
 
     async def start(self) -> None:
-        """Begin to sample host, instance and the data's disk."""
+        """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(self._password)
@@ -49,7 +50,7 @@ class Probe:
             str(self._program),
             f"--interval-ms={INTERVAL_MS}",
             f"--output={self._output}",
-            f"--instance={self._target},password-file={self._password_file}",
+            *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
             f"--disk={self._data}",
             *([f"--network={self._network}"] if self._network else []),
         ]

@@ -1,39 +1,35 @@
-"""One run: restore the data, start a fresh server, prove the treatments, ask the steps, stop, save.
+"""One run: restore the data, start fresh servers, prove the treatments, ask the steps, stop, save.
 
 Whatever goes wrong inside a run ends as an invalid run with its reason; what would spoil every run is raised.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress
-from mydyno.errors import HostError, ServerError, StudyError, UserError
+from mydyno.errors import HostError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
-from mydyno.results.steadiness import judge_step
 from mydyno.running.bench import Bench
+from mydyno.running.judging import judged
 from mydyno.running.latency_log import write_latency_log
-from mydyno.running.probe import Probe
-from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.running.step import Tell, ask
+from mydyno.running.together import all_or_none
+from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
-from mydyno.treatments.base import ProvesLoad, Treatment
+from mydyno.treatments.base import Accounted, ProvesLoad, Treatment
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.verdicts.gates import RunFacts, StepFacts, run_reasons, step_reasons
-from mydyno.workloads.reconcile import disagreements, growth
-
-Tell = Callable[[Step, Progress], None]
+from mydyno.verdicts.gates import RunFacts, run_reasons
 
 
 @dataclass
@@ -56,24 +52,38 @@ async def make_run(
 ) -> RunRecord:
     """Make one run into `folder` (aside, not yet in its place) and give its record."""
     recorder = _Recorder()
-    instance = bench.instance(bench.scratch / "run", folder / "server.log")
-    treatments = treatments_of(bench.experiment.arm(planned.arm))
-    instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
-    await bench.restore(template, instance)
+    instances = _instances(bench, planned, folder)
+    arm = bench.experiment.arm(planned.arm)
+    treatments = {instance.number: treatments_of(arm) for instance in instances}
     try:
-        await _get(bench, treatments)
-        await _serve_and_load(bench, instance, treatments, steps, folder, tell, recorder)
+        for own in treatments.values():
+            await _get(bench, own)
+        for instance in instances:
+            instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
+            await bench.restore(template, instance)
+        await _serve_and_load(bench, instances, treatments, steps, folder, tell, recorder)
     except StudyError as error:
         recorder.reasons.append(error.message)
     finally:
-        warning = await instance.stop()
-        if warning:
-            recorder.warnings.append(warning)
-        for treatment in reversed(treatments):
+        for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
+            if warning:
+                recorder.warnings.append(warning)
+        for treatment in reversed([one for own in treatments.values() for one in own]):
             await treatment.undo()
-        _keep_configuration(instance, folder)
-        shutil.rmtree(instance.folder, ignore_errors=True)
+        for instance in instances:
+            _keep_configuration(instance, folder)
+            shutil.rmtree(instance.folder, ignore_errors=True)
     return _finished(bench, planned, steps, folder, recorder)
+
+
+def _instances(bench: Bench, planned: PlannedRun, folder: Path) -> list[Instance]:
+    """The run's servers, each with a folder, a log and a place of its own; the first one's names carry no number."""
+    made = []
+    for number, place in enumerate(planned.places, 1):
+        suffix = "" if number == 1 else f"-{number}"
+        where = Place(place, planned.places)
+        made.append(bench.instance(bench.scratch / f"run{suffix}", folder / f"server{suffix}.log", number, where))
+    return made
 
 
 async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
@@ -87,89 +97,44 @@ async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
 
 async def _serve_and_load(
     bench: Bench,
-    instance: Instance,
-    treatments: Sequence[Treatment],
+    instances: Sequence[Instance],
+    treatments: Mapping[int, Sequence[Treatment]],
     steps: Sequence[Step],
     folder: Path,
     tell: Tell,
     recorder: _Recorder,
 ) -> None:
-    for treatment in treatments:
-        await treatment.apply(instance)
-    await instance.start()
-    recorder.servers.append(await instance.record())
-    for treatment in treatments:
-        recorder.evidence.append(await treatment.evidence(instance))
+    for instance in instances:
+        for treatment in treatments[instance.number]:
+            await treatment.apply(instance)
+    await all_or_none([instance.start() for instance in instances])
+    for instance in instances:
+        recorder.servers.append(await instance.record())
+        for treatment in treatments[instance.number]:
+            recorder.evidence.append(await treatment.evidence(instance))
     if not all(evidence.holds for evidence in recorder.evidence):
         return  # a load on an unproved treatment would only cost time
-    await bench.prewarm(instance)
-    probe = bench.probe(instance)
+    await all_or_none([bench.prewarm(instance) for instance in instances])
+    probe = bench.probe(instances)
     await probe.start()
     try:
         for step in steps:
-            try:
-                record, outcome = await _ask(bench, instance, probe, step, folder, tell)
-            except StudyError as error:
-                raise await _with_the_servers_end(error, instance, step) from error
-            recorder.steps.append(record)
-            recorder.samples += outcome.samples
-            recorder.latency_logs[step.id] = outcome.latency_log
+            asked = await ask(bench, instances, probe, step, folder, tell)
+            recorder.steps.append(asked.record)
+            recorder.samples += asked.samples
+            recorder.latency_logs[step.id] = asked.latency_log
+        for instance in instances:
+            recorder.evidence += [
+                await t.account(instance) for t in treatments[instance.number] if isinstance(t, Accounted)
+            ]
     finally:
         recorder.warnings += await probe.stop()
         sampled, complaints = probe.samples()
         recorder.samples += sampled
         recorder.warnings += complaints
-    for treatment in treatments:
-        if isinstance(treatment, ProvesLoad):
+    for treatment in treatments[1]:
+        if isinstance(treatment, ProvesLoad):  # forecast refuses these where a run has several instances
             recorder.evidence += [treatment.load_evidence(record, recorder.samples) for record in recorder.steps]
-
-
-async def _ask(
-    bench: Bench, instance: Instance, probe: Probe, step: Step, folder: Path, tell: Tell
-) -> tuple[StepRecord, DriverOutcome]:
-    """One step: the driver's load between two readings of the server's counters."""
-    async with instance.control() as control:
-        before = await control.status()
-    probe.tell(f"mark {step.id}")
-    try:
-        outcome = await bench.drivers[step.driver].run(
-            instance.address(LOAD_USER),
-            bench.experiment.data,
-            step,
-            bench.sockets,
-            folder / "driver.log",
-            on_start=lambda pid: probe.tell(f"driver 1 {pid}"),
-            on_progress=lambda progress: tell(step, progress),
-        )
-    finally:
-        probe.tell("driver 1 -")
-    async with instance.control() as control:
-        after = await control.status()
-    record = StepRecord(
-        id=step.id,
-        workload=step.workload,
-        connections=step.connections,
-        started_unix_ns=outcome.started_unix_ns,
-        warmup_s=step.warmup_s,
-        measure_s=step.measure_s,
-        driver=outcome.result,
-        server_counters=growth(before, after),
-    )
-    return record, outcome
-
-
-async def _with_the_servers_end(error: StudyError, instance: Instance, step: Step) -> StudyError:
-    """The error, or where it came from a server that died, that and the server's own last words."""
-    if instance.process is None:
-        return error
-    with contextlib.suppress(TimeoutError):
-        await instance.process.wait(1.0)  # connections break a moment before the exit code is known
-    exit_code = instance.process.exit_code
-    if exit_code is None:
-        return error
-    return ServerError(
-        f"the server ended with exit code {exit_code} during {step.id}; {error.message}{instance.log_tail()}"
-    )
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
@@ -178,13 +143,15 @@ def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: 
     memory = MemoryCounters.read().since(recorder.memory)
     gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, memory.out_of_memory_kills))
     by_id = {step.id: step for step in steps}
-    judged = [_judged(bench, by_id[record.id], record, recorder.samples) for record in recorder.steps]
+    steps_judged = [judged(bench.experiment, by_id[r.id], r, recorder.samples) for r in recorder.steps]
     reasons = [*gate_reasons, *recorder.reasons]
-    if not reasons and judged and not any(record.valid for record in judged):
-        reasons.append("no step is valid: " + "; ".join(dict.fromkeys(r for record in judged for r in record.reasons)))
-    write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, judged)
-    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, judged, recorder.latency_logs)
-    drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in judged]
+    if not reasons and steps_judged and not any(record.valid for record in steps_judged):
+        reasons.append(
+            "no step is valid: " + "; ".join(dict.fromkeys(r for record in steps_judged for r in record.reasons))
+        )
+    write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, steps_judged)
+    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, steps_judged, recorder.latency_logs)
+    drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
     write_text(folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
     return RunRecord(
         block=planned.block,
@@ -199,33 +166,12 @@ def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: 
         warnings=tuple(dict.fromkeys(recorder.warnings)),
         evidence=tuple(recorder.evidence),
         servers=tuple(recorder.servers),
-        steps=tuple(judged),
+        steps=tuple(steps_judged),
     )
-
-
-def _judged(bench: Bench, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
-    """The record with its steadiness and the gates that closed for this step."""
-    steady = judge_step(samples, record.started_unix_ns, step, bench.experiment.verdict.margin)
-    window_ns = (
-        record.started_unix_ns + step.warmup_s * 1e9,
-        record.started_unix_ns + (step.warmup_s + step.measure_s) * 1e9,
-    )
-    steal = [s.value for s in samples if s.metric == "cpu_steal_pct" and window_ns[0] < s.unix_ns <= window_ns[1]]
-    facts = StepFacts(
-        bounds=bench.experiment.gates,
-        driver=record.driver,
-        whole_s=step.warmup_s + step.measure_s,
-        cpus=len(os.sched_getaffinity(0)),
-        steal_pct=sum(steal) / len(steal) if steal else None,
-        disagreements=disagreements(record.driver.whole, record.server_counters),
-        steadiness=steady["steadiness"],
-        steady_reasons=steady["reasons"],
-    )
-    reasons = step_reasons(facts)
-    return record.model_copy(update={"steady": steady, "valid": not reasons, "reasons": tuple(reasons)})
 
 
 def _keep_configuration(instance: Instance, folder: Path) -> None:
     configuration = instance.folder / "my.cnf"
     if configuration.exists():
-        write_text(folder / "my.cnf", configuration.read_text())
+        name = "my.cnf" if instance.number == 1 else f"my-{instance.number}.cnf"
+        write_text(folder / name, configuration.read_text())

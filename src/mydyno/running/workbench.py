@@ -6,7 +6,7 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,11 +18,12 @@ from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
 from mydyno.model.problems import Key, format_key, nearest
+from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
 from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.instance import CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings
+from mydyno.servers.instance import ALONE, CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings, Place
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.templates import (
     Template,
@@ -33,9 +34,10 @@ from mydyno.servers.templates import (
     template_key,
 )
 from mydyno.servers.variables_by_version import fitted, is_known
+from mydyno.treatments.base import Rehearsed
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
-from mydyno.workloads.oltp import prewarm_sql
+from mydyno.workloads.data import kind_of
 
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
@@ -69,13 +71,37 @@ class Workbench:
         }
         return {**room, **said}
 
-    def instance(self, folder: Path, log: Path, arm: str | None = None) -> Instance:
-        """A server of this study, not yet started: the arm's, or the control's until a treatment says otherwise."""
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None
+    ) -> Instance:
+        """A server of this study, not yet started: the arm's, or the control's until a treatment says otherwise.
+
+        `number` counts from 1 inside a run.
+        """
         settings = InstanceSettings(base=self.base_variables())
         build = self.builds[arm or self.experiment.control]
-        instance = Instance(build, self.host, folder, self.sockets, log, self.credentials, settings)
+        instance = Instance(
+            build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
+        )
         instance.undo = self.undo
         return instance
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try each different treatment once that can be tried without a server. Raises HostError where one fails."""
+        found: list[Evidence] = []
+        tried = set()
+        for arm in self.experiment.arms:
+            for treatment in treatments_of(arm):
+                key = (treatment.name, repr(arm.treatments[treatment.name]))
+                if key in tried or not isinstance(treatment, Rehearsed):
+                    continue
+                tried.add(key)
+                await treatment.get(self.settings.cache, self.host)
+                evidence = await treatment.rehearse(self.host, self.scratch)
+                if evidence is not None:
+                    say(f"{treatment.name} of {arm.name} tried: {evidence.text}")
+                    found.append(evidence)
+        return found
 
     async def template(self, arm: ArmSpec, say: Say) -> Template:
         """The arm's prepared data; made now where no study made it before."""
@@ -84,15 +110,17 @@ class Workbench:
         shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
         data = self.experiment.data
         root = self.settings.data / "templates"
-        key = template_key(build, shaping, data)
+        kind = kind_of(data)
+        facts = data.model_dump(include=set(kind.own_keys))
+        key = template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts)
         found = present_template(root, key)
         if found is not None:
             return found
-        say(f"preparing data once: {data.tables} tables of {data.rows:,} rows on {build.version.name}")
+        say(f"preparing data once: {kind.words(data)} on {build.version.name}")
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
-        instance = self.instance(folder, log, arm.name)
+        instance = self.instance(folder, log, arm=arm.name)
         instance.settings.variables.update(shaping)
         driver = self.drivers[steps_of(self.experiment)[0].driver]
 
@@ -103,12 +131,13 @@ class Workbench:
         self.undo.undone(number)
         return template
 
-    def probe(self, instance: Instance) -> Probe:
+    def probe(self, instances: Sequence[Instance]) -> Probe:
         """The sampler of one run, not yet started."""
-        target = f"{instance.number}:{instance.pid},socket={instance.socket},user={CONTROL_USER}"
+        targets = [f"{one.number}:{one.pid},socket={one.socket},user={CONTROL_USER}" for one in instances]
+        instance = instances[0]
         program = self.settings.program("dynoprobe")
         return Probe(
-            self.host, program, target, instance.credentials.control, instance.data, self.scratch, self.sockets,
+            self.host, program, targets, instance.credentials.control, instance.data, self.scratch, self.sockets,
             f"{instance.settings.interface}@{instance.pid}" if instance.settings.interface else None,
         )  # fmt: skip
 
@@ -116,9 +145,8 @@ class Workbench:
         """Read all data once, so that no run begins colder than another."""
         if self.experiment.data.prewarm:
             async with instance.control() as control:
-                for table in range(1, self.experiment.data.tables + 1):
-                    for statement in prewarm_sql(table):
-                        await control.rows(statement)
+                for statement in kind_of(self.experiment.data).prewarm_sql(self.experiment.data):
+                    await control.rows(statement)
 
     async def restore(self, template: Template, instance: Instance) -> None:
         """Give the instance its own copy of the template."""

@@ -58,6 +58,23 @@ class InstanceSettings:
     """The network interface, in the server's namespace, that carries the load; None: none in particular."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Which share of the host an instance gets; instances swap places between blocks."""
+
+    number: int = 1
+    taken: tuple[int, ...] = (1,)
+    """The places of all instances of the run."""
+
+    @property
+    def rank(self) -> int:
+        """The place counted among those that are taken: 1 to their number."""
+        return sorted(self.taken).index(self.number) + 1
+
+
+ALONE = Place()
+
+
 class Instance:
     """One mysqld of a run. `settings` may be changed until start()."""
 
@@ -72,6 +89,7 @@ class Instance:
         settings: InstanceSettings,
         number: int = 1,
         port: int | None = None,
+        place: Place = ALONE,
     ) -> None:
         self.build = build
         self.host = host
@@ -81,6 +99,7 @@ class Instance:
         self.settings = settings
         self.number = number
         self.port = port
+        self.place = place
         self.socket = socket_folder / f"{number}.sock"
         self.process: Process | None = None
         self.version: ServerVersion = build.version
@@ -185,6 +204,7 @@ class Instance:
             variables = await control.variables()
         return ServerRecord(
             instance=self.number,
+            place=self.place.number,
             version=self.version.text,
             version_comment=variables.get("version_comment", ""),
             flavour=self.version.flavour,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError, ServerError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import DataSpec, Scalar
+from mydyno.model.experiment import Scalar
 from mydyno.model.quantities import format_bytes
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.initialisation import initialise
@@ -67,16 +67,19 @@ def shaping_variables(variables: Mapping[str, Scalar]) -> dict[str, Scalar]:
     }
 
 
-def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], data: DataSpec) -> str:
-    """The name of a template's folder: readable, and different whenever the bytes would be."""
+def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], label: str, data: Mapping[str, object]) -> str:
+    """The name of a template's folder: readable, and different whenever the bytes would be.
+
+    `label` names the data for people; `data` holds everything that shapes them.
+    """
     facts = {
         "format": TEMPLATE_FORMAT,
         "build": build.identity,
         "shaping": {name: option_value(value) for name, value in sorted(shaping.items())},
-        "data": data.model_dump(exclude={"prewarm"}),
+        "data": dict(data),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-    return f"{build.name}-{data.workload}-{data.tables}x{data.rows}-{digest}"
+    return f"{build.name}-{label}-{digest}"
 
 
 def present_template(root: Path, key: str) -> Template | None:

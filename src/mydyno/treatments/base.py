@@ -38,6 +38,30 @@ class Treatment(Protocol):
 
 
 @runtime_checkable
+class OnDisk(Protocol):
+    """A treatment that also depends on where the data lie."""
+
+    def disk_obstacle(self, data: Path) -> str | None:
+        """Why it cannot be done with the data in this folder; None where it can. Starts nothing."""
+
+
+@runtime_checkable
+class Rehearsed(Protocol):
+    """A treatment that is tried without a server, before the first block."""
+
+    async def rehearse(self, host: LocalHost, scratch: Path) -> Evidence | None:
+        """Proof that it works here, from files in `scratch`; None where there is nothing to try. Raises HostError."""
+
+
+@runtime_checkable
+class Accounted(Protocol):
+    """A treatment that is proved again after the load, from what the kernel counted during it."""
+
+    async def account(self, instance: Instance) -> Evidence:
+        """Proof from the running server after its last step. Never raises for a treatment that failed."""
+
+
+@runtime_checkable
 class ProvesLoad(Protocol):
     """A treatment of the load's own sessions: what it did to them shows only once the load has run."""
 

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from mydyno.model.experiment import ArmSpec
 from mydyno.treatments import (
     allocator,
+    cgroup,
     compression,
     environment,
     huge_pages,
@@ -23,6 +24,7 @@ from mydyno.treatments.base import Treatment
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
+    "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),

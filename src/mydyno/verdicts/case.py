@@ -36,6 +36,13 @@ class Case:
     noise: NoiseFloor
     lost: Mapping[str, int]
     alarm: str
+    copied: str = ""
+    """The arm whose two copies gave the noise floor; empty: the control."""
+
+    @property
+    def noise_of(self) -> str:
+        """The arm that every block runs twice."""
+        return self.copied or self.control
 
     @property
     def alpha(self) -> float:

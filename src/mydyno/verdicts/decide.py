@@ -54,6 +54,8 @@ def decide(family: Family) -> list[Effect]:
     if not arms:
         return []  # a study of the control alone shows its noise floor
     contrasts = [_pairs(family, step, arm, 1) for step in family.steps for arm in arms]
+    if not contrasts:
+        return []
     floors = noise_floors(family)
     if not family.primary:
         return [_explored(family, pairs, floors[pairs.step]) for pairs in contrasts]
@@ -67,6 +69,8 @@ def decide(family: Family) -> list[Effect]:
 
 def noise_floors(family: Family) -> dict[str, NoiseFloor]:
     """The A/A noise floor of each step, from ln(A′ / A) of the control in the blocks where both copies are valid."""
+    if family.a_a is not None:
+        return noise_floors(family.a_a)
     return {
         step: noise_floor(list(_pairs(family, step, family.control, 2).log_ratios.values()), family.level, family.seed)
         for step in family.steps
@@ -75,6 +79,8 @@ def noise_floors(family: Family) -> dict[str, NoiseFloor]:
 
 def _a_a_alarm(family: Family) -> str:
     """A clause if A and A′ differ by the very test that arms are judged by, adjusted over the steps; else empty."""
+    if family.a_a is not None:
+        return _a_a_alarm(family.a_a)
     copies = {step: _pairs(family, step, family.control, 2).log_ratios for step in family.steps}
     test = family_test(_table(list(copies.values())), family.level, family.seed)
     alarms = [(c.p, step) for step, c in zip(copies, test.contrasts, strict=True) if c.p is not None]
@@ -157,6 +163,7 @@ def _judged(
         noise=noise,
         lost=pairs.lost,
         alarm=alarm,
+        copied=family.copied,
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None

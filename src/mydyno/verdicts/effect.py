@@ -74,6 +74,8 @@ class Family:
     `steps` maps a step's id to its observations, `scopes` the same ids to their scope. `margin` is a fraction: 0.02 is
     ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported; the control may be
     among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals and no verdict.
+    Where the control of this family has no second copy, `a_a` is the family of the arm that has one (its control): its
+    copies give the noise floor and the A/A alarm, and the sentences say whose they are.
     """
 
     metric: Metric
@@ -85,6 +87,12 @@ class Family:
     primary: bool = True
     level: float = 0.95
     seed: int = 1
+    a_a: Family | None = None
+
+    @property
+    def copied(self) -> str:
+        """The arm that every block runs twice."""
+        return self.control if self.a_a is None else self.a_a.control
 
 
 @dataclass(frozen=True, slots=True)

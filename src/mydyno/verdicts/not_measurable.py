@@ -28,12 +28,12 @@ def because(case: Case) -> str:
     if lost > n:
         return f"{lost} of {lost + n} blocks do not count: {gates}"
     if case.noise.floor is None:
-        return f"the second copy of {case.control} has no valid run, so the noise floor is unknown"
+        return f"the second copy of {case.noise_of} has no valid run, so the noise floor is unknown"
     if case.alarm:
         return case.alarm
     if log(case.noise.floor) > log(1.0 + case.margin) and not case.above_floor:
         return (
-            f"two runs of {case.control} itself typically differ by {percent(case.noise.floor - 1.0)}, "
+            f"two runs of {case.noise_of} itself typically differ by {percent(case.noise.floor - 1.0)}, "
             f"more than the margin of {margin(case.margin)}"
         )
     return ""

@@ -47,6 +47,9 @@ PHRASES = {
     "network_tx_bytes_per_s": _had("network transmit throughput"),
     "innodb_checkpoint_age_bytes": _had("checkpoint age"),
     "innodb_dirty_pages_pct": _had("share of dirty pages"),
+    "tpmc_spread_pct": _had("spread of TpmC between instances"),
+    "tps_spread_pct": _had("spread of TPS between instances"),
+    "qps_spread_pct": _had("spread of QPS between instances"),
     "latency_mean_us": _had("mean latency"),
     "latency_max_us": _had("maximum latency"),
 }
@@ -55,6 +58,12 @@ PHRASES = {
 
 def phrase(metric: Metric) -> Phrase:
     """How to speak of a metric; a latency percentile (latency_p99_us, latency_p999_us) is recognised by its name."""
+    instance = re.fullmatch(r"(.+)_instance_(\d+)", metric.name)
+    if instance:
+        of = phrase(Metric(instance[1], metric.unit, metric.better))
+        behind = f" on instance {instance[2]}"
+        return Phrase(of.noun + behind, of.more.removesuffix(" than") + behind + " than",
+                      of.less.removesuffix(" than") + behind + " than")  # fmt: skip
     if metric.name in PHRASES:
         return PHRASES[metric.name]
     percentile = re.fullmatch(r"latency_p(\d\d)(\d*)_us", metric.name)
@@ -148,4 +157,6 @@ def caveats(case: Case) -> str:
         notes += " The block differences are skewed, so the interval may be too narrow: see every dot, and add blocks."
     if case.paired.no_spread and case.paired.n > 1:
         notes += " Every block gave exactly the same ratio, so no noise was seen and the interval has no width."
+    if case.noise_of != case.control:
+        notes += f" The noise floor is that of {case.noise_of}, the arm that every block runs twice."
     return notes

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mydyno.model.experiment import Frozen
+from mydyno.workloads.data import DATA
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
+from mydyno.workloads.tpcc import TpccOptions
 
 
 @dataclass(frozen=True)
@@ -23,5 +25,5 @@ class Workload:
 WORKLOADS: dict[str, Workload] = {
     name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
     for name, description in OLTP_WORKLOADS.items()
-}
-DATA_WORKLOADS = ("oltp",)
+} | {"tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",))}
+DATA_WORKLOADS = tuple(DATA)

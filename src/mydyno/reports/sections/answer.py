@@ -28,7 +28,8 @@ def build(result: StudyResult) -> Section:
     """The first section. Without effects it says why there is no answer."""
     summary = result.summary
     primary = result.effects(summary.primary)
-    shown, others = _sentences(result, primary)
+    declared = tuple(effect for effect in summary.effects if effect.verdict and effect.metric != summary.primary)
+    shown, others = _sentences(result, (*primary, *declared))
     return Section(
         "answer",
         "Answer",
@@ -102,14 +103,15 @@ def _words_used(result: StudyResult, effects: tuple[EffectRecord, ...]) -> list[
 
 
 def _verdict_table(result: StudyResult) -> Table:
-    arms = [arm for arm in result.styles if arm != result.summary.control]
+    compared = {effect.arm for effect in result.effects(result.summary.primary)}
+    arms = [arm for arm in result.styles if arm in compared]
     by_place = {(effect.step, effect.arm): effect for effect in result.effects(result.summary.primary)}
     rows: list[list[str | Cell]] = []
     for workload in result.workloads:
         rows.append([workload])
         for step in result.steps_of_workload(workload):
             rows.append([str(step.connections), *(_cell(result, by_place.get((step.id, arm))) for arm in arms)])
-    caption = f"{metric_name(result.summary.primary)} relative to {result.summary.control}, by number of connections"
+    caption = f"{metric_name(result.summary.primary)} relative to {result.relative_to}, by number of connections"
     return Table(caption, ["connections", *arms], rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import exp
 
 from markupsafe import Markup
@@ -50,7 +51,7 @@ def build(result: StudyResult) -> Section:
 
 def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
     note = (
-        f"Ratio of each arm to {result.summary.control}, from runs of the same block. The shaded band is the declared "
+        f"Ratio of each arm to {result.relative_to}, from runs of the same block. The shaded band is the declared "
         f"margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: "
         "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
     )
@@ -71,7 +72,7 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
     for workload, groups in by_workload.items():
         if not groups:
             continue
-        title = f"{metric_name(metric)}, {workload}: effect of each arm relative to {result.summary.control}"
+        title = f"{metric_name(metric)}, {workload}: effect of each arm relative to {result.relative_to}"
         count = sum(len(group.rows) for group in groups)
         description = f"{count} effects with intervals; the table that follows holds the same numbers."
         charts = [
@@ -130,7 +131,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         return None if ratio is None else ratio - 1
 
     return ForestRow(
-        result.styles[effect.arm],
+        replace(result.styles[effect.arm], name=result.contrast_name(effect)),
         share(effect.ratio),
         share(effect.ci_low),
         share(effect.ci_high),
@@ -154,7 +155,7 @@ def _table_row(result: StudyResult, effect: EffectRecord, noise: float | None) -
         interval = f"{low.removesuffix(PERCENT)} … {high}"
     verdict = Cell(f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}", "word") if effect.verdict else Cell("")
     return [
-        Cell(effect.arm, "arm", glyph(result.styles[effect.arm])),
+        Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio is not None else "–", "num strong"),
         Cell(interval, "num"),
         verdict,

@@ -11,13 +11,24 @@ from markupsafe import Markup
 from mydyno.model.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
-from mydyno.reports.envelopes import Panel
+from mydyno.reports.envelopes import Panel, Series
 from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.telemetry import CORE, Telemetry, largest, scope_name
 
 STILL_POINTS = 45
+SHARED = (
+    "tpmc",
+    "innodb_checkpoint_age_bytes",
+    "innodb_dirty_pages_pct",
+    "cpu_system_pct",
+    "cpu_iowait_pct",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "disk_util_pct",
+)
+"""What several instances on one host have each for itself, or take from one another."""
 
 
 def build(result: StudyResult, telemetry: Telemetry) -> Section:
@@ -65,18 +76,40 @@ def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup
     """Per workload and core metric a row of pictures, one per level, on one scale of values."""
     groups = []
     for workload in result.workloads:
-        for metric in CORE:
-            where = telemetry.core(metric)
-            if where is None:
-                continue
+        for where in _shown(telemetry):
             figures = [
                 Figure([Markup(chart)])
                 for step in result.steps_of_workload(workload)
                 if (chart := _still(result, telemetry, step, *where))
             ]
             if figures:
-                groups.append(FigureGroup(f"{metric_name(metric)} over time, {workload}", figures))
+                groups.append(FigureGroup(f"{_where_name(telemetry, where)} over time, {workload}", figures))
     return groups
+
+
+def _shown(telemetry: Telemetry) -> list[Series]:
+    """The series with still pictures: the core ones, and with several instances each one's and what they share."""
+    core = [where for metric in CORE if (where := telemetry.core(metric)) is not None]
+    if not _several(telemetry):
+        return core
+    return [*core, *(pair for metric in SHARED for pair in telemetry.series if _drawn(pair, metric, core))]
+
+
+def _drawn(pair: Series, metric: str, core: list[Series]) -> bool:
+    """Whether a series is this metric of an instance, a driver or the whole host; not of one disk or interface."""
+    return pair[1] == metric and pair not in core and pair[0].partition(":")[0] in ("host", "instance", "driver")
+
+
+def _several(telemetry: Telemetry) -> bool:
+    return any(scope == "instance:2" for scope, _ in telemetry.series)
+
+
+def _where_name(telemetry: Telemetry, where: Series) -> str:
+    """The metric, and of which instance where there are several."""
+    scope, metric = where
+    kind, _, number = scope.partition(":")
+    named = _several(telemetry) and kind in ("instance", "driver")
+    return f"{metric_name(metric)}, instance {number}" if named else metric_name(metric)
 
 
 def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: str, metric: str) -> str:

@@ -9,9 +9,10 @@ from shlex import join
 
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.model.records import RunRecord
-from mydyno.reports.numbers import metric_name, percent, whole
+from mydyno.reports.numbers import metric_name, percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
     "datadir",
@@ -92,8 +93,8 @@ def limits(result: StudyResult) -> list[str]:
     if pool := variables.get("innodb_buffer_pool_size", ""):
         data = experiment.data
         size = format_bytes(float(pool)) if pool.isdigit() else pool
-        rows = whole(data.rows)
-        found.append(f"It holds for this data: {data.tables} tables of {rows} rows, and a buffer pool of {size}.")
+        what = kind_of(data).words(data)
+        found.append(f"It holds for this data: {what}, and a buffer pool of {size}.")
     found.append("The load is closed-loop where a number of connections is given: a slow server is asked less often.")
     return found
 

@@ -5,6 +5,8 @@ A run behind a closed gate is kept and shown, with the reason, and never used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mydyno.verdicts.gates import (
     counters,
     driver_cpu,
@@ -19,7 +21,7 @@ from mydyno.verdicts.gates import (
 )
 from mydyno.verdicts.gates.facts import RunFacts, StepFacts
 
-__all__ = ["RunFacts", "StepFacts", "run_reasons", "step_reasons"]
+__all__ = ["HOST_GATES", "INSTANCE_GATES", "STEP_GATES", "RunFacts", "StepFacts", "run_reasons", "step_reasons"]
 
 RUN_GATES = (unproved.closed, out_of_memory.closed, swap.closed)
 """Each takes RunFacts and gives the reason, or None."""
@@ -33,6 +35,10 @@ STEP_GATES = (
     steady.closed,
 )
 """Each takes StepFacts and gives the reason, or None."""
+HOST_GATES = (driver_cpu.closed, steal.closed)
+"""Those of STEP_GATES that are about the host: asked once where a step loads several instances."""
+INSTANCE_GATES = tuple(gate for gate in STEP_GATES if gate not in HOST_GATES)
+"""Those that are asked of each instance."""
 
 
 def run_reasons(facts: RunFacts) -> list[str]:
@@ -40,6 +46,6 @@ def run_reasons(facts: RunFacts) -> list[str]:
     return [reason for gate in RUN_GATES if (reason := gate(facts)) is not None]
 
 
-def step_reasons(facts: StepFacts) -> list[str]:
+def step_reasons(facts: StepFacts, gates: tuple[Callable[[StepFacts], str | None], ...] = STEP_GATES) -> list[str]:
     """Why one step is invalid; empty where it is not."""
-    return [reason for gate in STEP_GATES if (reason := gate(facts)) is not None]
+    return [reason for gate in gates if (reason := gate(facts)) is not None]

@@ -1,0 +1,86 @@
+"""What several load programs did at the same time, one per instance, as one result. Pure functions.
+
+Counts add up. Percentiles cannot be averaged: they come from the histograms merged, and where a driver gave none they
+are absent. The driver's health is the worst of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from mydyno.drivers.base import DriverOutcome
+from mydyno.model.records import DriverResult
+
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+HIGHEST_NS = 3_600_000_000_000
+RESPONSE_TAG = ".response,"
+_WORST = ("valid", "suspect", "invalid")
+
+
+def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_system_s: float | None) -> DriverResult:
+    """One result of at least one outcome; the CPU time is that of all drivers together."""
+    results = [outcome.result for outcome in outcomes]
+    first = results[0]
+    whole: Counter[str] = Counter()
+    for result in results:
+        whole.update(result.whole)
+    return DriverResult(
+        driver=first.driver,
+        version=first.version,
+        command=first.command,
+        transactions=sum(result.transactions for result in results),
+        queries=sum(result.queries for result in results),
+        queries_read=_sum([result.queries_read for result in results]),
+        queries_write=_sum([result.queries_write for result in results]),
+        queries_other=_sum([result.queries_other for result in results]),
+        errors=sum(result.errors for result in results),
+        ignored_errors=sum(result.ignored_errors for result in results),
+        reconnects=sum(result.reconnects for result in results),
+        duration_s=max(result.duration_s for result in results),
+        latency_us=_latency_us(outcomes),
+        cpu_user_s=cpu_user_s,
+        cpu_system_s=cpu_system_s,
+        whole=dict(whole),
+        health=max((result.health for result in results), key=_WORST.index),
+        health_reasons=tuple(
+            f"driver {number}: {reason}" for number, r in enumerate(results, 1) for reason in r.health_reasons
+        ),
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _latency_us(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
+    """Mean weighted by transactions, least and greatest of all, percentiles of the merged histograms."""
+    latencies = [(outcome.result.latency_us, outcome.result.transactions) for outcome in outcomes]
+    found: dict[str, float] = {}
+    total = sum(count for _, count in latencies)
+    if total and all("mean" in latency for latency, _ in latencies):
+        found["mean"] = sum(latency["mean"] * count for latency, count in latencies) / total
+    for name, choose in (("min", min), ("max", max)):
+        if all(name in latency for latency, _ in latencies):
+            found[name] = choose(latency[name] for latency, _ in latencies)
+    return found | _percentiles(outcomes)
+
+
+def _percentiles(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
+    from hdrh.histogram import HdrHistogram
+
+    together = HdrHistogram(1000, HIGHEST_NS, 3)
+    for outcome in outcomes:
+        lines = [line for line in outcome.latency_log if RESPONSE_TAG in line]
+        if lines:
+            for line in lines:
+                together.decode_and_add(line.rpartition(",")[2])
+        elif outcome.result.latency_histogram_us:
+            for bound_us, count in outcome.result.latency_histogram_us:
+                together.record_value(min(max(round(bound_us * 1000), 1000), HIGHEST_NS), count)
+        else:
+            return {}
+    if not together.get_total_count():
+        return {}
+    return {name: together.get_value_at_percentile(share) / 1000 for name, share in PERCENTILES.items()}

@@ -1,0 +1,106 @@
+"""Which contrasts belong together: one family per metric and control, as declared before the first run.
+
+Tests are adjusted inside a family. Verdicts are given on the primary metric of every control's arms, and on what
+verdict.compare declares; everything else is exploratory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.metrics import metric_source, of_instance, split_instance
+from mydyno.model.records import RunSummary
+from mydyno.verdicts import Family, Metric, Observation, Scope
+
+
+def families(
+    experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str], scopes: Mapping[str, Scope]
+) -> Iterator[Family]:
+    """Every family: metrics in the order given, of each the experiment's own control first, then further contrasts."""
+    for metric in measured:
+        verdicts = _declared(experiment, metric)
+        explored = {control: list(arms) for control, arms in experiment.contrasts().items()}
+        if metric == experiment.verdict.primary:
+            for control, arms in explored.items():
+                verdicts[control] = list(dict.fromkeys((*arms, *verdicts.get(control, ()))))
+            explored = {}
+        for control, arms in verdicts.items():
+            yield _family(experiment, runs, metric, control, tuple(arms), True, scopes)
+        for control, arms in explored.items():
+            rest = tuple(arm for arm in arms if arm not in verdicts.get(control, ()))
+            # The experiment's own control has a family even alone: its copies' noise floor is a result.
+            if rest or (control == experiment.control and control not in verdicts):
+                yield _family(experiment, runs, metric, control, rest, False, scopes)
+
+
+def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
+    """{control: arms} of verdict.compare for one metric."""
+    found: dict[str, list[str]] = {}
+    for compare in experiment.verdict.compare:
+        if metric in compare.metrics:
+            found.setdefault(compare.control, []).extend(compare.arms)
+    return {control: list(dict.fromkeys(arms)) for control, arms in found.items()}
+
+
+def _family(
+    experiment: Experiment,
+    runs: Sequence[RunSummary],
+    metric: str,
+    control: str,
+    arms: tuple[str, ...],
+    primary: bool,
+    scopes: Mapping[str, Scope],
+) -> Family:
+    source = metric_source(metric)
+    assert source is not None, metric
+    used = (*arms, control)
+
+    def family(name: str, of: str, among: tuple[str, ...], a_a: Family | None = None) -> Family:
+        return Family(
+            metric=Metric(name, source.unit, source.better),
+            control=of,
+            arms=among,
+            steps={step.id: _observations(runs, step.id, name, among) for step in steps_of(experiment)},
+            margin=margin_of(experiment, metric),
+            scopes=scopes,
+            primary=primary,
+            seed=experiment.design.seed,
+            a_a=a_a,
+        )
+
+    copied = experiment.control
+    twin = _copied_metric(runs, metric, copied)
+    if control == copied and twin == metric:
+        return family(metric, control, tuple(arm.name for arm in experiment.arms if arm.name in used))
+    return family(metric, control, used, family(twin, copied, (copied,)))
+
+
+def _copied_metric(runs: Sequence[RunSummary], metric: str, copied: str) -> str:
+    """The metric whose noise the twice-run arm shows: the same, or instance 1's where it has no such instance."""
+    base, instance = split_instance(metric)
+    here = {name for run in runs if run.arm == copied for values in run.values.values() for name in values}
+    return metric if instance is None or metric in here else of_instance(base, 1)
+
+
+def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequence[str]) -> tuple[Observation, ...]:
+    observations = []
+    for run in runs:
+        if run.arm not in arms:
+            continue
+        reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
+        value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
+        observations.append(
+            Observation(run.block, run.arm, value, run.copy_number, short(reasons) if value is None else "")
+        )
+    return tuple(observations)
+
+
+def short(reasons: tuple[str, ...]) -> str:
+    """A reason's head ("not steady", "treatment not proved"), by which sentences count them."""
+    return reasons[0].partition(":")[0] if reasons else "not measured"
+
+
+def margin_of(experiment: Experiment, metric: str) -> float:
+    """The margin declared for a metric."""
+    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin

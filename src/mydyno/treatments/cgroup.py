@@ -1,0 +1,349 @@
+"""A control group for each server, version 1 or 2: CPUs, CPU quota, disk bandwidth, memory; entered before exec.
+
+- `cpus`: a list such as `"0-5"`; a list of such lists, one for each place; `"split"`: the host's CPUs divided over the
+  run's instances; `"split/4"`: one of four equal parts, by the instance's place.
+- `cpu_quota`: CPU seconds per second, for instance `1.5`.
+- `read_bps`, `write_bps`: bytes per second on the data's disk, for instance `"20M"`.
+- `read_iops`, `write_iops`: requests per second on the data's disk.
+- `memory_high`: bytes of memory; version 1 has no such bound and gets memory.limit_in_bytes instead.
+
+Proved by: every thread's membership and allowed CPUs, the kernel's own reading of each limit, and after the load by the
+bytes that the group was charged for against what the server's process moved: what the kernel writes back for it outside
+of the group escapes the limits. Before the first block a direct read and write inside such a group must keep to them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
+
+from mydyno.errors import HostError
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
+from mydyno.hosts.disks import Disk, disk_of
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Frozen, ServerSpec
+from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.model.records import Evidence
+from mydyno.servers.instance import Instance, Place
+from mydyno.servers.my_cnf import option_name
+from mydyno.treatments.direct_io import Paced, paced_io
+
+Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, json_schema_extra={"type": ["string", "integer"]})]
+SPLIT = "split"
+TOLERANCE = 0.10
+ESCAPE_FLOOR_BYTES = 16 << 20
+"""Bytes that may escape without a word: error log, temporary files, the file system's own journal."""
+
+
+class CgroupSetting(Frozen):
+    """What a group may use; at least one limit."""
+
+    cpus: str | tuple[str, ...] | None = None
+    cpu_quota: float | None = Field(None, gt=0)
+    read_bps: Size | None = None
+    write_bps: Size | None = None
+    read_iops: int | None = Field(None, ge=1)
+    write_iops: int | None = Field(None, ge=1)
+    memory_high: Size | None = None
+
+    @field_validator("cpus")
+    @classmethod
+    def _readable(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        for text in (value,) if isinstance(value, str) else value or ():
+            word, _, parts = text.partition("/")
+            if isinstance(value, str) and word == SPLIT and (parts == "" or (parts.isdigit() and int(parts) > 0)):
+                continue
+            try:
+                known = bool(cpu_set(text))
+            except ValueError:
+                known = False
+            if not known:
+                raise ValueError('CPUs such as "0-5,8", "split", "split/4", or a list of CPU lists')
+        return value
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"at least one of {', '.join(type(self).model_fields)}")
+        return self
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(CgroupSetting)
+
+
+class CgroupTreatment:
+    """The control groups of one arm's instances."""
+
+    name = "cgroup"
+
+    def __init__(self, value: dict[str, Any], cgroups: Cgroups = Cgroups()) -> None:  # noqa: B008 - it is frozen
+        self.setting = CgroupSetting.model_validate(value)
+        self._cgroups = cgroups
+        self._made: dict[int, _Made] = {}
+        self._host: LocalHost | None = None
+
+    def limits(self, place: Place, disk: Disk | None) -> Limits:
+        """The setting for one place, on this host's CPUs and the data's disk."""
+        said = self.setting.model_dump(exclude={"cpus"})
+        return Limits(
+            cpus=cpus_of(self.setting.cpus, place, usable_cpus()), device=None if disk is None else disk.device, **said
+        )
+
+    @property
+    def _controllers(self) -> tuple[str, ...]:
+        return self.limits(Place(), None).controllers
+
+    @property
+    def _limits_io(self) -> bool:
+        return "io" in self._controllers
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """No controller, no right to make a group, CPUs that are not here, writes that escape."""
+        if server.dsn is not None:
+            return "an external server (dsn) was started by others; use server.name or server.basedir"
+        slots, reasons = self._cgroups.slots(self._controllers)
+        usable = set(usable_cpus())
+        said = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
+        absent = {cpu for text in said if not text.startswith(SPLIT) for cpu in cpu_set(text)} - usable
+        if absent:
+            reasons.append(f"CPU {cpu_list(absent)} is not among the usable CPUs of this host ({cpu_list(usable)})")
+        flush = {option_name(name): str(v) for name, v in server.variables.items()}.get(
+            "innodb_flush_method", "O_DIRECT"
+        )
+        if (
+            self._limits_io
+            and slots.get("io")
+            and slots["io"].version == 1
+            and not flush.upper().startswith("O_DIRECT")
+        ):
+            reasons.append(
+                f"innodb_flush_method = {flush}: cgroup v1 does not limit pages that the kernel writes back later, so "
+                "writes would escape; say O_DIRECT, or use a host with cgroup v2"
+            )
+        return "; ".join(reasons) or None
+
+    def disk_obstacle(self, data: Path) -> str | None:
+        """Data on something that has no disk, or whose writes are charged to nobody."""
+        if not self._limits_io:
+            return None
+        try:
+            disk_of(data, self._cgroups.root)
+        except HostError as error:
+            return f"{error.message} ({error.hint})" if error.hint else error.message
+        return None
+
+    def host_changes(self) -> list[str]:
+        """The groups, made for each run and removed after it."""
+        slots, _ = self._cgroups.slots(self._controllers)
+        parents = dict.fromkeys(str(slot.parent) for slot in slots.values())
+        return [f"makes control groups mydyno-… below {', '.join(parents)}, and removes them after each run"]
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch."""
+        self._host = host
+        return {}
+
+    async def apply(self, instance: Instance) -> None:
+        """Make the instance's group, and let the server enter it before it becomes the server."""
+        disk = disk_of(instance.folder, self._cgroups.root) if self._limits_io else None
+        limits = self.limits(instance.place, disk)
+        group, number = make_group(self._cgroups, instance.host, f"{instance.host.cookie}-{instance.number}", limits)
+        self._made[instance.number] = _Made(group, limits, number, disk)
+        instance.settings.wrappers.insert(0, group.entering())
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Membership and CPUs of every thread, and every limit as the kernel tells it."""
+        made = self._made[instance.number]
+        threads = self._cgroups.memberships(instance.pid)
+        wrong = self._cgroups.wrong_settings(made.group, made.limits)
+        outside = [
+            thread
+            for thread, groups in threads.items()
+            if any(not groups.get(name, "").endswith(f"/{made.group.name}") for name in made.hierarchies())
+        ]
+        if outside:
+            wrong.append(f"{len(outside)} of {len(threads)} threads are outside of the group")
+        allowed = {_allowed_cpus(instance.pid, thread) for thread in threads} - {None}
+        if made.limits.cpus is not None and any(cpu_set(str(cpus)) - cpu_set(made.limits.cpus) for cpus in allowed):
+            wrong.append(f"threads may run on CPU {' / '.join(sorted(map(str, allowed)))}, wanted {made.limits.cpus}")
+        made.begin(instance.pid)
+        facts = {
+            "place": instance.place.number,
+            "groups": [str(folder) for folder in made.group.folders],
+            "versions": {name: slot.version for name, slot in made.group.slots.items()},
+            "threads": len(threads),
+            "limits": {name: value for name, value in vars(made.limits).items() if value is not None},
+            "disk": made.disk and {"device": made.disk.device, "name": made.disk.name, "type": made.disk.filesystem},
+        }
+        text = "; ".join(wrong) or f"all {len(threads)} threads inside; {limit_words(made.limits)} (read back)"
+        return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
+
+    async def account(self, instance: Instance) -> Evidence:
+        """What the group was charged for against what the server's process moved, and against the limits."""
+        made = self._made[instance.number]
+        wrong, facts, words = made.end(instance.pid)
+        return Evidence(
+            treatment=self.name,
+            holds=not wrong,
+            text="; ".join(wrong or words) or "nothing to account: no I/O limit and no quota",
+            facts=facts,
+            instance=instance.number,
+        )
+
+    async def rehearse(self, host: LocalHost, scratch: Path) -> Evidence | None:
+        """A direct write and read inside such a group; None where none is limited. Raises HostError where it fails."""
+        if not self._limits_io:
+            return None
+        disk = disk_of(scratch, self._cgroups.root)
+        limits = self.limits(Place(), disk)
+        group, number = make_group(self._cgroups, host, f"{host.cookie}-rehearsal", limits)
+        try:
+            paced = await paced_io(host, group, limits, scratch / "rehearsal.bin")
+        finally:
+            host.undo.undo(number)
+        wrong = [words for one in paced if (words := _too_fast(one))]
+        if wrong:
+            raise HostError(f"cgroup limits do not hold here: {'; '.join(wrong)}")
+        return Evidence(
+            treatment=self.name,
+            holds=True,
+            text="; ".join(one.words() for one in paced),
+            facts={one.direction: vars(one) for one in paced} | {"disk": disk.name},
+        )
+
+    async def undo(self) -> None:
+        """Remove the groups; what does not go stays in the undo journal."""
+        for made in self._made.values():
+            if self._host is not None:
+                self._host.undo.undo(made.journal_number)
+        self._made.clear()
+
+
+class _Made:
+    """One instance's group while it lasts, with the counts at the begin of the load."""
+
+    def __init__(self, group: Group, limits: Limits, journal_number: int, disk: Disk | None) -> None:
+        self.group = group
+        self.limits = limits
+        self.journal_number = journal_number
+        self.disk = disk
+        self._begun: tuple[float, tuple[int, int], tuple[int, int] | None, tuple[int, float] | None] | None = None
+
+    def hierarchies(self) -> set[str]:
+        """The names under which /proc/PID/cgroup shows the group."""
+        names = {"io": "blkio"}
+        return {"" if slot.version == 2 else names.get(c, c) for c, slot in self.group.slots.items()}
+
+    def _now(self, pid: int) -> tuple[float, tuple[int, int], tuple[int, int] | None, tuple[int, float] | None]:
+        charged = self.group.io_bytes(self.disk.device) if self.disk else (0, 0)
+        return time.monotonic(), charged, _moved_bytes(pid), self.group.throttled()
+
+    def begin(self, pid: int) -> None:
+        """Note the counts."""
+        self._begun = self._now(pid)
+
+    def end(self, pid: int) -> tuple[list[str], dict[str, Any], list[str]]:
+        """(what is wrong, facts, words) of the time since begin()."""
+        assert self._begun is not None
+        then, now = self._begun, self._now(pid)
+        seconds = now[0] - then[0]
+        wrong: list[str] = []
+        words: list[str] = []
+        facts: dict[str, Any] = {"seconds": round(seconds, 3)}
+        if now[3] is not None and then[3] is not None:
+            facts["throttled_periods"] = now[3][0] - then[3][0]
+            facts["throttled_s"] = round(now[3][1] - then[3][1], 3)
+            words.append(f"CPU quota used up in {facts['throttled_periods']} periods")
+        bounds = (("read", 0, self.limits.read_bps), ("written", 1, self.limits.write_bps))
+        for word, index, bound in bounds if self.limits.io else ():
+            charged = now[1][index] - then[1][index]
+            facts[f"{word}_bytes_charged"] = charged
+            moved = None if now[2] is None or then[2] is None else now[2][index] - then[2][index]
+            facts[f"{word}_bytes_moved"] = moved
+            if moved is not None and moved - charged > max(TOLERANCE * moved, ESCAPE_FLOOR_BYTES):
+                wrong.append(
+                    f"{format_bytes(moved - charged)} of {format_bytes(moved)} {word} escaped the group (its limits "
+                    "did not apply to them)"
+                )
+            if bound is not None and charged > bound * seconds * (1 + TOLERANCE) + ESCAPE_FLOOR_BYTES:
+                wrong.append(f"{word} {format_bytes(charged / seconds)}/s, the limit is {format_bytes(bound)}/s")
+            words.append(f"{word} {format_bytes(charged)} inside the group" + (
+                "" if moved is None else f" of {format_bytes(moved)} by the process"))  # fmt: skip
+        return wrong, facts, words
+
+
+def make_group(cgroups: Cgroups, host: LocalHost, name: str, limits: Limits) -> tuple[Group, int]:
+    """A group, journaled and made; and its number in the undo journal. Raises HostError."""
+    slots, reasons = cgroups.slots(limits.controllers)
+    if reasons:
+        raise HostError("; ".join(reasons))
+    group = Group(f"mydyno-{name}", slots)
+    for slot in dict.fromkeys(slots.values()):
+        if slot.delegated:
+            controllers = [controller for controller, one in slots.items() if one == slot]
+            host.undo.will_change("cgroup_delegation", folder=str(slot.parent), controllers=controllers)
+            take_delegation(slot.parent, controllers)
+    number = host.undo.will_change("cgroup", folders=[str(folder) for folder in group.folders])
+    cgroups.make(group, limits)
+    return group, number
+
+
+def usable_cpus() -> list[int]:
+    """The CPUs that mydyno itself may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def cpus_of(said: str | tuple[str, ...] | None, place: Place, usable: list[int]) -> str | None:
+    """The CPUs of one place. Where there are fewer CPUs than parts, places share them evenly."""
+    if said is None:
+        return None
+    if isinstance(said, tuple):
+        return said[(place.number - 1) % len(said)]
+    word, _, count = said.partition("/")
+    if word != SPLIT:
+        return said
+    parts = int(count) if count else len(place.taken)
+    index = (place.number - 1) % parts if count else place.rank - 1
+    first, last = index * len(usable) // parts, (index + 1) * len(usable) // parts
+    return cpu_list(usable[first : max(last, first + 1)])
+
+
+def limit_words(limits: Limits) -> str:
+    """The limits for people."""
+    words = [f"CPU {limits.cpus}"] if limits.cpus is not None else []
+    words += [f"quota {limits.cpu_quota:g} CPUs"] if limits.cpu_quota is not None else []
+    for word, value in (("read", limits.read_bps), ("write", limits.write_bps)):
+        words += [f"{word} at most {format_bytes(value)}/s"] if value is not None else []
+    for word, value in (("reads", limits.read_iops), ("writes", limits.write_iops)):
+        words += [f"at most {value} {word}/s"] if value is not None else []
+    words += [f"memory at most {format_bytes(limits.memory_high)}"] if limits.memory_high is not None else []
+    return ", ".join(words)
+
+
+def _too_fast(paced: Paced) -> str:
+    if paced.share > 1 + TOLERANCE:
+        return f"{paced.words()}: more than {TOLERANCE:.0%} above the limit"
+    if paced.charged_bytes < paced.size_bytes * (1 - TOLERANCE):
+        return f"{paced.words()}: only {format_bytes(paced.charged_bytes)} of {format_bytes(paced.size_bytes)} charged"
+    return ""
+
+
+def _allowed_cpus(pid: int, thread: int) -> str | None:
+    try:
+        lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
+    except OSError:
+        return None  # it has ended
+    return next((line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")), None)
+
+
+def _moved_bytes(pid: int) -> tuple[int, int] | None:
+    """(read, written) bytes of the process at the storage layer (/proc/PID/io); None where it cannot be read."""
+    try:
+        fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    except OSError:
+        return None
+    return int(fields["read_bytes"]), int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"])

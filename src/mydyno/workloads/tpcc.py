@@ -1,0 +1,57 @@
+"""TPC-C 5.11: the five transactions on nine tables, by dynoload; TpmC-like, for no audit stands behind it.
+
+By default without key and think times, as tpcc-mysql does it: then the number is far above what the standard's
+terminals could reach, and not comparable with a published tpmC. Options are passed on only where they are said.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.model.experiment import DataSpec, Frozen
+
+
+class TpccOptions(Frozen):
+    """Options of the workload tpcc (dynoload tpcc run)."""
+
+    home: Literal["fixed", "random"] = Field(
+        "fixed", description="a terminal's warehouse: one of its own, as in the standard, or any, as in tpcc-mysql"
+    )
+    key_and_think_times: bool = Field(False, description="the standard's pace: at most 12.86 tpmC a warehouse")
+    time_factor: float = Field(1.0, gt=0, description="what key and think times are multiplied by")
+    terminals: int | None = Field(None, ge=1, description="terminals; more than connections with key and think times")
+    stock_level: Literal["per-item", "join"] = Field(
+        "per-item", description="Stock-Level's count: a statement an item as in tpcc-mysql, or one join"
+    )
+    rate: int = Field(0, ge=0, description="transactions per second asked for; 0: as fast as it goes")
+    seed: int = Field(1, ge=0, description="seeds what is asked")
+
+
+TPCC_TABLES = (
+    "warehouse",
+    "district",
+    "customer",
+    "history",
+    "new_orders",
+    "orders",
+    "order_line",
+    "item",
+    "stock",
+)
+WAREHOUSE_BYTES = 105_000_000
+"""One warehouse in InnoDB after loading (about 100 MB)."""
+FIXED_BYTES = 170_000_000
+"""Items, system tablespace, redo."""
+PREPARE_S_PER_WAREHOUSE = 6.0
+
+
+def prewarm_sql() -> list[str]:
+    """Statements that read each table's clustered index whole."""
+    return [f"SELECT COUNT(*) FROM sbtest.{table} FORCE INDEX (PRIMARY)" for table in TPCC_TABLES if table != "history"]
+
+
+def data_bytes(data: DataSpec) -> int:
+    """About the size of the loaded tables on disk."""
+    return data.warehouses * WAREHOUSE_BYTES + FIXED_BYTES
