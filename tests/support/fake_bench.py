@@ -154,6 +154,9 @@ class FakeProbe:
     async def stop(self) -> list[str]:
         return []
 
+    def so_far(self) -> list[Sample]:
+        return self.samples()[0]
+
     def samples(self) -> tuple[list[Sample], list[str]]:
         found = [
             Sample(sample.unix_ns, sample.scope.replace("driver", "instance"), "server_rss_bytes", 100e6)

@@ -10,7 +10,7 @@ import pytest
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import Experiment
+from mydyno.model.experiment import Experiment, StepSpec
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, Summary
 from mydyno.store.study_folder import StudyFolder
@@ -199,6 +199,32 @@ async def test_a_run_knows_its_windows_steadiness(script: Script, settings: Sett
     script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
     with pytest.raises(StudyError, match="not steady"):
         await study(script, settings, tmp_path, experiment(design={"blocks": 2}))
+    first_run = script.events[: script.events.index("stop")]
+    assert first_run.count("load oltp_read_only-4") == 2, "asked once more, and not a third time"
+
+
+async def test_a_step_not_steady_at_first_is_asked_once_more(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    asked = 0
+
+    def warming_up(_run: PlannedRun | None, _step: Step, second: int) -> float:
+        nonlocal asked
+        asked += second == 1
+        return 1000.0 + (40.0 * second if asked % 2 else second % 3)
+
+    script.qps = warming_up
+    one_step = (StepSpec(workload="oltp_read_only", connections=(4,), warmup=2, measure=20),)
+    folder, summary, _ = await study(
+        script, settings, tmp_path, experiment(("only",), steps=one_step, design={"blocks": 1})
+    )
+    runs = list(folder.runs())
+    assert asked == 2 * len(runs), "each run asks its step twice"
+    for run in runs:
+        assert [record.valid for record in run.steps] == [True]
+        assert any("not steady at first" in warning for warning in run.warnings)
+    values = [run.values["oltp_read_only-4"]["qps"] for run in summary.runs]
+    assert values == pytest.approx([1001.0] * len(runs), abs=1.0), "the first time is warm-up and in no value"
 
 
 async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(

@@ -57,6 +57,10 @@ class Probe:
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
 
+    def so_far(self) -> list[Sample]:
+        """What has been sampled up to now."""
+        return read_samples(self._output)[0]
+
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Everything sampled, and the probe's own complaints; after stop()."""
         found = read_samples(self._output)

@@ -21,7 +21,8 @@ from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.running.bench import Bench
 from mydyno.running.judging import judged
 from mydyno.running.latency_log import write_latency_log
-from mydyno.running.step import Tell, ask
+from mydyno.running.probe import Probe
+from mydyno.running.step import Asked, Tell, ask
 from mydyno.running.together import all_or_none
 from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
@@ -120,8 +121,12 @@ async def _serve_and_load(
     try:
         for step in steps:
             asked = await ask(bench, instances, probe, step, folder, tell)
-            recorder.steps.append(asked.record)
             recorder.samples += asked.samples
+            if _is_not_yet_steady(bench, step, asked, probe):
+                asked = await ask(bench, instances, probe, step, folder, tell)
+                recorder.samples += asked.samples
+                recorder.warnings.append(f"{step.id} was not steady at first: its time became warm-up and it ran again")
+            recorder.steps.append(asked.record)
             recorder.latency_logs[step.id] = asked.latency_log
         for instance in instances:
             recorder.evidence += [
@@ -135,6 +140,14 @@ async def _serve_and_load(
     for treatment in treatments[1]:
         if isinstance(treatment, ProvesLoad):  # forecast refuses these where a run has several instances
             recorder.evidence += [treatment.load_evidence(record, recorder.samples) for record in recorder.steps]
+
+
+def _is_not_yet_steady(bench: Bench, step: Step, asked: Asked, probe: Probe) -> bool:
+    """Whether the step should be asked once more: not steady, and this would cost it its place in the result."""
+    if bench.experiment.gates.steady != "strict":
+        return False
+    steady = judged(bench.experiment, step, asked.record, [*probe.so_far(), *asked.samples]).steady
+    return bool(steady["steadiness"] == "not steady")
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
