@@ -208,7 +208,7 @@ async def test_a_step_not_steady_at_first_is_asked_once_more(
 ) -> None:
     asked = 0
 
-    def warming_up(_run: PlannedRun | None, _step: Step, second: int) -> float:
+    def warming_up(_run: PlannedRun | None, _step: object, second: int) -> float:
         nonlocal asked
         asked += second == 1
         return 1000.0 + (40.0 * second if asked % 2 else second % 3)
