@@ -1,37 +1,10 @@
 //! Once the buffers have grown, no operation allocates.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use dyno_allocations::{of_this_thread, CountingAllocator};
 use dyno_kv::{Connection, Detail, Event, Item, Protocol, Store};
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of the caller.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// One round: a get that hits, a get that misses, a set, and a multi-get, whose replies come in pieces of 100 bytes.
 fn round(connection: &mut Connection, replies: &[u8]) -> u64 {
@@ -106,10 +79,10 @@ fn no_operation_allocates() {
         let replies = replies(protocol);
         assert_eq!(round(&mut connection, &replies), 4, "{}", protocol.name());
         round(&mut connection, &replies);
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = of_this_thread();
         for _ in 0..1000 {
             round(&mut connection, &replies);
         }
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{}", protocol.name());
+        assert_eq!(of_this_thread() - before, 0, "{}", protocol.name());
     }
 }

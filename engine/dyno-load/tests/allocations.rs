@@ -2,43 +2,18 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use common::NullServer;
+use dyno_allocations::{of_the_process, CountingAllocator};
 use dyno_core::distribution::{Distribution, Parameters};
 use dyno_load::run::{self, socket, IgnoredErrors, Interval, Observer, Overload, Settings, Think};
 use dyno_load::workload::{self, Context, OltpOptions};
 use dyno_mysql::{Endpoint, Options};
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of the caller.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 struct Nobody;
 
@@ -82,11 +57,11 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         spin: false,
         connect_timeout_ns: 10_000_000_000,
     });
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = of_the_process();
     let outcome = run::run(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let transactions = outcome.totals.unwrap().all.transactions;
-    (ALLOCATIONS.load(Ordering::Relaxed) - before, transactions)
+    (of_the_process() - before, transactions)
 }
 
 #[test]

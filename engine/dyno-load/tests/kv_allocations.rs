@@ -5,10 +5,10 @@ mod common;
 #[path = "common/memcached.rs"]
 mod memcached;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
+use dyno_allocations::{of_the_process, CountingAllocator};
 use dyno_kv::Protocol;
 use dyno_load::kv::keys::{Choice, Keys};
 use dyno_load::kv::sizes::Sizes;
@@ -18,33 +18,8 @@ use dyno_load::kv::{self, Endpoint, KvSettings};
 use dyno_load::run::{socket, IgnoredErrors, Interval, Observer, Overload, Pace, Think};
 use memcached::Memcached;
 
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of the caller.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of GlobalAlloc.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 struct Nobody;
 
@@ -97,11 +72,11 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
         connect_timeout_ns: 10_000_000_000,
         ended_ns: Arc::new(AtomicU64::new(0)),
     });
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let before = of_the_process();
     let outcome = kv::run(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let operations = outcome.totals.unwrap().all.transactions;
-    (ALLOCATIONS.load(Ordering::Relaxed) - before, operations)
+    (of_the_process() - before, operations)
 }
 
 #[test]
