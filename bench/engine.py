@@ -222,7 +222,19 @@ def bench_floor(place: Place, pairs: int, connections: list[int]) -> list[Line]:
         say(f"oltp_point_select, {count} connections, against the floor")
         result = paired(
             pairs,
-            partial(measure_dynoload, place, "oltp_point_select", count, "--rand-type", "uniform"),
+            # As the floor: one thread, at the priority that it was given.
+            partial(
+                measure_dynoload,
+                place,
+                "oltp_point_select",
+                count,
+                "--rand-type",
+                "uniform",
+                "--threads",
+                "1",
+                "--priority",
+                "normal",
+            ),
             partial(run_floor, place, count),
         )
         value = ratio(result, "cpu_us_per_query")

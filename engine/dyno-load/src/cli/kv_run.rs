@@ -10,7 +10,7 @@ use super::kv_options::{Asked, DataArguments, MixArguments, PlaceArguments};
 use super::kv_preset::{Preset, PresetArguments};
 use super::oltp_run::OutputArguments;
 use super::parse::count;
-use super::run_settings::{ignored_errors, one_of, overload, plan, think, threads, LoadArguments};
+use super::run_settings::{ignored_errors, one_of, overload, plan, take_priority, think, threads, LoadArguments};
 use crate::error::{Error, Exit};
 use crate::kv::keys::{share, Choice};
 use crate::kv::{self, server, KvSettings};
@@ -65,6 +65,7 @@ pub struct RunArguments {
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
+    take_priority(&arguments.load)?;
     let mut parts = Vec::new();
     let preset = arguments
         .preset

@@ -73,6 +73,7 @@ pub struct OutputArguments {
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
+    run_settings::take_priority(&arguments.load)?;
     let workload = workload::named(&arguments.workload).map_err(Error::User)?;
     let oltp = arguments.transaction.resolve(&arguments.tables)?;
     let (settings, description) = run_settings::resolve(

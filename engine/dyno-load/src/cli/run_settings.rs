@@ -28,6 +28,9 @@ pub struct LoadArguments {
     /// Worker threads; default: one for each 64 connections, at most one for each CPU
     #[arg(long, value_parser = count)]
     pub threads: Option<u32>,
+    /// raised: at niceness -10 where that is allowed, so that the server hardly keeps the load waiting; or normal
+    #[arg(long, default_value = "raised")]
+    pub priority: String,
     /// Load before the measurement
     #[arg(long, default_value = "0s", value_parser = duration)]
     pub warmup: Duration,
@@ -222,6 +225,17 @@ pub fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a 
         "{option} '{value}' is not known; use {}",
         allowed.join(" or ")
     )))
+}
+
+/// Takes the priority that is asked for; to be called before any thread is started.
+///
+/// # Errors
+/// When there is no such priority.
+pub fn take_priority(load: &LoadArguments) -> Result<(), Error> {
+    if one_of("--priority", &load.priority, &["raised", "normal"])? == "raised" {
+        crate::host::raise_priority();
+    }
+    Ok(())
 }
 
 pub(super) fn threads(load: &LoadArguments) -> u32 {

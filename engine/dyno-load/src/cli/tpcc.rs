@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use super::connection::ConnectionArguments;
 use super::parse::count;
 use super::tpcc_run::RunArguments;
+use crate::data::drop_tables;
 use crate::error::{Error, Exit};
-use crate::server::failed;
 use crate::tpcc::{acknowledged, check, load, schema};
 
 /// W_ID is a SMALLINT.
@@ -177,10 +177,7 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 }
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
-    let mut client = crate::server::connect(&arguments.connection.options(true)?)?;
-    for table in schema::TABLES.iter().rev() {
-        let sql = format!("DROP TABLE IF EXISTS {}", table.name);
-        client.exec(&sql).map_err(|error| failed(&sql, &error))?;
-    }
+    let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
+    drop_tables(&arguments.connection.options(true)?, names)?;
     Ok(Exit::Done)
 }

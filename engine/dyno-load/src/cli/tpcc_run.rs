@@ -77,6 +77,7 @@ pub struct TerminalArguments {
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
+    run_settings::take_priority(&arguments.load)?;
     let options = arguments.connection.options(true)?;
     // The control connection commits each statement: an open read view would hold back the purge during the whole run.
     let mut control = server::connect(&options)?;

@@ -6,7 +6,7 @@ mod rows;
 mod tables;
 mod verify;
 
-pub use cleanup::cleanup;
+pub use cleanup::{cleanup, drop_tables};
 pub use prepare::{prepare, Prepared, Request};
 pub use rows::{Row, RowSource};
 pub use verify::{verify, TableCheck};

@@ -31,6 +31,7 @@ pub fn settings(settings: &Settings, description: &Description) -> Value {
         "prepared_statements": settings.prepared,
         "connections": settings.context.connections,
         "threads": settings.threads,
+        "niceness": crate::host::niceness(),
         "warmup_s": settings.warmup_ns as f64 / 1e9,
         "duration_s": settings.duration_ns as f64 / 1e9,
         "grace_s": settings.grace_ns as f64 / 1e9,

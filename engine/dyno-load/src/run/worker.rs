@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_core::clock::now_ns;
 
@@ -171,6 +172,8 @@ impl Worker {
         let Ok(timeline) = self.channels.start.recv() else {
             return Ok(End::default());
         };
+        // All workers begin at the same moment, and nothing is asked before the first interval.
+        std::thread::sleep(Duration::from_nanos(timeline.start_ns.saturating_sub(now_ns())));
         self.begin(timeline);
         while self.phase != Phase::Drain || self.in_flight > 0 {
             let now = now_ns();

@@ -14,9 +14,10 @@ use dyno_mysql::Options;
 use crate::error::Error;
 
 /// How long the control connection waits for anything.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 const ACCESS_DENIED: [u16; 4] = [1044, 1045, 1130, 1698];
-const UNKNOWN_DATABASE: u16 = 1049;
+/// The server's code for a database that is not there.
+pub const UNKNOWN_DATABASE: u16 = 1049;
 
 /// Connects to the server for questions.
 ///
