@@ -35,6 +35,7 @@ from tests.support.real import (
 STEPS = """\
 [[steps]]
 workload = "oltp_read_only"
+driver = "sysbench"
 connections = 2
 warmup = "1s"
 measure = "3s"

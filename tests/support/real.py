@@ -48,7 +48,9 @@ def experiment_text(name: str, arms: str, steps: str, blocks: int = 1) -> str:
 
 ONE_ARM = 'control = "glibc"\nglibc = { allocator = "glibc" }\n'
 TWO_ARMS = ONE_ARM + 'jemalloc = { allocator = "jemalloc" }\n'
-SHORT_STEP = '[[steps]]\nworkload = "oltp_read_only"\nconnections = 2\nwarmup = "1s"\nmeasure = "1s"\n'
+SHORT_STEP = (
+    '[[steps]]\nworkload = "oltp_read_only"\ndriver = "sysbench"\nconnections = 2\nwarmup = "1s"\nmeasure = "1s"\n'
+)
 
 
 def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], timeout_s: float = 60) -> Found:

@@ -72,7 +72,7 @@ class StepSpec(Frozen):
     )
     warmup: Duration = Field(10.0, ge=0, description="load before anything counts")
     measure: PositiveDuration = Field(30.0, description="the window that counts")
-    driver: str = Field("sysbench", description="the load program")
+    driver: str = Field("dynoload", description="the load program")
     options: dict[str, Scalar] = Field(default_factory=dict, description="the workload's own options, e.g. range_size")
 
 
