@@ -1,4 +1,4 @@
-"""Effects with their intervals: the primary metric's with verdicts, all others exploratory."""
+"""Effects with their intervals: the declared ones with verdicts, all others exploratory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import exp
 
 from markupsafe import Markup
 
+from mydyno.model.metrics import split_instance
 from mydyno.model.records import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import PERCENT, metric_name, p_value, percent, signed_percent
@@ -26,14 +27,15 @@ def build(result: StudyResult) -> Section:
     others = [metric for metric in (*FIRST, *result.summary.metrics) if metric in result.summary.metrics]
     others = [metric for metric in dict.fromkeys(others) if metric != primary and result.effects(metric)]
     without = [metric for metric in others if all(effect.ratio is None for effect in result.effects(metric))]
+    judged = [metric for metric in others if metric not in without and _is_judged(result, metric)]
     figures = {metric: _figures(result, metric) for metric in others if metric not in without}
-    kept, left = within(figures, EXPLORATORY_CHARACTERS)
+    kept, left = within({metric: figures[metric] for metric in figures if metric not in judged}, EXPLORATORY_CHARACTERS)
     groups = [FigureGroup(metric_name(primary), _figures(result, primary))]
-    for metric in kept:
-        above = (
-            "Other metrics: exploratory, with unadjusted intervals and without verdicts" if metric == kept[0] else ""
-        )
-        groups.append(FigureGroup(metric_name(metric), figures[metric], folded=True, above=above))
+    groups += [FigureGroup(name, found) for name, found in _by_metric(judged, figures).items()]
+    above = "Other metrics: exploratory, with unadjusted intervals and without verdicts"
+    for name, found in _by_metric(kept, figures).items():
+        groups.append(FigureGroup(name, found, folded=True, above=above))
+        above = ""
     groups = [group for group in groups if group.figures]
     return Section(
         "effects",
@@ -49,6 +51,22 @@ def build(result: StudyResult) -> Section:
     )
 
 
+def _is_judged(result: StudyResult, metric: str) -> bool:
+    """Whether verdicts were declared on it: the primary metric, or one of [[verdict.compare]]."""
+    return metric == result.summary.primary or any(effect.verdict for effect in result.effects(metric))
+
+
+def _by_metric(metrics: Sequence[str], figures: Mapping[str, list[Figure]]) -> dict[str, list[Figure]]:
+    """Heading → figures: those of a run and those of its instances under one heading."""
+    groups: dict[str, list[Figure]] = {}
+    for metric in metrics:
+        base, instance = split_instance(metric)
+        known = base in metrics or instance is None
+        heading = metric_name(base) if known else f"{metric_name(base)}, each instance"
+        groups.setdefault(heading, []).extend(figures[metric])
+    return groups
+
+
 def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
     note = (
         f"Ratio of each arm to {result.relative_to}, from runs of the same block. The shaded band is the declared "
@@ -56,16 +74,21 @@ def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
         "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
     )
     if without:
-        note += f" No ratio can be formed for: {', '.join(map(metric_name, without))}."
+        note += f" No ratio can be formed for: {_names(without)}."
     if left:
-        note += f" Only in summary.json, for want of room: {', '.join(map(metric_name, left))}."
+        note += f" Only in summary.json, for want of room: {_names(left)}."
     return note
+
+
+def _names(metrics: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(metric_name(split_instance(metric)[0]) for metric in metrics))
 
 
 def _figures(result: StudyResult, metric: str) -> list[Figure]:
     """A forest plot with its table per workload, all on the same axis; small for metrics that carry no verdict."""
-    primary = metric == result.summary.primary
-    sizes = (("", 560.0), (":narrow", 350.0)) if primary else (("", 350.0),)
+    judged = _is_judged(result, metric)
+    sizes = (("", 560.0), (":narrow", 350.0)) if judged else (("", 350.0),)
+    instance = split_instance(metric)[1]
     by_workload = {workload: _groups(result, metric, workload) for workload in result.workloads}
     beside = [group for groups in by_workload.values() for group in groups]
     figures = []
@@ -89,20 +112,26 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             )
             for suffix, width in sizes
         ]
-        figures.append(
-            Figure(charts, _table(result, metric, workload, primary), workload, "double", numbers_open=primary)
-        )
+        caption = workload if instance is None else f"{workload}, instance {instance}"
+        figures.append(Figure(charts, _table(result, metric, workload, judged), caption, "double", numbers_open=judged))
     return figures
 
 
 def _groups(result: StudyResult, metric: str, workload: str) -> list[ForestGroup]:
     groups = []
     for step in result.steps_of_workload(workload):
-        effects = [effect for effect in result.effects(metric, step.id) if effect.arm in result.styles]
+        effects = _shown(result, metric, step.id)
         if effects:
             rows = tuple(_row(result, effect) for effect in effects)
             groups.append(ForestGroup(step.level, rows, _noise(result, metric, step.id)))
     return groups
+
+
+def _shown(result: StudyResult, metric: str, step: str) -> list[EffectRecord]:
+    """The effects of a step; an instance that an arm does not have is no gap in what was measured, and left out."""
+    of_instance = split_instance(metric)[1] is not None
+    found = [effect for effect in result.effects(metric, step) if effect.arm in result.styles]
+    return [effect for effect in found if not (of_instance and effect.ratio is None)]
 
 
 def _noise(result: StudyResult, metric: str, step: str) -> float | None:
@@ -110,19 +139,19 @@ def _noise(result: StudyResult, metric: str, step: str) -> float | None:
     return floor - 1 if floor is not None and floor > 1 else None
 
 
-def _table(result: StudyResult, metric: str, workload: str, primary: bool) -> Table:
+def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Table:
     """All numbers of a forest plot; the verdicts only where there are any."""
     head: tuple[str, ...] = ("arm", "effect", "95 % interval", "verdict", "p", "blocks", "noise floor")
-    if not primary:
+    if not judged:
         head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []
     for step in result.steps_of_workload(workload):
         noise = _noise(result, metric, step.id)
-        of_step = [effect for effect in result.effects(metric, step.id) if effect.arm in result.styles]
+        of_step = _shown(result, metric, step.id)
         rows += [[step.level]] if of_step else []
         for effect in of_step:
             row = _table_row(result, effect, noise)
-            rows.append(row if primary else [*row[:3], *row[4:6]])
+            rows.append(row if judged else [*row[:3], *row[4:6]])
     return Table(f"{metric_name(metric)}, {workload}, by number of connections", head, rows)
 
 
@@ -135,7 +164,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         share(effect.ratio),
         share(effect.ci_low),
         share(effect.ci_high),
-        block_shares(result, effect) if effect.primary else (),
+        block_shares(result, effect) if effect.verdict else (),
         f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
     )
 
