@@ -23,6 +23,7 @@ from mydyno.reports import write
 from mydyno.running.together import all_or_none
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
+from mydyno.workloads.reconcile import disagreements
 from tests.support.fake_bench import Script, Watched, experiment, opener
 
 TWO = {"none-2": {"instances": 2}, "limited-2": {"instances": 2, "control": "none-2"}}
@@ -283,3 +284,16 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
     assert result.health_reasons == ("it waited",)
     assert result.transaction_types["payment"]["response_p90_us"] == 7.0
     assert result.transaction_types["payment"]["late"] == 1.0
+
+
+def test_stored_procedures_are_held_against_the_servers_calls() -> None:
+    counts = {"transactions": 5000, "reads": 0, "writes": 0, "other": 5000, "errors": 0, "ignored_errors": 0}
+    final = {
+        "counts": {**counts, "reconnects": 0}, "whole_load_counts": counts, "queries": 5000, "duration_s": 10.0,
+        "cpu": {}, "verdict": {"verdict": "VALID", "findings": []},
+        "settings": {"options": {"stored_procedures": True}},
+    }  # fmt: skip
+    whole = result_of(final, "1", ()).whole
+    assert disagreements(whole, {"Com_select": 90_000.0, "Com_call_procedure": 5000.0}) == []
+    (words,) = disagreements(whole, {"Com_select": 90_000.0, "Com_call_procedure": 2500.0})
+    assert words == "the driver counted 5000 calls, the server 2500 (Com_call_procedure)"

@@ -129,7 +129,10 @@ fn the_database_is_consistent_after_a_run_with_the_standards_mix() {
     for rest in [
         "--connections 4 --db-ps-mode disable --stock-level join --home random --seed 9",
         "--connections 16 --pipelining on --seed 10",
+        "--connections 16 --stored-procedures on --seed 11 --home random --acknowledged {orders}",
+        "--connections 4 --stored-procedures on --db-ps-mode disable --seed 12",
     ] {
+        let rest = rest.replace("{orders}", &orders.display().to_string());
         let other = run(&format!(
             "tpcc run --socket {socket} --database tpcc --duration 3s --quiet {rest}"
         ));
@@ -139,7 +142,7 @@ fn the_database_is_consistent_after_a_run_with_the_standards_mix() {
             "{rest}: {}",
             other.stderr
         );
-        assert_consistent(&server, "");
+        assert_consistent(&server, &format!("--acknowledged {}", orders.display()));
         assert_delivered_once(&mut control, 2);
     }
 }

@@ -75,9 +75,18 @@ def progress_of(record: dict[str, Any], warmup_s: float) -> Progress:
     return Progress(interval_end_s(record, warmup_s), float(record["qps"]), float(record["tps"]))
 
 
+def _whole_of(final: dict[str, Any]) -> dict[str, int]:
+    """Counts of the whole load. With stored procedures its reads and writes are known to the server alone."""
+    counts = final["whole_load_counts"]
+    whole = {"transactions": counts["transactions"], "other": counts["other"]}
+    if final.get("settings", {}).get("options", {}).get("stored_procedures"):
+        return {**whole, "calls": counts["other"]}
+    return {**whole, "read": counts["reads"], "write": counts["writes"]}
+
+
 def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> DriverResult:
     """The measured window's counts, latency, and the driver's verdict on itself."""
-    counts, whole = final["counts"], final["whole_load_counts"]
+    counts = final["counts"]
     verdict = final["verdict"]
     response = final.get("response", {})
     return DriverResult(
@@ -94,8 +103,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         reconnects=counts["reconnects"],
         duration_s=final["duration_s"],
         latency_us={name: response[key] for name, key in LATENCY_KEYS.items() if key in response},
-        whole={"transactions": whole["transactions"], "read": whole["reads"], "write": whole["writes"],
-               "other": whole["other"]},
+        whole=_whole_of(final),
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),

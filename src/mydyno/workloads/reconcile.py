@@ -13,6 +13,7 @@ COUNTERS = (
     "Com_replace",
     "Com_commit",
     "Com_rollback",
+    "Com_call_procedure",
     "Slow_queries",
     "Aborted_clients",
     "Aborted_connects",
@@ -38,16 +39,17 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 
 
 def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
-    """Sentences on reads and writes where driver and server differ by more than 0.5 %; empty where they agree.
+    """Sentences on reads, writes and calls where driver and server differ by more than 0.5 %; empty where they agree.
 
-    `whole` has the driver's read and write counts of the whole step, `counted` the server's growth over it. Statements
-    of transactions that were rolled back and begun again are counted by the server alone, so only a server that counts
-    less than the driver, or far more, disagrees.
+    `whole` has the driver's read and write counts of the whole step, or its calls where it asked stored procedures;
+    `counted` the server's growth over it. Statements of transactions that were rolled back and begun again are counted
+    by the server alone, so only a server that counts less than the driver, or far more, disagrees.
     """
     found = []
     pairs = (
         ("reads", whole.get("read"), ("Com_select",)),
         ("writes", whole.get("write"), ("Com_insert", "Com_update", "Com_delete", "Com_replace")),
+        ("calls", whole.get("calls"), ("Com_call_procedure",)),
     )
     for name, said, counters in pairs:
         if said is None or any(counter not in counted for counter in counters):

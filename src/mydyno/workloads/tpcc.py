@@ -25,6 +25,8 @@ class TpccOptions(Frozen):
     stock_level: Literal["per-item", "join"] = Field(
         "per-item", description="Stock-Level's count: a statement an item as in tpcc-mysql, or one join"
     )
+    pipelining: bool = Field(False, description="send a statement before the answers that it does not need")
+    stored_procedures: bool = Field(False, description="each transaction is one CALL; else client SQL")
     rate: int = Field(0, ge=0, description="transactions per second asked for; 0: as fast as it goes")
     seed: int = Field(1, ge=0, description="seeds what is asked")
 

@@ -10,7 +10,7 @@ use super::parse::count;
 use super::tpcc_run::RunArguments;
 use crate::data::drop_tables;
 use crate::error::{Error, Exit};
-use crate::tpcc::{acknowledged, check, load, schema};
+use crate::tpcc::{acknowledged, check, load, procedures, schema};
 
 /// W_ID is a SMALLINT.
 const MOST_WAREHOUSES: u32 = 32_767;
@@ -178,6 +178,10 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
     let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
-    drop_tables(&arguments.connection.options(true)?, names)?;
+    let options = arguments.connection.options(true)?;
+    drop_tables(&options, names)?;
+    if let Ok(mut client) = crate::server::connect(&options) {
+        procedures::drop(&mut client)?;
+    }
     Ok(Exit::Done)
 }

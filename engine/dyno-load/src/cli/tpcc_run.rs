@@ -70,6 +70,9 @@ pub struct TerminalArguments {
     /// the same order with fewer round trips; the server is asked faster than by programs that wait for each answer
     #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     pipelining: bool,
+    /// on: each transaction is one CALL of a stored procedure, which is made first; the account needs CREATE ROUTINE
+    #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
+    stored_procedures: bool,
     /// Append the key of every order that the server has acknowledged to this file
     #[arg(long)]
     acknowledged: Option<PathBuf>,
@@ -86,6 +89,9 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         None => check::count_warehouses(&mut control)?.max(1),
     };
     let settings = settings(arguments, warehouses)?;
+    if arguments.terminals.stored_procedures {
+        tpcc::procedures::create(&mut control)?;
+    }
     let facts = server::check(
         &mut control,
         &Needs {
@@ -110,7 +116,7 @@ fn settings(arguments: &RunArguments, warehouses: u32) -> Result<Settings, Error
     let plan = plan(load, own, warehouses)?;
     let distribution = Distribution::named("uniform", &Parameters::default()).map_err(Error::User)?;
     let context = Context {
-        definition: tpcc::definition(),
+        definition: tpcc::definition(own.stored_procedures),
         options: OltpOptions {
             tables: 1,
             ..OltpOptions::default()
@@ -180,6 +186,7 @@ fn plan(load: &LoadArguments, own: &TerminalArguments, warehouses: u32) -> Resul
         home,
         stock_level,
         pipelining: own.pipelining,
+        stored_procedures: own.stored_procedures,
         nurand_constants: Plan::constants(load.seed),
         seed: load.seed,
     })

@@ -134,7 +134,10 @@ impl Recorder {
     /// Counts one statement that succeeded.
     #[inline]
     pub fn statement(&mut self, kind: StatementKind, service_ns: u64, columns: u64, rows: u64, affected_rows: u64) {
-        if columns > 0 {
+        if kind == StatementKind::Procedure {
+            // What it reads and writes is not in its answer.
+            self.counts.other += 1;
+        } else if columns > 0 {
             self.counts.reads += 1;
             self.counts.rows += rows;
         } else if affected_rows > 0 {

@@ -92,6 +92,7 @@ mod tests {
             home: Home::Fixed,
             stock_level: StockLevel::PerItem,
             pipelining: false,
+            stored_procedures: false,
             nurand_constants: Plan::constants(1),
             seed: 1,
         }

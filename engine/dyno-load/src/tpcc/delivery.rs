@@ -59,6 +59,12 @@ impl Delivery {
         self.skipped
     }
 
+    /// Hands the whole of it to `send` as a stored procedure.
+    pub fn call<T>(&self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        send(Id::CallDelivery, &[int(self.warehouse), int(self.carrier)])
+    }
+
     fn next_district(&mut self) {
         (self.order, self.customer, self.sum_cents) = (None, None, None);
         self.district += 1;

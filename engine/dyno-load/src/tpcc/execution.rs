@@ -11,6 +11,7 @@ use super::order_status::OrderStatus;
 use super::payment::Payment;
 use super::plan::{Home, Kind, Plan};
 use super::random::between;
+use super::row;
 use super::statements::Id;
 use super::stock_level::StockLevel;
 
@@ -22,11 +23,23 @@ pub struct Execution {
     undo: bool,
     /// Attempts of this transaction that failed.
     retries: u64,
+    procedure: Procedure,
     new_order: NewOrder,
     payment: Payment,
     order_status: OrderStatus,
     delivery: Delivery,
     stock_level: StockLevel,
+}
+
+/// A transaction as one CALL.
+#[derive(Debug, Clone, Copy, Default)]
+struct Procedure {
+    /// Whether the transaction is one.
+    used: bool,
+    /// Whether it was sent.
+    sent: bool,
+    /// The first value of its only row.
+    answer: Option<u32>,
 }
 
 impl Default for Execution {
@@ -35,6 +48,7 @@ impl Default for Execution {
             kind: Kind::NewOrder,
             undo: false,
             retries: 0,
+            procedure: Procedure::default(),
             new_order: NewOrder::default(),
             payment: Payment::default(),
             order_status: OrderStatus::default(),
@@ -56,6 +70,10 @@ impl Execution {
         self.kind = plan.kind(number);
         self.undo = false;
         self.retries = 0;
+        self.procedure = Procedure {
+            used: plan.stored_procedures,
+            ..Procedure::default()
+        };
         match self.kind {
             Kind::NewOrder => self.new_order.begin(plan, warehouse, stream),
             Kind::Payment => self.payment.begin(plan, warehouse, stream),
@@ -69,6 +87,7 @@ impl Execution {
     pub fn retry(&mut self, undo: bool) {
         self.undo = undo;
         self.retries += 1;
+        (self.procedure.sent, self.procedure.answer) = (false, None);
         match self.kind {
             Kind::NewOrder => self.new_order.restart(),
             Kind::Payment => self.payment.restart(),
@@ -92,6 +111,9 @@ impl Execution {
             self.undo = false;
             return Ok(Next::Sent(send(Id::Rollback, &[])));
         }
+        if self.procedure.used {
+            return Ok(self.advance_procedure(outstanding, send));
+        }
         match self.kind {
             Kind::NewOrder => self.new_order.advance(outstanding, send),
             Kind::Payment => self.payment.advance(outstanding, send),
@@ -99,6 +121,20 @@ impl Execution {
             Kind::Delivery => self.delivery.advance(outstanding, send),
             Kind::StockLevel => self.stock_level.advance(outstanding, send),
         }
+    }
+
+    fn advance_procedure<T>(&mut self, outstanding: usize, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> Next<T> {
+        if self.procedure.sent {
+            return if outstanding > 0 { Next::Wait } else { Next::End };
+        }
+        self.procedure.sent = true;
+        Next::Sent(match self.kind {
+            Kind::NewOrder => self.new_order.call(send),
+            Kind::Payment => self.payment.call(send),
+            Kind::OrderStatus => self.order_status.call(send),
+            Kind::Delivery => self.delivery.call(send),
+            Kind::StockLevel => self.stock_level.call(send),
+        })
     }
 
     /// Takes a row of statement `id`.
@@ -111,6 +147,10 @@ impl Execution {
         let values = row
             .values()
             .map_while(|value| value.map_err(|error| failed = Some(error)).ok());
+        if self.procedure.used {
+            self.procedure.answer = { values }.next().as_ref().and_then(row::unsigned);
+            return failed.map_or(Ok(()), Err);
+        }
         match self.kind {
             Kind::NewOrder => self.new_order.row(id, values),
             Kind::Payment => self.payment.row(id, values),
@@ -133,12 +173,21 @@ impl Execution {
 
     /// Whether it ended in the rollback that its input asked for.
     pub fn is_rolled_back(&self) -> bool {
-        self.kind == Kind::NewOrder && self.new_order.is_rolled_back()
+        self.kind == Kind::NewOrder
+            && if self.procedure.used {
+                self.procedure.answer == Some(0)
+            } else {
+                self.new_order.is_rolled_back()
+            }
     }
 
     /// The order that a committed New-Order made.
     pub fn order_id(&self) -> Option<OrderId> {
         match self.kind {
+            Kind::NewOrder if self.procedure.used => {
+                let order = self.procedure.answer.filter(|order| *order > 0);
+                order.map(|order| self.new_order.order_id_of(order))
+            }
             Kind::NewOrder if !self.new_order.is_rolled_back() => self.new_order.order_id(),
             _ => None,
         }
@@ -147,6 +196,7 @@ impl Execution {
     /// Districts of a Delivery that had no new order.
     pub fn skipped(&self) -> u32 {
         match self.kind {
+            Kind::Delivery if self.procedure.used => self.procedure.answer.unwrap_or(0),
             Kind::Delivery => self.delivery.skipped(),
             _ => 0,
         }

@@ -18,6 +18,7 @@ mod next;
 mod order_status;
 mod payment;
 mod plan;
+pub mod procedures;
 pub mod random;
 mod row;
 mod rows;

@@ -1,5 +1,7 @@
 //! New-Order (clause 2.4).
 
+use std::io::Write as _;
+
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
@@ -51,6 +53,8 @@ pub struct NewOrder {
     price_cents: Option<i64>,
     stock: Option<i64>,
     information: [u8; 24],
+    /// Items, supplying warehouses and quantities as a procedure takes them.
+    lists: [Vec<u8>; 3],
 }
 
 impl NewOrder {
@@ -96,11 +100,38 @@ impl NewOrder {
 
     /// The order that it made.
     pub fn order_id(&self) -> Option<OrderId> {
-        Some(OrderId {
+        Some(self.order_id_of(self.order?))
+    }
+
+    /// The order with this number, in its district.
+    pub fn order_id_of(&self, order: u32) -> OrderId {
+        OrderId {
             warehouse: self.warehouse,
             district: self.district,
-            order: self.order?,
-        })
+            order,
+        }
+    }
+
+    /// Hands the whole of it to `send` as a stored procedure.
+    pub fn call<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        let lines = &self.lines[..self.count];
+        put_list(&mut self.lists[0], lines.iter().map(|line| line.item));
+        put_list(&mut self.lists[1], lines.iter().map(|line| line.supply));
+        put_list(&mut self.lists[2], lines.iter().map(|line| line.quantity));
+        let [items, supplies, quantities] = &self.lists;
+        let all_local = lines.iter().all(|line| line.supply == self.warehouse);
+        let values = [
+            int(self.warehouse),
+            int(self.district),
+            int(self.customer),
+            int(self.count as u32),
+            int(u32::from(all_local)),
+            Value::Bytes(items),
+            Value::Bytes(supplies),
+            Value::Bytes(quantities),
+        ];
+        send(Id::CallNewOrder, &values)
     }
 
     fn next_step(&self) -> Step {
@@ -231,6 +262,16 @@ impl NewOrder {
             }
             _ => {}
         }
+    }
+}
+
+/// Numbers with commas between them.
+fn put_list(out: &mut Vec<u8>, numbers: impl Iterator<Item = u32>) {
+    out.clear();
+    for (place, number) in numbers.enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        // Writing into a Vec cannot fail.
+        let _ = write!(out, "{comma}{number}");
     }
 }
 

@@ -49,6 +49,19 @@ impl OrderStatus {
         };
     }
 
+    /// Hands the whole of it to `send` as a stored procedure.
+    pub fn call<T>(&self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        let values = [
+            int(self.customer.warehouse),
+            int(self.customer.district),
+            // By name where there is no number.
+            int(self.customer.id().unwrap_or(0)),
+            Value::Bytes(self.customer.name()),
+        ];
+        send(Id::CallOrderStatus, &values)
+    }
+
     /// Whether the next statement needs every answer to those before it.
     fn waits(&self) -> bool {
         match self.step {

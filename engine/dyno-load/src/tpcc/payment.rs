@@ -75,6 +75,23 @@ impl Payment {
         self.district_name.clear();
     }
 
+    /// Hands the whole of it to `send` as a stored procedure.
+    pub fn call<T>(&self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        let amount = money::Text::of(self.cents);
+        let values = [
+            int(self.warehouse),
+            int(self.district),
+            int(self.customer.warehouse),
+            int(self.customer.district),
+            // By name where there is no number.
+            int(self.customer.id().unwrap_or(0)),
+            Value::Bytes(self.customer.name()),
+            Value::Bytes(amount.bytes()),
+        ];
+        send(Id::CallPayment, &values)
+    }
+
     fn next_step(&self) -> Step {
         match self.step {
             Step::Warehouse => Step::WarehouseAddress,

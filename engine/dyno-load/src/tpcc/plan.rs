@@ -129,6 +129,8 @@ pub struct Plan {
     pub stock_level: StockLevel,
     /// Whether statements are sent before the answers of those before them, where they do not need them.
     pub pipelining: bool,
+    /// Whether each transaction is one stored procedure; else client SQL.
+    pub stored_procedures: bool,
     /// The run's constants of NURand.
     pub nurand_constants: Constants,
     /// Seed of the run.
@@ -214,6 +216,7 @@ mod tests {
             home: Home::Fixed,
             stock_level: StockLevel::PerItem,
             pipelining: false,
+            stored_procedures: false,
             nurand_constants: Plan::constants(1),
             seed: 1,
         }

@@ -84,11 +84,21 @@ pub enum Id {
     LevelStock,
     /// Stock-Level: both at once, the standard's own way.
     LevelJoin,
+    /// New-Order as a stored procedure.
+    CallNewOrder,
+    /// Payment as a stored procedure.
+    CallPayment,
+    /// Order-Status as a stored procedure.
+    CallOrderStatus,
+    /// Delivery as a stored procedure.
+    CallDelivery,
+    /// Stock-Level as a stored procedure.
+    CallStockLevel,
 }
 
-use StatementKind::{Commit, Delete, Insert, Rollback, Select, SelectForUpdate, Update};
+use StatementKind::{Commit, Delete, Insert, Procedure, Rollback, Select, SelectForUpdate, Update};
 
-const TEXTS: [(Id, StatementKind, &str); 37] = [
+const TEXTS: [(Id, StatementKind, &str); 42] = [
     (Id::Commit, Commit, "COMMIT"),
     (Id::Rollback, Rollback, "ROLLBACK"),
     (Id::NewOrderCustomer, Select, "SELECT c_discount, c_last, c_credit, w_tax FROM customer, warehouse WHERE w_id = ? AND c_w_id = w_id AND c_d_id = ? AND c_id = ?"),
@@ -126,14 +136,21 @@ const TEXTS: [(Id, StatementKind, &str); 37] = [
     (Id::LevelItems, Select, "SELECT DISTINCT ol_i_id FROM order_line WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id < ? AND ol_o_id >= (? - 20)"),
     (Id::LevelStock, Select, "SELECT COUNT(*) FROM stock WHERE s_w_id = ? AND s_i_id = ? AND s_quantity < ?"),
     (Id::LevelJoin, Select, "SELECT COUNT(DISTINCT s_i_id) FROM order_line, stock WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id < ? AND ol_o_id >= (? - 20) AND s_w_id = ? AND s_i_id = ol_i_id AND s_quantity < ?"),
+    (Id::CallNewOrder, Procedure, "CALL dyno_new_order(?, ?, ?, ?, ?, ?, ?, ?)"),
+    (Id::CallPayment, Procedure, "CALL dyno_payment(?, ?, ?, ?, ?, ?, ?)"),
+    (Id::CallOrderStatus, Procedure, "CALL dyno_order_status(?, ?, ?, ?)"),
+    (Id::CallDelivery, Procedure, "CALL dyno_delivery(?, ?)"),
+    (Id::CallStockLevel, Procedure, "CALL dyno_stock_level(?, ?, ?)"),
 ];
 
-/// All statements, each at the place of its number.
-pub fn definition() -> Definition {
+/// All statements, each at the place of its number; prepared are those that are used, as client SQL or as procedures.
+pub fn definition(stored_procedures: bool) -> Definition {
     let mut definition = Definition::new("tpcc");
     for (id, kind, text) in TEXTS {
         let place = definition.statement(kind, text, Vec::new());
         assert_eq!(place, id as usize, "the statement {id:?} is not at its place");
+        let used = matches!(kind, Commit | Rollback) || (kind == Procedure) == stored_procedures;
+        definition.statements[place].always_text = !used;
     }
     definition
 }
@@ -144,6 +161,12 @@ mod tests {
 
     #[test]
     fn every_statement_is_at_its_place() {
-        assert_eq!(definition().statements.len(), Id::LevelJoin as usize + 1);
+        assert_eq!(definition(false).statements.len(), Id::CallStockLevel as usize + 1);
+        assert_eq!(definition(false).prepared_statements(1), 37);
+        assert_eq!(
+            definition(true).prepared_statements(1),
+            7,
+            "five procedures, COMMIT and ROLLBACK"
+        );
     }
 }

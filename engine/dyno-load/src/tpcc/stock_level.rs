@@ -54,6 +54,13 @@ impl StockLevel {
         self.item = 0;
     }
 
+    /// Hands the whole of it to `send` as a stored procedure.
+    pub fn call<T>(&self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        let values = [int(self.warehouse), int(self.district), int(self.threshold)];
+        send(Id::CallStockLevel, &values)
+    }
+
     /// Whether the next statement needs every answer to those before it.
     fn waits(&self) -> bool {
         match self.step {

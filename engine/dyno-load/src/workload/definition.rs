@@ -42,11 +42,13 @@ pub enum StatementKind {
     Update,
     /// ROLLBACK.
     Rollback,
+    /// A stored procedure (TPC-C).
+    Procedure,
 }
 
 impl StatementKind {
     /// Number of kinds.
-    pub const COUNT: usize = 18;
+    pub const COUNT: usize = 19;
 
     /// Every kind, in the order of its number.
     pub const ALL: [Self; Self::COUNT] = [
@@ -68,6 +70,7 @@ impl StatementKind {
         Self::SelectForUpdate,
         Self::Update,
         Self::Rollback,
+        Self::Procedure,
     ];
 
     /// Its name in results.
@@ -91,6 +94,7 @@ impl StatementKind {
             Self::SelectForUpdate => "select_for_update",
             Self::Update => "update",
             Self::Rollback => "rollback",
+            Self::Procedure => "procedure",
         }
     }
 }
