@@ -239,6 +239,25 @@ def test_a_workload_asks_what_its_name_says() -> None:
     assert "kv_get asks 100:0" in words
 
 
+def test_keys_count_as_stored_by_dynoloads_own_record_alone(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    data = DataSpec(workload="kv", keys=100)
+
+    def said(errors: int = 0, cmd_set: int = 101, not_stored: int = 0) -> bool:
+        kv_counts = {"cmd_set": cmd_set, "not_stored": not_stored}
+        final = {"record": "final", "counts": {"errors": errors}, "kv": {"counts": kv_counts}}
+        path.write_text('{"record":"header"}\n' + json.dumps(final, separators=(",", ":")) + "\n")
+        return dynoload_kv.all_stored(path, data)
+
+    assert not dynoload_kv.all_stored(path, data), "it wrote nothing"
+    assert said()
+    assert not said(errors=1)
+    assert not said(cmd_set=99)
+    assert not said(not_stored=1)
+    path.write_text('{"record":"header"}\n')
+    assert not dynoload_kv.all_stored(path, data), "it was cut short"
+
+
 def recorded() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RECORDS.read_text().splitlines()]
 
