@@ -238,3 +238,65 @@ async def test_a_server_without_the_plugin_is_told_by_its_log(
     with pytest.raises(Exception, match=r"(?s)was not ready after.*memcached at 127\.0\.0\.1.*libnothing"):
         async with running(bench, "caching", tmp_path):
             pass
+
+
+SECOND_OPINIONS = """\
+[[steps]]
+workload = "kv_mixed"
+driver = "memaslap"
+connections = 4
+warmup = "1s"
+measure = "2s"
+options = { overwrite = 0.2, threads = 2 }
+[[steps]]
+workload = "kv_set"
+driver = "memslap"
+connections = 4
+warmup = "0s"
+measure = "60s"
+options = { execute_number = 500 }
+[[steps]]
+workload = "kv_get"
+driver = "memslap"
+connections = 4
+warmup = "0s"
+measure = "60s"
+options = { execute_number = 500 }
+[verdict]
+"""
+
+
+@pytest.mark.parametrize("arm", ["memcached", "innodb_only"])
+async def test_libmemcacheds_programs_load_plugin_and_native_and_agree_with_the_servers_counters(
+    real_settings: Settings, tmp_path: Path, arm: str
+) -> None:
+    head, tail = TEXT[: TEXT.index("[[steps]]")], TEXT[TEXT.index("primary") :]
+    text = head.replace(", crash = true", "") + SECOND_OPINIONS + tail
+    made = parse_experiment(TomlSource.parse("memcached.toml", text), vocabulary())
+    bench = await open_workbench(real_settings, made, f"memaslap-{os.getpid()}-x", tmp_path, print)
+    try:
+        record = await one_run(bench, arm, tmp_path / arm)
+    finally:
+        assert bench.close() == []
+    assert_loaded_by_others(record)
+    assert bench.versions["memaslap"] == bench.versions["memslap"]
+
+
+def assert_loaded_by_others(record: RunRecord) -> None:
+    """Every step's counts are the server's, to the operation for memslap; a busy test host closes no gate here.
+
+    memslap's threads set the same keys at the same time; the plugin refuses some of those sets, and then the step must
+    not count.
+    """
+    assert record.reasons == ()
+    steps = {step.workload: step for step in record.steps}
+    refused = steps["kv_set"].driver.errors
+    assert bool(refused) == bool(steps["kv_set"].reasons), steps["kv_set"].reasons
+    assert refused == 0 or record.arm == "innodb_only"
+    assert [steps[name].reasons for name in ("kv_mixed", "kv_get")] == [(), ()]
+    assert steps["kv_mixed"].driver.latency_log2_us
+    mixed = steps["kv_mixed"].driver.whole
+    assert mixed["cmd_get"] == pytest.approx(9 * mixed["cmd_set"], rel=0.05)
+    assert steps["kv_set"].server_counters["memcached_cmd_set"] == 2000 - refused
+    assert steps["kv_get"].server_counters["memcached_get_hits"] == 2000
+    assert steps["kv_get"].server_counters["memcached_cmd_set"] == 500

@@ -46,4 +46,5 @@ def check(step: Step) -> list[str]:
     """A workload that is named after what it asks must ask it."""
     if step.workload in RATIOS and step.workload != "kv_mixed" and "ratio" in step.options:
         return [f"options.ratio: {step.workload} asks {RATIOS[step.workload]}; a ratio is kv_mixed's"]
-    return []
+    others = ("overwrite", "execute_number")
+    return [f"options.{name}: is memaslap's or memslap's" for name in others if name in step.options]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mydyno.model.experiment import Experiment
+from mydyno.drivers.base import NeedsData
+from mydyno.drivers.catalogue import DRIVERS
+from mydyno.model.experiment import Experiment, steps_of
 from mydyno.treatments.server import server_of
 
 OF_MEMCACHED = ("server", "memcached")
@@ -29,4 +31,8 @@ def kv_obstacles(experiment: Experiment) -> list[str]:
             found.append(f'arm {arm.name}: nothing speaks memcached\'s protocol; say memcached = "innodb_only"')
         if kv and server.dsn is not None:
             found.append(f"arm {arm.name}: an external server (dsn) has no memcached of ours; use server.name")
+    for name in dict.fromkeys(step.driver for step in steps_of(experiment)):
+        driver = DRIVERS[name]() if kv else None
+        obstacle = driver.data_obstacle(experiment.data) if isinstance(driver, NeedsData) else None
+        found += [f"data: {obstacle}"] if obstacle is not None else []
     return found

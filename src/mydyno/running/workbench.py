@@ -40,6 +40,8 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
+STORING_DRIVER = "dynoload"
+"""Stores the keys before a run's first step, whichever driver loads."""
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
 
@@ -166,7 +168,7 @@ class Workbench:
 
         InnoDB does not sync each commit meanwhile; the load's own setting is back before its first step.
         """
-        driver = self.drivers[steps_of(self.experiment)[0].driver]
+        driver = self.drivers[STORING_DRIVER]
         arguments = (self.experiment.data, self.sockets, self.scratch / "prepare.log")
         if instance.version.flavour == "memcached":
             await driver.prepare(instance.address(LOAD_USER), *arguments)
@@ -231,7 +233,8 @@ async def get_drivers(
 ) -> tuple[dict[str, Driver], dict[str, str]]:
     """The drivers that the steps name, ready to be used, and their versions. Raises HostError."""
     drivers: dict[str, Driver] = {}
-    for name in dict.fromkeys(step.driver for step in experiment.steps):
+    stored = [STORING_DRIVER] if kind_of(experiment.data).store_s is not None else []
+    for name in dict.fromkeys([*(step.driver for step in experiment.steps), *stored]):
         say(f"getting the driver {name}")
         drivers[name] = DRIVERS[name]()
         await drivers[name].get(settings, host)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mydyno.model.experiment import Frozen
 from mydyno.workloads.data import DATA
-from mydyno.workloads.kv import KV_WORKLOADS, KvOptions
+from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
@@ -29,6 +29,9 @@ WORKLOADS: dict[str, Workload] = {
         for name, description in OLTP_WORKLOADS.items()
     },
     "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
-    **{name: Workload(name, description, "kv", KvOptions, ("dynoload",)) for name, description in KV_WORKLOADS.items()},
+    **{
+        name: Workload(name, description, "kv", KvOptions, ("dynoload", KV_SECOND_OPINIONS[name]))
+        for name, description in KV_WORKLOADS.items()
+    },
 }
 DATA_WORKLOADS = tuple(DATA)

@@ -34,6 +34,10 @@ class KvOptions(Frozen):
     threads: int | None = Field(None, ge=1, description="dynoload's threads; without it one for 64 connections")
     rate: int = Field(0, ge=0, description="operations per second asked for; 0: as fast as it goes")
     seed: int = Field(1, ge=0, description="seeds what is asked")
+    overwrite: float | None = Field(
+        None, ge=0, le=1, description="memaslap's: share of sets of a key it has set before"
+    )
+    execute_number: int | None = Field(None, ge=1, description="memslap's: operations of each thread; without it 10000")
 
 
 KV_WORKLOADS: dict[str, str] = {
@@ -41,8 +45,8 @@ KV_WORKLOADS: dict[str, str] = {
     "kv_get": "one get",
     "kv_mixed": "nine gets to one set",
 }
-PREFIX = "mydyno-"
-"""Of keys that mydyno itself stores as a proof, outside the load's key space."""
+KV_SECOND_OPINIONS = {"kv_set": "memslap", "kv_get": "memslap", "kv_mixed": "memaslap"}
+"""Which of libmemcached's programs asks a workload too."""
 STORED_PER_S = 8_000.0
 """Keys stored before the first step, over the protocol into InnoDB without a sync per commit (measured: 2,000 to
 20,000)."""
