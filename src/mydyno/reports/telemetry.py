@@ -23,8 +23,10 @@ from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.result import StudyResult, usable
 
-CORE = ("ops", "qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
+CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
+    "ops",
+    "kv_hit_pct",
     "tpmc",
     "cpu_system_pct",
     "cpu_iowait_pct",
