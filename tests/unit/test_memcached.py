@@ -14,11 +14,12 @@ import pytest
 from mydyno.drivers import dynoload_kv, dynoload_output
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import ServerError, UserError
-from mydyno.experiments import vocabulary
+from mydyno.experiments import load, vocabulary
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import DataSpec, Experiment, Step
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.plan import make_plan
+from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import DriverResult, StepRecord
 from mydyno.model.toml_source import TomlSource
 from mydyno.running.forecast import forecast
@@ -208,6 +209,21 @@ def test_a_policy_can_be_said_for_each_command() -> None:
     assert treatment.policies == {"get": "caching", "set": "cache_only", "delete": "innodb_only"}
     assert MemcachedTreatment("cache_only").policies == policies("cache_only")
     assert MemcachedTreatment({"memory": "1G"}).policies == policies("innodb_only")
+
+
+@pytest.mark.parametrize("scale", ["quick", "standard", "published"])
+def test_memcached_api_manipulates_memory_and_nothing_else(scale: str, tmp_path: Path) -> None:
+    made, _ = load("memcached-api", scale)
+    treatments = {arm.name: arm.treatments["memcached"] for arm in made.arms}
+    memory = {name: one["memory"] for name, one in treatments.items()}
+    assert memory["cache_only_roomy"] == memory["memcached"] == "1G"
+    assert memory["cache_only"] == memory["memcached_small"] == memory["caching"] == memory["innodb_only"]
+    assert {one["policy"] for name, one in treatments.items() if name.startswith("cache_only")} == {"cache_only"}
+    keys_bytes = made.data.keys * (made.data.key_bytes + made.data.value_bytes)
+    assert 0.1 < parse_bytes(memory["cache_only"]) / keys_bytes < 0.7, "the small caches cannot hold the keys"
+    assert {step.workload for step in made.steps} == {"kv_set", "kv_get", "kv_mixed"}
+    assert all(one["crash"] for one in treatments.values())
+    assert not [words for words in obstacles(made, tmp_path).splitlines() if "disk" not in words]
 
 
 def step(workload: str = "kv_get", **options: Any) -> Step:
