@@ -285,8 +285,8 @@ async def test_libmemcacheds_programs_load_plugin_and_native_and_agree_with_the_
 def assert_loaded_by_others(record: RunRecord) -> None:
     """Every step's counts are the server's, to the operation for memslap; a busy test host closes no gate here.
 
-    memslap's threads set the same keys at the same time; the plugin refuses some of those sets, and then the step must
-    not count.
+    memslap's threads set the same keys at the same time; should the plugin refuse some of those sets, the step must not
+    count.
     """
     assert record.reasons == ()
     steps = {step.workload: step for step in record.steps}
