@@ -23,6 +23,7 @@ from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
+from mydyno.workloads.kv import KvOptions
 from mydyno.workloads.oltp import OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
@@ -121,6 +122,10 @@ def experiment() -> str:
     text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
     text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
+    text += [
+        "### Options of kv_set, kv_get and kv_mixed\n",
+        _table(("option", "default", "meaning"), _fields(KvOptions)),
+    ]
     text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)
 

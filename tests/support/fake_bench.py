@@ -98,6 +98,9 @@ class FakeInstance:
     def address(self, user: str = "dyno", database: str = "") -> Address:
         return Address(user=user, password="secret-word", socket=f"/nowhere/{self.number}", database=database)
 
+    async def counters(self) -> dict[str, float]:
+        return await self.control().status()
+
     async def start(self) -> None:
         self.bench.script.events.append("start")
 
@@ -242,7 +245,9 @@ class FakeBench:
         self.count = 1
         self.sampled: list[Sample] = []
 
-    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> FakeInstance:
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None
+    ) -> FakeInstance:
         self.sampled = []
         self.count = number
         log.write_text("fake server\n")

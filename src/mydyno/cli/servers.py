@@ -39,6 +39,8 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False) -> Non
     for row in rows:
         print(f"{row['name']:<14} {row['title']:<36} {_state(row)}")
         print(f"{'':<14} from {row['source']}")
+        if row["name"] == "memcached":
+            continue
         print(
             f"{'':<14} TLS {', '.join(row['tls']) or 'none'} · compression {', '.join(row['compression'])} · "
             f"memcached plugin {'yes' if row['memcached'] else 'no'} · huge pages by {row['huge_pages']} · "

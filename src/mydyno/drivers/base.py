@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
@@ -37,6 +37,14 @@ class DriverOutcome:
     """When the load began."""
     latency_log: tuple[str, ...] = ()
     """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one; times from the window on."""
+
+
+@runtime_checkable
+class NeedsData(Protocol):
+    """A load program that not every data spec suits."""
+
+    def data_obstacle(self, data: DataSpec) -> str | None:
+        """Why these data do not; None where they do. Needs no get()."""
 
 
 class Driver(Protocol):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress
 from mydyno.errors import BugError, DriverError
@@ -48,7 +49,8 @@ class Dynoload:
 
     def check(self, step: Step) -> list[str]:
         """It needs an interval of one second to report on."""
-        return ["measure must be at least 1 s with dynoload"] if step.measure_s < 1 else []
+        problems = ["measure must be at least 1 s with dynoload"] if step.measure_s < 1 else []
+        return problems + kv.check(step)
 
     @property
     def _local(self) -> LocalHost:
@@ -77,17 +79,20 @@ class Dynoload:
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
         """Create and fill the tables; the same rows whatever the number of threads. Raises DriverError."""
+        records = folder / "dynoload-prepare.jsonl"
+        records.unlink(missing_ok=True)
+        of_kv = data.workload == "kv"
         command = [
             str(self._program),
             data.workload,
             "prepare",
-            *self._connection(address, folder),
-            *self._tables(data),
+            *(kv.place(address) if of_kv else self._connection(address, folder)),
+            *([*kv.keys(data), *kv.STORING, f"--json={records}"] if of_kv else self._tables(data)),
         ]
         done = await self._local.run(command, timeout_s=PREPARE_TIMEOUT_S)
         with log.open("a") as file:
             file.write(done.output)
-        if done.exit_code:
+        if done.exit_code and not (of_kv and kv.all_stored(records, data)):
             raise DriverError(f"dynoload prepare failed with exit code {done.exit_code}:\n  {_last(done.output)}")
 
     async def run(
@@ -108,12 +113,12 @@ class Dynoload:
             str(self._program),
             data.workload,
             "run",
-            *([] if data.workload == "tpcc" else [f"--workload={step.workload}"]),
+            *([f"--workload={step.workload}"] if data.workload == "oltp" else []),
             f"--connections={step.connections}",
             f"--warmup={step.warmup_s}s",
             f"--duration={step.measure_s}s",
-            *self._connection(address, folder),
-            *self._tables(data),
+            *([] if data.workload == "kv" else [*self._connection(address, folder), *self._tables(data)]),
+            *([*kv.place(address), *kv.keys(data), *kv.asked(step)] if data.workload == "kv" else []),
             *(argument for name, value in step.options.items() for argument in _option(name, value)),
             "--json=-",
             f"--hdr={histograms}",

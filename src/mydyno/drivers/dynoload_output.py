@@ -15,6 +15,9 @@ LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50
                 "p95": "p95_us", "p99": "p99_us", "p999": "p999_us"}  # fmt: skip
 TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
 """raw: packets of the protocol; wire: what went over the connection, compressed and encrypted."""
+KV_COUNTED = ("cmd_get", "cmd_set", "get_hits", "get_misses")
+"""What the server counts too."""
+KV_SPREAD = ("min_us", "max_us", "mean_us", "std_us", "geometric_mean_us")
 HEALTH = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
 
 
@@ -50,6 +53,9 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
     if record.get("response", {}).get("count"):  # left out of a second in which no transaction ended
         values |= {f"latency_{name}_us": record["response"][f"{name}_us"] for name in ("p50", "p99")}
         values["service_p99_us"] = record["service"]["p99_us"]
+    if "kv" in record:
+        del values["qps"]  # the same as ops
+        values |= _kv_values(record["kv"]["counts"], length_s)
     if "tpmc_like" in record.get("tpcc", {}):
         values["tpmc"] = record["tpcc"]["tpmc_like"]
     traffic = record.get("traffic", {})
@@ -57,6 +63,15 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
     if "lag" in record and record["lag"].get("count"):
         values["lag_p99_us"] = record["lag"]["p99_us"]
     return values
+
+
+def _kv_values(counts: dict[str, int], length_s: float) -> dict[str, float]:
+    """Of keys and values: operations, and how many of the keys asked for were there (absent without gets)."""
+    values = {
+        "ops": (counts["cmd_get"] + counts["cmd_set"]) / length_s,
+        "kv_misses_per_s": counts["get_misses"] / length_s,
+    }
+    return values | ({"kv_hit_pct": 100.0 * counts["get_hits"] / counts["cmd_get"]} if counts["cmd_get"] else {})
 
 
 def is_of_load(record: dict[str, Any]) -> bool:
@@ -78,6 +93,8 @@ def progress_of(record: dict[str, Any], warmup_s: float) -> Progress:
 def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     """Counts of the whole load. With stored procedures its reads and writes are known to the server alone."""
     counts = final["whole_load_counts"]
+    if kv := final.get("kv"):
+        return {"transactions": counts["transactions"], **{name: kv["whole_load_counts"][name] for name in KV_COUNTED}}
     whole = {"transactions": counts["transactions"], "other": counts["other"]}
     if final.get("settings", {}).get("options", {}).get("stored_procedures"):
         return {**whole, "calls": counts["other"]}
@@ -89,6 +106,8 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
     counts = final["counts"]
     verdict = final["verdict"]
     response = final.get("response", {})
+    kv = final.get("kv")
+    distribution = kv["distributions"].get("total", {}) if kv else {}
     return DriverResult(
         driver="dynoload",
         version=version,
@@ -104,12 +123,15 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         duration_s=final["duration_s"],
         latency_us={name: response[key] for name, key in LATENCY_KEYS.items() if key in response},
         whole=_whole_of(final),
+        key_values={**{name: kv["counts"][name] for name in (*KV_COUNTED, "verified", "wrong_values")},
+                    **{name: distribution[name] for name in KV_SPREAD if name in distribution}} if kv else {},
+        latency_log2_us=tuple((one["below_us"], one["count"]) for one in distribution.get("log2", ())),
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(
-            str(finding.get("reason", finding)) if isinstance(finding, dict) else str(finding)
+            str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
             for finding in verdict["findings"]
         ),
     )  # fmt: skip

@@ -50,11 +50,14 @@ class ServerSpec(Frozen):
 class DataSpec(Frozen):
     """The data that every run starts from; prepared once and copied for each run."""
 
-    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables) or tpcc")
+    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables), tpcc, or kv (keys and values)")
     tables: int = Field(8, ge=1, le=10_000, description="number of tables")
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
+    keys: int = Field(100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first step")
+    key_bytes: int = Field(64, ge=16, le=250, description="length of a key of kv")
+    value_bytes: int = Field(1024, ge=1, le=60_000, description="length of a value of kv")
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
     prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
 

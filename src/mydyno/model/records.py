@@ -64,7 +64,13 @@ class DriverResult(Record):
     cpu_system_s: float | None = None
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
-    """Counts of the whole step, warm-up included: transactions, read, write, other; to be held against the server's."""
+    """Counts of the whole step, warm-up included: transactions, read, write, other (kv: cmd_get, cmd_set, get_hits,
+    get_misses); to be held against the server's."""
+    key_values: dict[str, float] = Field(default_factory=dict)
+    """Of kv, in the window: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values, and of the latency of all
+    operations min_us, max_us, mean_us, std_us, geometric_mean_us."""
+    latency_log2_us: tuple[tuple[float, int], ...] = ()
+    """Of kv: (upper bound in µs, count) by powers of two, as memaslap prints it."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
     """Of a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
     traffic: dict[str, int] = Field(default_factory=dict)
@@ -121,7 +127,7 @@ class ServerRecord(Record):
     """Which share of the host (CPUs) it had; instances swap places between blocks."""
     version: str
     version_comment: str = ""
-    flavour: Literal["mysql", "mariadb"] = "mariadb"
+    flavour: Literal["mysql", "mariadb", "memcached"] = "mariadb"
     binary: str = ""
     command: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict)

@@ -14,6 +14,8 @@ PERCENT = f"{NARROW_SPACE}%"
 METRIC_NAMES = {
     "qps": "QPS",
     "tps": "TPS",
+    "ops": "Operations per second",
+    "kv_hit_pct": "Keys found",
     "tpmc": "TpmC",
     "tpmc_spread_pct": "Spread of TpmC between instances",
     "tps_spread_pct": "Spread of TPS between instances",

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections import answer, effects, evidence, noise, over_time, published, repeat, sweep
+from mydyno.reports.sections import answer, effects, evidence, key_values, noise, over_time, published, repeat, sweep
 from mydyno.reports.sections.section import render
 from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
@@ -26,14 +26,18 @@ STILL_SHARE = 0.3
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError where the study folder is damaged."""
     result = StudyResult.load(folder)
-    before = [answer.build(result), effects.build(result), sweep.build(result)]
+    before = [answer.build(result), effects.build(result), key_values.build(result), sweep.build(result)]
     after = [noise.build(result), published.build(result), evidence.build(result), repeat.build(result)]
     others = [section for section in (*before, *after) if section is not None]
     used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
     budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))
     telemetry = read_telemetry(result, budget)
     over = over_time.build(result, telemetry)
-    sections = [*before, over, *(section for section in after if section is not None)]
+    sections = [
+        *(section for section in before if section is not None),
+        over,
+        *(section for section in after if section is not None),
+    ]
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
     page = render(

@@ -25,6 +25,8 @@ from mydyno.reports.result import StudyResult, usable
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
+    "ops",
+    "kv_hit_pct",
     "tpmc",
     "cpu_system_pct",
     "cpu_iowait_pct",

@@ -61,7 +61,7 @@ def _family(
             metric=Metric(name, source.unit, source.better),
             control=of,
             arms=among,
-            steps={step.id: _observations(runs, step.id, name, among) for step in steps_of(experiment)},
+            steps={step: _observations(runs, step, name, among) for step in _steps_with(experiment, runs, name)},
             margin=margin_of(experiment, metric),
             scopes=scopes,
             primary=primary,
@@ -74,6 +74,13 @@ def _family(
     if control == copied and twin == metric:
         return family(metric, control, tuple(arm.name for arm in experiment.arms if arm.name in used))
     return family(metric, control, used, family(twin, copied, (copied,)))
+
+
+def _steps_with(experiment: Experiment, runs: Sequence[RunSummary], metric: str) -> list[str]:
+    """The steps that a metric is of: where no run at all has it there, but has elsewhere, it is not (hits of sets)."""
+    steps = [step.id for step in steps_of(experiment)]
+    found = [step for step in steps if any(metric in run.values.get(step, {}) for run in runs)]
+    return steps if metric == experiment.verdict.primary else found or steps
 
 
 def _copied_metric(runs: Sequence[RunSummary], metric: str, copied: str) -> str:

@@ -96,7 +96,8 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
 
 def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     servers = [server for run in runs for server in run.servers]
-    variables = servers[0].variables if servers else {}
+    with_sql = [server for server in servers if server.flavour != "memcached"] or servers
+    variables = with_sql[0].variables if with_sql else {}
     pool = variables.get("innodb_buffer_pool_size")
     dates = sorted(datetime.fromtimestamp(run.started_unix_ns / 1e9, UTC).date().isoformat() for run in runs)
     durability = [

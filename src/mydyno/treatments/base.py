@@ -70,6 +70,22 @@ class ProvesLoad(Protocol):
 
 
 @runtime_checkable
+class ProvesEnd(Protocol):
+    """A treatment whose last proof ends the server: taken behind the last step and the last sample of a run."""
+
+    async def end_evidence(self, instance: Instance) -> Evidence | None:
+        """Proof, or None where there is nothing to prove. Never raises for a treatment that failed."""
+
+
+@runtime_checkable
+class NeedsServer(Protocol):
+    """A treatment that not every server can have."""
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """Why the arm's own server cannot; None where it can. Starts nothing."""
+
+
+@runtime_checkable
 class NeedsDriver(Protocol):
     """A treatment that not every load program can play its part in."""
 

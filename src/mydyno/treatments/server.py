@@ -74,19 +74,19 @@ class ServerTreatment:
         instance.build = self._build
 
     async def evidence(self, instance: Instance) -> Evidence:
-        """SELECT VERSION() against what the build's program told of itself, and the live process's own file."""
+        """The version that the server tells, against what its program told, and the live process's own file."""
         assert self._build is not None
-        async with instance.control() as control:
-            told = str(await control.scalar("SELECT VERSION()"))
+        told = await instance.told_version()
         running = ServerVersion.parse(told)
         program = self._build.program.resolve()
         mapped = program_of(instance.pid, bool(self._build.loader), program)
+        asked = "version" if running.flavour == "memcached" else "SELECT VERSION()"
         reasons = []
         if (running.flavour, running.number) != (self._build.version.flavour, self._build.version.number):
-            reasons.append(f"SELECT VERSION() says {told}, the program says {self._build.version.text}")
+            reasons.append(f"{asked} says {told}, the program says {self._build.version.text}")
         if mapped != program:
             reasons.append(f"the process runs {mapped or 'a file that cannot be read'}, not {program}")
-        text = "; ".join(reasons) or f"SELECT VERSION() says {told}, run from {program}"
+        text = "; ".join(reasons) or f"{asked} says {told}, run from {program}"
         facts = {
             "version": told,
             "program": str(program),

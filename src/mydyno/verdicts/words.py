@@ -34,6 +34,7 @@ PHRASES = {
     "qps": _counted("served", "queries per second"),
     "tps": _counted("served", "transactions per second"),
     "ops": _counted("served", "operations per second"),
+    "kv_hit_pct": _had("share of keys found"),
     "tpmc": _counted("completed", "New-Order transactions per minute"),
     "cpu_user_pct": _used("user CPU"),
     "cpu_system_pct": _used("system CPU"),

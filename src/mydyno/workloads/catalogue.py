@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mydyno.model.experiment import Frozen
 from mydyno.workloads.data import DATA
+from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
@@ -23,7 +24,14 @@ class Workload:
 
 
 WORKLOADS: dict[str, Workload] = {
-    name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
-    for name, description in OLTP_WORKLOADS.items()
-} | {"tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",))}
+    **{
+        name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
+        for name, description in OLTP_WORKLOADS.items()
+    },
+    "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
+    **{
+        name: Workload(name, description, "kv", KvOptions, ("dynoload", KV_SECOND_OPINIONS[name]))
+        for name, description in KV_WORKLOADS.items()
+    },
+}
 DATA_WORKLOADS = tuple(DATA)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mydyno.model.experiment import DataSpec
-from mydyno.workloads import oltp, tpcc
+from mydyno.workloads import kv, oltp, tpcc
 
 PREPARE_ROWS_PER_S = 60_000.0
 """sysbench prepare into MariaDB on two cores (measured: 40,000 to 180,000)."""
@@ -24,6 +24,10 @@ class DataKind:
     """For a folder's name."""
     own_keys: tuple[str, ...]
     """The keys of [data] that shape it."""
+    schema_sql: Callable[[DataSpec], list[str]] | None = None
+    """What makes the template's empty tables; None: the driver prepares tables and rows."""
+    store_s: Callable[[DataSpec], float] | None = None
+    """About how long each run takes to store its data over the load's own protocol; None: the template holds them."""
 
 
 DATA: dict[str, DataKind] = {
@@ -42,6 +46,16 @@ DATA: dict[str, DataKind] = {
         lambda data: f"{data.warehouses} warehouse{'' if data.warehouses == 1 else 's'}",
         lambda data: f"{data.warehouses}w",
         ("workload", "warehouses"),
+    ),
+    "kv": DataKind(
+        kv.data_bytes,
+        lambda _data: 5.0,
+        lambda _data: kv.prewarm_sql(),
+        lambda data: f"a table for {data.keys:,} keys of {data.key_bytes} bytes, values of {data.value_bytes}",
+        lambda data: f"{data.value_bytes}b",
+        ("workload", "value_bytes"),
+        kv.schema_sql,
+        lambda data: 1.0 + data.keys / kv.STORED_PER_S,
     ),
 }
 

@@ -23,6 +23,14 @@ COUNTERS = (
     "Ssl_session_cache_hits",
     "Bytes_sent",
     "Bytes_received",
+    "Innodb_buffer_pool_read_requests",
+    "Innodb_rows_inserted",
+    "Innodb_rows_updated",
+    "memcached_cmd_get",
+    "memcached_cmd_set",
+    "memcached_get_hits",
+    "memcached_get_misses",
+    "memcached_evictions",
 )
 TOLERANCE = 0.005
 SLACK = 300
@@ -50,6 +58,10 @@ def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> lis
         ("reads", whole.get("read"), ("Com_select",)),
         ("writes", whole.get("write"), ("Com_insert", "Com_update", "Com_delete", "Com_replace")),
         ("calls", whole.get("calls"), ("Com_call_procedure",)),
+        ("gets", whole.get("cmd_get"), ("memcached_cmd_get",)),
+        ("sets", whole.get("cmd_set"), ("memcached_cmd_set",)),
+        ("hits", whole.get("get_hits"), ("memcached_get_hits",)),
+        ("misses", whole.get("get_misses"), ("memcached_get_misses",)),
     )
     for name, said, counters in pairs:
         if said is None or any(counter not in counted for counter in counters):

@@ -13,8 +13,8 @@ from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render, within
 
-FIRST = ("qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
-BARS = ("qps", "tps", "tpmc")
+FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
+BARS = ("ops", "qps", "tps", "tpmc")
 OTHER_CHARACTERS = 300_000
 """Room for metrics beyond the leading ones."""
 

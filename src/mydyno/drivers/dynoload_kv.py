@@ -1,0 +1,50 @@
+"""What `dynoload kv` is told: where, which keys, which operations. The same words to every server but for the port."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mydyno.model.experiment import DataSpec, Step
+from mydyno.servers.sql import Address
+
+RATIOS = {"kv_set": "0:100", "kv_get": "100:0", "kv_mixed": "90:10"}
+"""Gets to sets of each workload."""
+STORING = ("--connections=32", "--counters=1", "--quiet")
+"""Of the store before a run: InnoDB commits in groups only where many wait (measured: 8 connections are 5 times slower
+than 32)."""
+
+
+def place(address: Address) -> list[str]:
+    """Host and port of the memcached; it has no accounts."""
+    return [f"--host={address.host}", f"--port={address.port}"]
+
+
+def keys(data: DataSpec) -> list[str]:
+    """The key space and the values' size."""
+    return [f"--keys={data.keys}", f"--key-size={data.key_bytes}", f"--value-size={data.value_bytes}"]
+
+
+def asked(step: Step) -> list[str]:
+    """The workload's share of gets and sets, where the step's options say no other."""
+    return [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
+
+
+def all_stored(records: Path, data: DataSpec) -> bool:
+    """Whether dynoload's own record says that every key was stored; then it does not matter that it called the time
+    that this took invalid (a busy host)."""
+    if not records.is_file():
+        return False
+    final = [json.loads(line) for line in records.read_text().splitlines() if line.startswith('{"record":"final"')]
+    if not final or final[-1]["counts"]["errors"]:
+        return False
+    counts = final[-1]["kv"]["counts"]
+    return bool(counts["cmd_set"] >= data.keys and counts["not_stored"] == 0)
+
+
+def check(step: Step) -> list[str]:
+    """A workload that is named after what it asks must ask it."""
+    if step.workload in RATIOS and step.workload != "kv_mixed" and "ratio" in step.options:
+        return [f"options.ratio: {step.workload} asks {RATIOS[step.workload]}; a ratio is kv_mixed's"]
+    others = ("overwrite", "execute_number")
+    return [f"options.{name}: is memaslap's or memslap's" for name in others if name in step.options]

@@ -1,0 +1,38 @@
+"""What a memcached is started with, native or inside mysqld; set by the memcached treatment."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+LOOPBACK = "127.0.0.1"
+MIB = 1 << 20
+SPARE_CONNECTIONS = 64
+
+
+@dataclass(frozen=True)
+class MemcachedOptions:
+    """Port, memory and threads of one memcached."""
+
+    port: int
+    memory_bytes: int = 64 * MIB
+    """memcached's own default, the plugin's too."""
+    threads: int = 4
+    connections: int = 1024
+    """Connections that it takes, mydyno's own among them."""
+
+    @property
+    def words(self) -> list[str]:
+        """As memcached's command line and daemon_memcached_option take them; loopback alone, no UDP."""
+        memory = str(self.memory_bytes // MIB)
+        return [
+            "-l", LOOPBACK, "-p", str(self.port), "-U", "0",
+            "-m", memory, "-t", str(self.threads), "-c", str(self.connections),
+        ]  # fmt: skip
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens at now; who gets it is proved after the start."""
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,49 @@
+"""The InnoDB memcached plugin of MySQL 5.6: what configures it before it starts, in the words that it really reads.
+
+Tried with 5.6.14; where its code says more, storage/innobase's plugin/innodb_memcached of 5.6/5.7:
+- of cache_policies only the first row by primary key is read (innodb_config.c), when the plugin starts; an UPDATE
+  afterwards changes nothing until it is installed again. So rows are written first, and there is one of each;
+- `loose_` keeps a server that does not have the plugin yet from refusing its options at the start;
+- flush_all would TRUNCATE the table (innodb_api.c): its policy is always disabled;
+- SHOW VARIABLES shows daemon_memcached_option cut at its first space once the plugin runs: stats tell what was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mydyno.model.experiment import Scalar
+from mydyno.servers.memcached_options import MemcachedOptions
+
+COMMANDS = ("get", "set", "delete")
+_CHOICES = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL"
+
+
+def configuring_sql(policies: Mapping[str, str]) -> list[str]:
+    """Statements that make the plugin's tables, say the policy of each command, name our table, and install it."""
+    columns = ", ".join(f"{command}_policy {_CHOICES}" for command in (*COMMANDS, "flush"))
+    said = ", ".join(f"'{policies[command]}'" for command in COMMANDS)
+    return [
+        "CREATE DATABASE IF NOT EXISTS innodb_memcache",
+        f"CREATE TABLE innodb_memcache.cache_policies (policy_name VARCHAR(40) PRIMARY KEY, {columns}) ENGINE = InnoDB",
+        "CREATE TABLE innodb_memcache.containers (name VARCHAR(50) NOT NULL PRIMARY KEY, "
+        "db_schema VARCHAR(250) NOT NULL, db_table VARCHAR(250) NOT NULL, key_columns VARCHAR(250) NOT NULL, "
+        "value_columns VARCHAR(250), flags VARCHAR(250) NOT NULL DEFAULT '0', cas_column VARCHAR(250), "
+        "expire_time_column VARCHAR(250), unique_idx_name_on_key VARCHAR(250) NOT NULL) ENGINE = InnoDB",
+        "CREATE TABLE innodb_memcache.config_options (name VARCHAR(50) NOT NULL PRIMARY KEY, value VARCHAR(50)) "
+        "ENGINE = InnoDB",
+        f"INSERT INTO innodb_memcache.cache_policies VALUES ('mydyno', {said}, 'disabled')",
+        "INSERT INTO innodb_memcache.containers VALUES ('kv', 'sbtest', 'kv', 'k', 'v', 'flags', 'cas', 'expires', "
+        "'PRIMARY')",
+        "INSERT INTO innodb_memcache.config_options VALUES ('separator', '|'), ('table_map_delimiter', '.')",
+        "INSTALL PLUGIN daemon_memcached SONAME 'libmemcached.so'",
+    ]
+
+
+def plugin_variables(options: MemcachedOptions, read_batch: int, write_batch: int) -> dict[str, Scalar]:
+    """The plugin's options for my.cnf; none of them can be changed while it runs."""
+    return {
+        "loose_daemon_memcached_option": " ".join(options.words),
+        "loose_daemon_memcached_r_batch_size": read_batch,
+        "loose_daemon_memcached_w_batch_size": write_batch,
+    }

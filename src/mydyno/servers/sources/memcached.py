@@ -1,0 +1,52 @@
+"""memcached from the host's own Debian release, unpacked in the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.local import LocalHost
+from mydyno.parts.debian import DebianPackages
+from mydyno.parts.progress import Say
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.version import ServerVersion
+
+PACKAGES = ("memcached",)
+
+
+@dataclass(frozen=True)
+class MemcachedSource:
+    """Debian's package, with what the system lacks of its libraries (libevent)."""
+
+    download_bytes: int = 500_000
+
+    @property
+    def title(self) -> str:
+        """Where it comes from."""
+        return "this machine's Debian packages (memcached)"
+
+    def present(self, cache: Path) -> str | None:
+        """The package's version, if it is unpacked."""
+        found = DebianPackages(cache, LocalHost("servers", None)).present(PACKAGES)
+        return found.versions["memcached"] if found is not None else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError."""
+        if self.present(cache) is None:
+            say(f"downloading memcached: about {self.download_bytes / 1e6:.1f} MB")
+        packages = await DebianPackages(cache, host).get(PACKAGES)
+        program = packages.find("usr/bin/memcached")
+        told = await host.run([str(program), "--version"], environment=packages.environment, timeout_s=30)
+        if told.exit_code:
+            raise HostError(f"{program} does not start: {told.output.strip()[-500:]}")
+        return ServerBuild(
+            name=name,
+            program=program,
+            basedir=packages.root / "usr",
+            messages=packages.root,
+            plugins=packages.root,
+            version=ServerVersion.parse(told.output.strip()),
+            environment=packages.environment,
+            packages=packages.versions,
+        )

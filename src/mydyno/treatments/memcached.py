@@ -1,0 +1,160 @@
+"""memcached's protocol: `memcached = "caching"`, or { policy, memory, threads, r_batch_size, w_batch_size, crash }.
+
+On a server with the InnoDB memcached plugin (mysql-5.6) the policy says where commands go: innodb_only (the table),
+cache_only (memory) or caching (both); { get, set, delete } says it for each command. On the server `memcached` there
+is no policy. The policy is written before the plugin starts, for it reads it once. Proved in every run by what it does:
+a set that appears in the table or does not, a row of SQL's that a get finds or does not, a row that SQL changed and a
+get gives as it was or as it is. After each step the server's counters tell whether hits came from the table or from
+the cache. `crash = true` ends the run by kill -9 just behind acknowledged sets, starts the server again, and counts
+what is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from mydyno.errors import ServerError
+from mydyno.hosts.local import LocalHost
+from mydyno.model.experiment import Frozen, ServerSpec
+from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.model.records import Evidence, StepRecord
+from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.instance import Instance
+from mydyno.servers.load_path import LoadPath
+from mydyno.servers.memcached_options import LOOPBACK, SPARE_CONNECTIONS, MemcachedOptions, free_port
+from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
+from mydyno.servers.memcached_protocol import MemcachedClient
+from mydyno.store.samples import Sample
+from mydyno.treatments.memcached_behaviour import behaviour, expected, observed
+from mydyno.treatments.memcached_crash import crash
+from mydyno.treatments.memcached_sources import sources_of_hits
+
+PolicyName = Literal["innodb_only", "cache_only", "caching"]
+DEFAULT_POLICY = "innodb_only"
+"""The one that MySQL ships."""
+
+
+class PoliciesSetting(Frozen):
+    """{ get = "caching", set = "innodb_only", delete = "innodb_only" }."""
+
+    get: PolicyName = "innodb_only"
+    set: PolicyName = "innodb_only"
+    delete: PolicyName = "innodb_only"
+
+
+class MemcachedSetting(Frozen):
+    """{ policy = "caching", memory = "64M", threads = 4, r_batch_size = 1, w_batch_size = 1, crash = true }."""
+
+    policy: PolicyName | PoliciesSetting | None = Field(None, description="of the plugin; memcached itself has none")
+    memory: str = Field("64M", pattern=r"^\d+[MG]$", description="of the cache (-m); memcached's default is 64M")
+    threads: int = Field(4, ge=1, le=64, description="worker threads (-t)")
+    r_batch_size: int = Field(1, ge=1, le=1 << 30, description="gets after which the plugin ends its transaction")
+    w_batch_size: int = Field(1, ge=1, le=1 << 20, description="sets after which the plugin commits")
+    crash: bool = Field(False, description="end each run by kill -9 and count what is lost of acknowledged sets")
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(PolicyName | MemcachedSetting)
+
+
+class MemcachedTreatment:
+    """One arm's memcached."""
+
+    name = "memcached"
+
+    def __init__(self, value: str | dict[str, Any]) -> None:
+        self.setting = MemcachedSetting.model_validate({"policy": value} if isinstance(value, str) else value)
+
+    @property
+    def policies(self) -> dict[str, str]:
+        """Command → policy, of the plugin."""
+        policy = self.setting.policy or DEFAULT_POLICY
+        if isinstance(policy, str):
+            return dict.fromkeys(COMMANDS, policy)
+        return {command: str(getattr(policy, command)) for command in COMMANDS}
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """An external server's plugin is others' own."""
+        if server.dsn is not None:
+            return "an external server (dsn) is never configured; use server.name or server.basedir"
+        return None
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """The arm's server must have the plugin, or be memcached; only the plugin has a policy."""
+        native = server.name == "memcached"
+        entry = CATALOGUE.get(server.name or "")
+        if entry is not None and not entry.traits.memcached:
+            return f'{server.name} has no memcached; use server = "mysql-5.6" or server = "memcached"'
+        if native and self.setting.policy is not None:
+            return "the server memcached has no policy: it has no table; leave policy out"
+        return None
+
+    def host_changes(self) -> list[str]:
+        """None: it lives in the instance."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch: the plugin comes with the server."""
+        return {}
+
+    async def apply(self, instance: Instance) -> None:
+        """Options into my.cnf or onto the command line, the policy into the start; the load goes to that port."""
+        connections = max(1024, int(instance.settings.base.get("max_connections", 0)) + SPARE_CONNECTIONS)
+        options = MemcachedOptions(free_port(), parse_bytes(self.setting.memory), self.setting.threads, connections)
+        instance.settings.memcached = options
+        if instance.build.version.flavour == "memcached":
+            return
+        instance.settings.load_path = LoadPath(LOOPBACK, options.port, LOOPBACK)
+        setting = self.setting
+        instance.settings.variables.update(plugin_variables(options, setting.r_batch_size, setting.w_batch_size))
+        instance.settings.init_sql += configuring_sql(self.policies)
+
+    async def evidence(self, instance: Instance) -> Evidence:
+        """Who listens with how much memory, by stats; and of the plugin what its policy does, by SQL and protocol."""
+        try:
+            holds, text, facts = await self._proof(instance)
+        except ServerError as error:
+            holds, text, facts = False, error.message, {}
+        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+
+    async def _proof(self, instance: Instance) -> tuple[bool, str, dict[str, Any]]:
+        options = instance.settings.memcached
+        assert options is not None
+        async with MemcachedClient(LOOPBACK, options.port) as client:
+            told = await client.stats()
+            facts: dict[str, Any] = {name: told.get(name) for name in ("pid", "version", "limit_maxbytes", "threads")}
+            wrong = [
+                f"{name} is {told.get(name)}, wanted {wanted}"
+                for name, wanted in (
+                    ("pid", instance.pid), ("limit_maxbytes", options.memory_bytes), ("threads", options.threads),
+                )
+                if told.get(name) != str(wanted)
+            ]  # fmt: skip
+            where = f"{format_bytes(options.memory_bytes)} and {options.threads} threads by stats"
+            if instance.build.version.flavour == "memcached":
+                return not wrong, "; ".join(wrong) or f"memcached has {where}", facts
+            async with instance.control() as control:
+                for name in ("r_batch_size", "w_batch_size"):
+                    actual = await control.scalar(f"SELECT @@daemon_memcached_{name}")
+                    facts[name] = int(actual)
+                    if int(actual) != getattr(self.setting, name):
+                        wrong.append(f"{name} is {actual}, wanted {getattr(self.setting, name)}")
+                seen = await observed(client, control)
+        facts["policies"], facts["seen"] = self.policies, seen.__dict__
+        if seen != expected(self.policies):
+            wrong.append(f"this is not what the policy does: {behaviour(seen)}")
+        return not wrong, "; ".join(wrong) or f"{behaviour(seen)}; {where}", facts
+
+    def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
+        """Where the step's hits came from, and how the server's memory grew, by the server's own counters."""
+        return sources_of_hits(self.name, self.policies if self.setting.policy else None, step, samples)
+
+    async def end_evidence(self, instance: Instance) -> Evidence | None:
+        """What is gone after kill -9, where the experiment asks for it."""
+        return await crash(self.name, instance) if self.setting.crash else None
+
+    async def undo(self) -> None:
+        """Nothing outside the instance was changed."""

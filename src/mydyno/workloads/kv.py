@@ -1,0 +1,82 @@
+"""Keys and values over memcached's protocol: of memcached itself, or of MySQL's InnoDB memcached plugin; by dynoload.
+
+The table lies empty in the template; every run stores all keys over the protocol before its first step, so that cache
+and table hold what the arm's policy puts there, and each step finds the same keys whatever ran before it. Options are
+passed on only where they are said.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.model.experiment import DataSpec, Frozen
+
+
+class KvOptions(Frozen):
+    """Options of the workloads kv_set, kv_get and kv_mixed (dynoload kv run)."""
+
+    ratio: str | None = Field(
+        None, pattern=r"^\d+:\d+$", description="gets to sets; kv_mixed has 90:10, the others cannot say one"
+    )
+    key_choice: str | None = Field(
+        None, description="which keys: uniform, zipfian:0.99, hotspot:10%:90% or sequential; without it uniform"
+    )
+    hit_ratio: str | None = Field(
+        None, pattern=r"^\d+(\.\d+)?%$", description="share of the keys asked for that were stored, e.g. 95%"
+    )
+    verify: str | None = Field(
+        None, pattern=r"^\d+(\.\d+)?%$", description="share of the values found that are compared; without it 1%"
+    )
+    protocol: Literal["text", "binary"] = Field("text", description="of memcached; the plugin has no meta")
+    depth: int = Field(1, ge=1, le=1024, description="operations under way on a connection at a time")
+    threads: int | None = Field(None, ge=1, description="dynoload's threads; without it one for 64 connections")
+    rate: int = Field(0, ge=0, description="operations per second asked for; 0: as fast as it goes")
+    seed: int = Field(1, ge=0, description="seeds what is asked")
+    overwrite: float | None = Field(
+        None, ge=0, le=1, description="memaslap's: share of sets of a key it has set before"
+    )
+    execute_number: int | None = Field(None, ge=1, description="memslap's: operations of each thread; without it 10000")
+
+
+KV_WORKLOADS: dict[str, str] = {
+    "kv_set": "one set of a key that is stored already",
+    "kv_get": "one get",
+    "kv_mixed": "nine gets to one set",
+}
+KV_SECOND_OPINIONS = {"kv_set": "memslap", "kv_get": "memslap", "kv_mixed": "memaslap"}
+"""Which of libmemcached's programs asks a workload too."""
+STORED_PER_S = 8_000.0
+"""Keys stored before the first step, over the protocol into InnoDB without a sync per commit (measured: 2,000 to
+20,000)."""
+ROW_OVERHEAD_BYTES = 60
+FIXED_BYTES = 190_000_000
+"""System tablespace and redo of a fresh MySQL 5.6."""
+SPARE_VALUE_BYTES = 64
+
+
+def schema_sql(data: DataSpec) -> list[str]:
+    """The table that the plugin keeps the keys in: wide enough for the workload's, and for mydyno's own proofs.
+
+    VARCHAR of a one-byte character set: memcached's keys and values are bytes, and 5.6.14's plugin takes no BLOB as a
+    key. The key column is VARCHAR(250), the longest key of the protocol.
+    """
+    width = data.value_bytes + SPARE_VALUE_BYTES
+    text = "CHARACTER SET latin1 COLLATE latin1_bin"
+    return [
+        f"CREATE TABLE sbtest.kv (k VARCHAR(250) {text} NOT NULL PRIMARY KEY, v VARCHAR({width}) {text}, "
+        "flags INT NOT NULL DEFAULT 0, cas BIGINT UNSIGNED NOT NULL DEFAULT 0, expires INT NOT NULL DEFAULT 0) "
+        "ENGINE = InnoDB"
+    ]
+
+
+def data_bytes(data: DataSpec) -> int:
+    """About the size on disk once all keys are stored; InnoDB leaves pages filled at random half empty at worst."""
+    row = data.key_bytes + data.value_bytes + ROW_OVERHEAD_BYTES
+    return FIXED_BYTES + int(data.keys * row * 1.5)
+
+
+def prewarm_sql() -> list[str]:
+    """Reads the table whole; run after the keys were stored."""
+    return ["SELECT COUNT(*), SUM(LENGTH(v)) FROM sbtest.kv FORCE INDEX (PRIMARY)"]
