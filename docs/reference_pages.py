@@ -23,6 +23,7 @@ from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
+from mydyno.workloads.connect import ConnectOptions
 from mydyno.workloads.oltp import OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
@@ -120,6 +121,7 @@ def experiment() -> str:
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
+    text += ["### Options of connect\n", _table(("option", "default", "meaning"), _fields(ConnectOptions))]
     text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
     text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mydyno.drivers.dynoload import _spoken
-from mydyno.drivers.dynoload_output import interval_values
+from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.errors import HostError, ServerError
 from mydyno.experiments import load
 from mydyno.hosts.link import Shape
@@ -187,6 +187,37 @@ def test_a_driver_that_counts_no_bytes_cannot_prove_compression() -> None:
     assert CompressionTreatment("off").load_evidence(step(), []).holds
 
 
+def test_connections_that_only_come_and_go_have_nothing_to_compress() -> None:
+    coming_and_going = step(traffic={"raw_received_bytes": 100, "wire_received_bytes": 100}).model_copy(
+        update={"workload": "connect"}
+    )
+    for algorithm in ("zlib", "off"):
+        evidence = CompressionTreatment(algorithm).load_evidence(coming_and_going, [])
+        assert evidence.holds
+        assert "before the first packet" in evidence.text
+
+
+def test_handshakes_cut_off_by_the_loads_end_are_no_plain_sessions() -> None:
+    counters = {"Connections": 5000.0, "Ssl_accepts": 4940.0, "Ssl_finished_accepts": 4940.0}
+    assert not TlsTreatment("1.3").load_evidence(step(counters), []).holds
+    asked = step(counters).model_copy(update={"workload": "connect"})
+    assert TlsTreatment("1.3").load_evidence(asked, []).holds
+    assert not TlsTreatment("off").load_evidence(asked, []).holds
+
+
+@pytest.mark.parametrize(
+    ("resumption", "resumes", "words"),
+    [
+        (True, True, "the server resumes sessions, and the load offers its own"),
+        (True, False, "the server resumes no session: each handshake is a full one"),
+        (False, True, "the server resumes sessions, the load offers none"),
+    ],
+)
+def test_resumption_is_said_for_both_sides(resumption: bool, resumes: bool, words: str) -> None:
+    treatment = TlsTreatment({"version": "1.3", "resumption": resumption})
+    assert treatment._resuming({"resumes": resumes}) == words
+
+
 def test_mariadb_has_no_zstd() -> None:
     assert "zlib alone" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
     assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
@@ -244,6 +275,17 @@ async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkey
     evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
     assert not evidence.holds
     assert "no data comes" in evidence.text
+
+
+def test_the_drivers_findings_are_its_sentences() -> None:
+    counts = ("transactions", "reads", "writes", "other", "errors", "ignored_errors", "reconnects")
+    final = {
+        "counts": dict.fromkeys(counts, 0),
+        "whole_load_counts": dict.fromkeys(("transactions", "reads", "writes", "other"), 0),
+        "queries": 0, "duration_s": 1.0, "cpu": {},
+        "verdict": {"verdict": "SUSPECT", "findings": [{"level": "SUSPECT", "rule": "network", "text": "3 lost"}]},
+    }  # fmt: skip
+    assert result_of(final, "1", ()).health_reasons == ("3 lost",)
 
 
 def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:

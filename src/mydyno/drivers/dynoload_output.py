@@ -101,7 +101,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(
-            str(finding.get("reason", finding)) if isinstance(finding, dict) else str(finding)
+            str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
             for finding in verdict["findings"]
         ),
     )  # fmt: skip

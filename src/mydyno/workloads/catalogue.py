@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mydyno.model.experiment import Frozen
+from mydyno.workloads import connect
 from mydyno.workloads.data import DATA
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
@@ -25,5 +26,8 @@ class Workload:
 WORKLOADS: dict[str, Workload] = {
     name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
     for name, description in OLTP_WORKLOADS.items()
-} | {"tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",))}
+} | {
+    connect.NAME: Workload(connect.NAME, connect.DESCRIPTION, "oltp", connect.ConnectOptions, ("dynoload",)),
+    "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
+}
 DATA_WORKLOADS = tuple(DATA)

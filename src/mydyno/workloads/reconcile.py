@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mydyno.workloads import connect
+
 COUNTERS = (
     "Questions",
     "Com_select",
@@ -37,8 +39,10 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
     }
 
 
-def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
+def disagreements(workload: str, whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
     """Sentences on reads and writes where driver and server differ by more than 0.5 %; empty where they agree.
+
+    Of the workload connect its connections are compared too: each of its transactions is one.
 
     `whole` has the driver's read and write counts of the whole step, `counted` the server's growth over it. Statements
     of transactions that were rolled back and begun again are counted by the server alone, so only a server that counts
@@ -48,6 +52,7 @@ def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> lis
     pairs = (
         ("reads", whole.get("read"), ("Com_select",)),
         ("writes", whole.get("write"), ("Com_insert", "Com_update", "Com_delete", "Com_replace")),
+        ("connections", whole.get("transactions") if workload == connect.NAME else None, ("Connections",)),
     )
     for name, said, counters in pairs:
         if said is None or any(counter not in counted for counter in counters):
