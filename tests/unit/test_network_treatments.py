@@ -11,7 +11,7 @@ from mydyno.drivers.dynoload import _spoken
 from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.errors import HostError, ServerError
 from mydyno.experiments import load
-from mydyno.hosts.link import Shape
+from mydyno.hosts.link import LinkEnd, Shape
 from mydyno.hosts.network_means import NetworkMeans
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.transfer import Transfer
@@ -299,6 +299,26 @@ def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
         "reconnects_per_s": 0.0,
         "protocol_wire_received_bytes_per_s": 7.0,
     }
+
+
+async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
+    results: list[Transfer | OSError] = [OSError("too few to time"), transfer(941)]
+
+    def timed(*_: object) -> Transfer:
+        result = results.pop(0)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    monkeypatch.setattr(network, "timed_transfer", timed)
+    assert (await NetworkTreatment("1gbit")._transfer(end, end)).bits_per_s == 941e6
+    results = [OSError("too few to time")] * 3
+    with pytest.raises(HostError, match="no data comes from dyno-load to dyno-load: too few to time"):
+        await NetworkTreatment("1gbit")._transfer(end, end)
+    assert results == []
 
 
 @pytest.mark.parametrize(

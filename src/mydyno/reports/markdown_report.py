@@ -36,19 +36,19 @@ def _effects(result: StudyResult) -> str:
     effects = result.effects(primary)
     if not effects:
         return ""
-    rows = [_row(effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
+    rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
     head = "| load level | arm | effect | 95 % interval | p | blocks | noise floor | verdict |"
-    lines = [f"### {metric_name(primary)} relative to {escape(result.summary.control)}", "", head, _rule(head, 2)]
+    lines = [f"### {metric_name(primary)} relative to {escape(result.relative_to)}", "", head, _rule(head, 2)]
     return "\n".join([*lines, *rows])
 
 
-def _row(effect: EffectRecord, floor: float | None) -> str:
+def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
         interval = f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"
     cells = (
         escape(effect.step),
-        escape(effect.arm),
+        escape(result.contrast_name(effect)),
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
         interval,
         p_value(effect.p).replace("<", "&lt;"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections import answer, effects, evidence, noise, over_time, published, repeat, sweep
+from mydyno.reports.sections import answer, effects, evidence, network, noise, over_time, published, repeat, sweep
 from mydyno.reports.sections.section import render
 from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
@@ -26,7 +26,13 @@ STILL_SHARE = 0.3
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError where the study folder is damaged."""
     result = StudyResult.load(folder)
-    before = [answer.build(result), effects.build(result), sweep.build(result)]
+    links = network.build(result)
+    before = [
+        answer.build(result),
+        effects.build(result),
+        *links,
+        sweep.build(result, elsewhere=network.METRICS if links else ()),
+    ]
     after = [noise.build(result), published.build(result), evidence.build(result), repeat.build(result)]
     others = [section for section in (*before, *after) if section is not None]
     used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)

@@ -11,6 +11,7 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
@@ -45,6 +46,7 @@ def summarise(folder: StudyFolder) -> Summary:
     planned = len(folder.plan().runs)
     records = tuple(_effect_record(effect) for effect in effects)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
+    conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -63,9 +65,11 @@ def summarise(folder: StudyFolder) -> Summary:
         published=tuple(compare_with_published(experiment, records)),
         server_differences=server_differences(runs),
         limits=limits,
+        conclusions=conclusions,
         sentences=(
             *_sentences(experiment, effects, summaries, planned),
             *limit_sentences(limits, steps),
+            *(conclusion.sentence for conclusion in conclusions),
         ),
     )
     folder.write_summary(summary)

@@ -4,8 +4,8 @@ The server gets a certificate of the study's own authority and one version of TL
 other can be spoken. Proved twice in every run: a session on the load's own path is asked for Ssl_version and Ssl_cipher
 before the load, and after each step the server's counters tell how many of the load's sessions made a TLS handshake:
 all of them, or, with "off", none. Whether the server resumes sessions is tried before the load by two sessions; the
-load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text where TLS
-fails. "off" goes with any driver.
+load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text
+where TLS fails. "off" goes with any driver.
 """
 
 from __future__ import annotations
