@@ -200,13 +200,12 @@ def test_numbers_have_sensible_digits() -> None:
     assert (p_value(None), p_value(0.0004), p_value(0.05)) == ("–", "<0.001", "0.050")
 
 
-def test_a_ceiling_far_above_is_said_and_does_not_flatten_the_lines() -> None:
-    line = TimeSeries(GLIBC, (1.0, 2.0), (10.0, 20.0))
-    far = timeline_chart("k", "h", "d", RATE, [line], 2.0, ceiling=(None, "ceiling 9 k/s, far above"))
-    near = timeline_chart("k", "h", "d", RATE, [line], 2.0, ceiling=(25.0, "ceiling 0.025 k/s"))
-    assert "ceiling 9 k/s, far above" in far and 'class="ceiling"' not in far
-    assert 'class="ceiling"' in near
-    assert "axis not from 0" not in near + far
+def test_with_a_ceiling_the_axis_begins_at_zero_and_holds_it() -> None:
+    line = TimeSeries(GLIBC, (1.0, 2.0), (100.0, 110.0))
+    without = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0)
+    bounded = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0, ceiling=(138.0, "ceiling 138 /s"))
+    assert "axis not from 0" in without and "axis not from 0" not in bounded
+    assert 'class="ceiling"' in bounded and "ceiling 138 /s" in bounded and ">150<" in bounded
 
 
 def test_metrics_have_names_for_people() -> None:

@@ -32,7 +32,7 @@ METRIC_NAMES = {
     "server_vsize_bytes": "Virtual memory (VSIZE)",
     "server_pss_bytes": "Proportional memory (PSS)",
     "disk_util_pct": "Disk utilisation",
-    "network_bytes_per_transaction": "Bytes per transaction, on the link",
+    "network_bytes_per_transaction": "Bytes per transaction",
     "server_cpu_us_per_transaction": "CPU per transaction, server",
     "driver_cpu_us_per_transaction": "CPU per transaction, load",
     "innodb_checkpoint_age_bytes": "InnoDB checkpoint age",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.frame import Frame, value_frame
+from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks
 from mydyno.reports.charts.svg import Svg, area, polyline
@@ -36,16 +36,15 @@ def timeline_chart(
     size: tuple[float, float] = (356, 176),
     marks: Sequence[tuple[float, str]] = (),
     css: str = "",
-    ceiling: tuple[float | None, str] | None = None,
+    ceiling: tuple[float, str] | None = None,
 ) -> str:
     """The chart; `window` is the measured part (the rest is shaded), `marks` are (second, label) of what began then.
 
-    `ceiling` is (value, label) of what the series cannot exceed, and the axis begins at zero; without a value, because
-    it lies far above, it is only said.
+    `ceiling` is (value, label) of what the series cannot exceed; with it the axis begins at zero.
     """
     svg = Svg(key, *size, f"{heading} over time", description)
     values = [v for one in series for line in (one.middle, one.low, one.high) for v in line or () if v is not None]
-    if ceiling and ceiling[0] is not None:
+    if ceiling:
         values.append(ceiling[0])
     frame = value_frame(svg, unit, values, heading, from_zero=ceiling is not None, count=4)
     ticks = [tick for tick in nice_ticks(0, duration_s, 6 if size[0] < 480 else 9) if tick <= duration_s * 1.001]
@@ -68,16 +67,10 @@ def timeline_chart(
         svg.path(polyline(_points(x, frame.y, one.seconds, one.middle)), "line thin", one.style.dash)
         svg.close_group()
     if ceiling:
-        _draw_ceiling(svg, frame, *ceiling)
-    return svg.render(css)
-
-
-def _draw_ceiling(svg: Svg, frame: Frame, value: float | None, label: str) -> None:
-    """The bound as a line with its label above it; one far above as its label alone, below the chart's top."""
-    y = frame.top + 12 if value is None else frame.y(value)
-    if value is not None:
+        y = frame.y(ceiling[0])
         svg.line(frame.left, y, frame.right, y, "ceiling")
-    svg.text(frame.right - 2, y - 4, label, "t tiny", "end")
+        svg.text(frame.right - 2, y - 4, ceiling[1], "t tiny", "end")
+    return svg.render(css)
 
 
 def _points(x: Linear, y: Linear, seconds: Sequence[float], values: Values) -> list[tuple[float, float] | None]:

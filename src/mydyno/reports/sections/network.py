@@ -16,7 +16,7 @@ from mydyno.model.contrasts import only_difference
 from mydyno.model.records import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.numbers import display_unit, percent, signed_percent
+from mydyno.reports.numbers import DisplayUnit, display_unit, percent, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.answer import SYMBOLS, WORDS, merit
 from mydyno.reports.sections.over_time import time_series
@@ -160,7 +160,7 @@ def _part(
         render(
             "network.html",
             intro=part.text + " What the study concluded, put to the test by this study's own effects and limits.",
-            conclusions=[(ANSWERS[one.answer], one.claim, one.because) for one in said],
+            conclusions=[(ANSWERS[one.answer], one.claim[:1].upper() + one.claim[1:], one.because) for one in said],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),
             groups=[group for group in groups if group.figures],
@@ -235,25 +235,24 @@ def _traffic_figure(
     unit = display_unit(TRAFFIC[1], max(values))
     window = result.summary.windows.get(step.id)
     words = _unbounded(bandwidth) if ceiling is None else f"ceiling {unit.text(ceiling)}"
-    if ceiling is not None and not near:
-        words += ", far above"
+    label = unit.label if near or not words else f"{unit.label} · {words}"
     chart = timeline_chart(
         f"traffic:{bandwidth}:{step.id}{where and f':{where}'}",
         f"{bandwidth}, {step.level}",
         f"Bytes per second that the server's interface sent, {step.workload} at {step.level}: median of each arm's "
-        f"runs, with the range of all its runs as a band; {words}.",
-        unit,
+        f"runs, with the range of all its runs as a band. {words}".rstrip(),
+        DisplayUnit(unit.divisor, label),
         series,
         traffic.durations_s[step.id],
         (window.from_s, window.to_s) if window else None,
-        ceiling=(ceiling if near else None, words),
+        ceiling=(ceiling, words) if near and ceiling is not None else None,
     )
     return Figure([Markup(chart)])
 
 
 def _unbounded(bandwidth: str) -> str:
-    """Why there is no ceiling."""
-    return "no ceiling" if bandwidth in ("not shaped", "loopback") else f"{bandwidth} was not reached on this host"
+    """Why there is no ceiling; empty where none was asked for."""
+    return "" if bandwidth in ("not shaped", "loopback") else f"{bandwidth} not reached here"
 
 
 def _bandwidth(result: StudyResult, arm: str) -> str:
