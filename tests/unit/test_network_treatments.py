@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers.dynoload import _spoken
+from mydyno.drivers.dynoload import Dynoload, _spoken
 from mydyno.drivers.dynoload_output import interval_values, result_of
-from mydyno.errors import HostError, ServerError
+from mydyno.errors import HostError, ServerError, UserError
 from mydyno.experiments import load
 from mydyno.hosts.link import LinkEnd, Shape
 from mydyno.hosts.network_means import NetworkMeans
@@ -27,6 +27,7 @@ from mydyno.treatments import network, tls
 from mydyno.treatments.compression import CompressionTreatment
 from mydyno.treatments.network import NetworkTreatment, judge
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
+from mydyno.workloads.data import kind_of
 from tests.support.fake_bench import experiment
 
 MARIADB = ServerVersion.parse("10.11.19-MariaDB")
@@ -244,6 +245,18 @@ def test_what_is_spoken_reaches_dynoload() -> None:
         "--tls-resumption=off",
     ]
     assert _spoken(Address("dyno", "secret", tls=ClientTls())) == ["--ssl-mode=disabled", "--get-server-public-key"]
+
+
+def test_other_texts_than_digits_are_prepared_and_asked_by_dynoload_alone() -> None:
+    asked, _ = load("network", "standard", ["data.text=words"])
+    assert "--row-text=words" in Dynoload()._tables(asked.data)
+    assert not any("row-text" in word for word in Dynoload()._tables(load("network")[0].data))
+    assert kind_of(asked.data).words(asked.data) == "8 tables of 250,000 rows of words"
+    assert kind_of(asked.data).short(asked.data) == "8x250000-words", "kept apart from digits"
+    with pytest.raises(UserError, match="sysbench makes rows of digits alone"):
+        load("allocators", "quick", ["data.text=random"])
+    with pytest.raises(UserError, match="is for the data oltp alone"):
+        load("cgroup-isolation", "quick", ["data.text=random"])
 
 
 def test_the_built_in_experiment_is_the_full_product() -> None:

@@ -55,6 +55,8 @@ class Vocabulary:
     """Those that a verdict can be about: higher or lower is better."""
     check_step: Callable[[Step], list[str]]
     """What a step's driver cannot do."""
+    check_data: Callable[[DataSpec, Step], list[str]]
+    """Data that a step's driver cannot make or keep as they are."""
 
 
 class Sections(BaseModel):
@@ -164,6 +166,10 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
                 )
         for index, step in enumerate(steps_of(experiment)):
             problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
+            problems += [
+                Problem(("data", "text"), words, experiment.data.text)
+                for words in vocabulary.check_data(experiment.data, step)
+            ]
     return experiment, problems
 
 
