@@ -57,6 +57,8 @@ def told(
 
 def test_an_experiment_that_does_not_repeat_the_study_has_no_conclusions() -> None:
     assert conclusions_of(experiment(("a", "b")), (), (), ()) == ()
+    of_its_appendix = experiment(("a", "b"), published=("study-4",))
+    assert conclusions_of(of_its_appendix, (), (), ()) == (), "huge pages are in the same study"
 
 
 def test_without_effects_and_limits_nothing_can_be_told() -> None:

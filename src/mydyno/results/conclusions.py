@@ -72,8 +72,8 @@ def conclusions_of(
     limits: Sequence[LimitRecord],
 ) -> tuple[ConclusionRecord, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
-    if STUDY not in experiment.published:
-        return ()
+    if STUDY not in experiment.published or not any("network" in arm.treatments for arm in experiment.arms):
+        return ()  # the study's appendix on huge pages has experiments of its own
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
     records = []
     for part, claim, test in CLAIMS:
