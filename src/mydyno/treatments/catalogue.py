@@ -16,6 +16,7 @@ from mydyno.treatments import (
     huge_pages,
     network,
     server,
+    sysctl,
     tls,
     variables,
 )
@@ -28,6 +29,7 @@ TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
+    "sysctl": (sysctl.SETTING, sysctl.SysctlTreatment),
     # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
     "network": (network.SETTING, network.NetworkTreatment),
     "tls": (tls.SETTING, tls.TlsTreatment),
