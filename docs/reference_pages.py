@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.settings import Settings
+from mydyno.model import vary
 from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
@@ -104,7 +105,7 @@ def experiment() -> str:
     text = [
         NOTE,
         "# The experiment file\n",
-        "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`) and one `[[steps]]` are needed; all else "
+        "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`, or `vary`) and one `[[steps]]` are needed; all else "
         "has a default. `mydyno schema` prints the same as JSON Schema for editors. "
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
@@ -114,6 +115,7 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
+    text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
     text += [INSTANCES, "## Treatments\n", "What an arm may set, each proved in every run.\n"]
     for name, (_, make) in TREATMENTS.items():
         module = importlib.import_module(make.__module__)

@@ -142,6 +142,7 @@ def _sentences(
         causes = Counter(short(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
         sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
+        sentences += _settings_not_taken(invalid)
     if len(runs) < planned:
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
     least = smallest_p(experiment.design.blocks)
@@ -151,3 +152,16 @@ def _sentences(
             "one; for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)
+
+
+def _settings_not_taken(invalid: list[RunSummary]) -> list[str]:
+    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence an arm and reason."""
+    heads = tuple(f"treatment not proved: {name}: " for name in ("variables", "environment", "sysctl"))
+    told = (
+        f"{run.arm} is not what it says: {reason.removeprefix(head)}."
+        for run in invalid
+        for reason in run.reasons
+        for head in heads
+        if reason.startswith(head)
+    )
+    return list(dict.fromkeys(told))

@@ -3,7 +3,7 @@
 Each is written to the undo journal with its value from before, then set, and read back once the server runs: a value
 that the kernel rounds, clips or ignores does not hold, and the evidence says what it made of it. Names are those of
 sysctl(8). Most of net.* belongs to a network namespace, and these are the host's: they do not reach the namespaces of
-the treatment `network`, so both in one arm are refused. Needs root.
+the treatment `network`, so an arm with both does not hold. Needs root.
 """
 
 from __future__ import annotations
