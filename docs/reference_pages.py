@@ -17,12 +17,14 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.settings import Settings
+from mydyno.model import vary
 from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
+from mydyno.workloads.connect import ConnectOptions
 from mydyno.workloads.kv import KvOptions
 from mydyno.workloads.oltp import OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
@@ -104,8 +106,8 @@ def experiment() -> str:
     text = [
         NOTE,
         "# The experiment file\n",
-        "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`) and one `[[steps]]` are needed; all else "
-        "has a default. `mydyno schema` prints the same as JSON Schema for editors. "
+        "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`, or `vary`) and one `[[steps]]` are needed; "
+        "all else has a default. `mydyno schema` prints the same as JSON Schema for editors. "
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
     for title, model in sections:
@@ -114,6 +116,7 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
+    text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
     text += [INSTANCES, "## Treatments\n", "What an arm may set, each proved in every run.\n"]
     for name, (_, make) in TREATMENTS.items():
         module = importlib.import_module(make.__module__)
@@ -121,6 +124,7 @@ def experiment() -> str:
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
+    text += ["### Options of connect\n", _table(("option", "default", "meaning"), _fields(ConnectOptions))]
     text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
     text += [
         "### Options of kv_set, kv_get and kv_mixed\n",

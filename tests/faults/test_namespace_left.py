@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+from mydyno.hosts.lock import study_lock
+from mydyno.hosts.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
 from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
 
 EXPERIMENT = """
@@ -75,3 +77,30 @@ def test_clean_removes_the_namespaces_of_a_killed_study() -> None:
         assert study.namespaces() == []
         assert "mydyno-netfault" not in Path("/proc/self/mounts").read_text()
         assert list((study.cache / "undo").glob("*")) == []
+
+
+def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone() -> None:
+    if not means_or_words():
+        return
+    orphan = namespace_path(f"netfault-{os.getpid()}-gone", "server")
+    foreign = FOLDER / f"not-of-mydyno-{os.getpid()}"
+    make_namespace(orphan)
+    try:
+        with network_study("netfault", EXPERIMENT) as study:
+            foreign.touch()
+            _, told = study.finish("doctor")
+            assert orphan.name in told
+            with study_lock("a study of somebody else's"):
+                process = study.start("clean")
+                words, _ = process.communicate(timeout=60)
+                assert process.returncode == 1
+                assert "another study is running on this host" in words
+                assert orphan.exists()
+            exit_code, words = study.finish("clean")
+            assert exit_code == 0, words
+            assert f"removed the network namespace {orphan.name}" in words
+            assert not orphan.exists()
+            assert foreign.exists()
+    finally:
+        remove_namespace({"path": str(orphan)})
+        foreign.unlink(missing_ok=True)

@@ -61,7 +61,7 @@ async def test_what_sysbench_says_it_asked_the_server_has_counted(
         before = await control.status()
         result = (await ask(bench, instance, step(workload), tmp_path)).result
         counted = growth(before, await control.status())
-    assert disagreements(result.whole, counted) == []
+    assert disagreements(workload, result.whole, counted) == []
     writes = sum(counted[name] for name in ("Com_insert", "Com_update", "Com_delete"))
     if workload == "oltp_read_only":  # exactly: nothing is begun again
         assert (counted["Com_select"], writes) == (result.whole["read"], 0)

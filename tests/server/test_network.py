@@ -50,6 +50,12 @@ connections = 4
 warmup = "1s"
 measure = "2s"
 driver = "dynoload"
+[[steps]]
+workload = "connect"
+connections = 2
+warmup = "1s"
+measure = "2s"
+driver = "dynoload"
 [design]
 blocks = 1
 """
@@ -132,6 +138,7 @@ def test_a_chosen_suite_with_a_verified_certificate_and_zlib_is_proved(
     run = study[1]["chosen"]
     assert f"Ssl_version TLSv1.2, Ssl_cipher {CIPHER}" in texts(run, "tls")
     assert "Compression ON" in texts(run, "compression")
+    assert "connect-2: connections end with their login" in texts(run, "compression")
     (load,) = [e for e in run["evidence"] if e["treatment"] == "compression" and "received_share" in e["facts"]]
     assert load["facts"]["received_share"] < 0.8
     carried, wire = load["facts"]["interface_bytes"], load["facts"]["wire_received_bytes"]
@@ -147,6 +154,23 @@ def test_without_a_link_the_load_comes_over_loopback(study: tuple[NetworkStudy, 
     assert "--compression=zlib:1" in run["steps"][0]["driver"]["command"]
 
 
+def test_connections_that_come_and_go_are_counted_by_the_server_and_cost_more_with_tls(
+    study: tuple[NetworkStudy, dict[str, Any]] | None,
+) -> None:
+    if study is None:
+        return
+    made = {}
+    for arm in ("plain", "chosen", "loopback"):
+        (step,) = [step for step in study[1][arm]["steps"] if step["id"] == "connect-2"]
+        whole = step["driver"]["whole"]["transactions"]
+        assert abs(step["server_counters"]["Connections"] - whole) <= 10
+        assert step["valid"], step["reasons"]
+        made[arm] = step["driver"]["transactions"]
+    assert made["plain"] > made["chosen"]
+    assert "the server resumes sessions, and the load offers its own" in texts(study[1]["chosen"], "tls")
+    assert "the server resumes sessions, the load offers none" in texts(study[1]["loopback"], "tls")
+
+
 def test_bytes_and_cpu_per_transaction_and_a_limit_are_told(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:
     if study is None:
         return
@@ -157,6 +181,7 @@ def test_bytes_and_cpu_per_transaction_and_a_limit_are_told(study: tuple[Network
         if run["arm"] == "plain":
             assert 30_000 < values["network_bytes_per_transaction"] < 60_000, "published: 42,400 bytes"
     assert {limit["arm"] for limit in summary["limits"]} == {"plain", "chosen"}
+    assert any(words.startswith("At 2 connections (connect): ") for words in summary["sentences"])
     (sentence,) = [words for words in summary["sentences"] if words.startswith("At 4 connections (oltp_read_only): ")]
     assert "plain (" in sentence
     assert "chosen (" in sentence

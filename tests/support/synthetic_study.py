@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,8 @@ class Shape:
     question: str = "Does the memory allocator change MySQL's throughput and memory use?"
     name: str = "allocators"
     summarise: bool = True
+    links: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """{arm: its treatments} of a study over links; the arms are allocators where this is empty."""
 
 
 def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
@@ -104,7 +107,9 @@ def _experiment(shape: Shape) -> Experiment:
         ),
         data=DataSpec(tables=8, rows=100_000),
         control=shape.arms[0],
-        arms=tuple(ArmSpec.model_construct(name=arm, treatments={"allocator": arm}) for arm in shape.arms),
+        arms=tuple(
+            ArmSpec.model_construct(name=arm, treatments=shape.links.get(arm, {"allocator": arm})) for arm in shape.arms
+        ),
         steps=tuple(
             StepSpec(
                 workload=workload,
@@ -172,12 +177,21 @@ def _write_run(
             valid=not reason,
             reasons=(reason,) if reason else (),
             warnings=("CPU frequency governor is powersave",) if planned.block == 1 else (),
-            evidence=(_evidence(planned.arm, proved="not proved" not in reason),),
+            evidence=(_link(shape, planned.arm) or _evidence(planned.arm, proved="not proved" not in reason),),
             servers=(_server(planned),),
             steps=tuple(steps),
         )
     )
     return at + 8_000_000_000
+
+
+def _link(shape: Shape, arm: str) -> Evidence | None:
+    """A link that delivers 941 Mbit/s, or of 10gbit that this host does not reach."""
+    if arm not in shape.links:
+        return None
+    bandwidth = shape.links[arm]["network"]
+    facts = {"bandwidth": bandwidth, "to_load_bits_per_s": 941e6, "reached": bandwidth != "10gbit"}
+    return Evidence(treatment="network", holds=True, text="941 Mbit/s from server to load", facts=facts)
 
 
 def _evidence(arm: str, proved: bool) -> Evidence:
@@ -269,3 +283,6 @@ def _step_lines(
     yield ("instance:1", "innodb_dirty_pages_pct"), 4 + saw * (22 if writes else 0.5)
     flush = (38e6 if writes else 0.2e6) * np.exp(random.normal(0, 0.25, seconds.size))
     yield ("host", "disk_write_bytes_per_s"), flush
+    if shape.links:
+        yield ("host", "network_tx_bytes_per_s"), np.minimum(tps * 42_000, 122.9e6)
+        yield ("host", "network_bytes_per_transaction"), np.full(seconds.size, 42_000.0)

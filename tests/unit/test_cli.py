@@ -80,6 +80,16 @@ def test_the_list_is_as_the_golden_file(tmp_path: Path) -> None:
     }
 
 
+def test_every_built_in_experiment_says_its_study_and_what_this_host_can(tmp_path: Path) -> None:
+    told = json.loads(mydyno(tmp_path, "list", "--json").stdout)["experiments"]
+    by_name = {experiment["name"]: experiment for experiment in told}
+    assert by_name["network"]["repeats"].startswith("repeats study 4, Network bandwidth")
+    assert by_name["tls-handshake"]["repeats"] == ""
+    for experiment in told:
+        assert re.match(r"(quick (about|not on this host)|not on this host)", experiment["here"]), experiment
+    assert re.search(r"published (about|not on this host: )", by_name["allocators"]["here"])
+
+
 def test_the_schema_is_as_the_golden_file_and_accepts_the_built_in_experiments(tmp_path: Path) -> None:
     done = mydyno(tmp_path, "schema")
     assert done.returncode == 0

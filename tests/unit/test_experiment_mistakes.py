@@ -126,7 +126,7 @@ def test_what_is_missing_is_named(change: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("added", "words"),
     [
-        ("[factors]\ncontrol = 'a'\n", "arms: say either [arms] or [factors]"),
+        ("[factors]\ncontrol = 'a'\n", "arms: say either [arms], [factors] or [vary]"),
         ("[data]\nworkload = 'tpch'\n", 'x.toml:11: data.workload = "tpch": unknown data; allowed: oltp, tpcc'),
         ("[data]\nworkload = 'tpcc'\n", "steps[0].workload = \"oltp_read_only\": needs data.workload = 'oltp'"),
         ("[design]\nseed = -1\n", "design.seed = -1: out of range; allowed: >= 0"),

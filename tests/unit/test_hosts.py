@@ -203,9 +203,19 @@ def test_counters_that_went_backwards_or_are_unknown_are_absent() -> None:
 
 def test_a_driver_and_a_server_that_count_differently_disagree() -> None:
     counted = {"Com_select": 100_000.0, "Com_insert": 10.0, "Com_update": 0.0, "Com_delete": 0.0, "Com_replace": 0.0}
-    assert disagreements({"read": 100_000, "write": 10}, counted) == []
-    assert disagreements({"read": 50_000, "write": 10}, counted) == [
+    assert disagreements("oltp_read_write", {"read": 100_000, "write": 10}, counted) == []
+    assert disagreements("oltp_read_write", {"read": 50_000, "write": 10}, counted) == [
         "the driver counted 50000 reads, the server 100000 (Com_select)"
     ]
-    assert "writes" in disagreements({"read": 100_000, "write": 9_000}, counted)[0]
-    assert disagreements({"read": 1}, {}) == [], "what was not counted cannot disagree"
+    assert "writes" in disagreements("oltp_read_write", {"read": 100_000, "write": 9_000}, counted)[0]
+    assert disagreements("oltp_read_write", {"read": 1}, {}) == [], "what was not counted cannot disagree"
+
+
+def test_every_transaction_of_connect_is_a_connection_that_the_server_counted() -> None:
+    counted = {"Connections": 40_010.0, "Com_select": 3.0}
+    whole = {"transactions": 40_000, "read": 0, "write": 0}
+    assert disagreements("connect", whole, counted) == []
+    assert disagreements("connect", {**whole, "transactions": 80_000}, counted) == [
+        "the driver counted 80000 connections, the server 40010 (Connections)"
+    ]
+    assert disagreements("oltp_read_only", {**whole, "transactions": 80_000}, counted) == []

@@ -294,6 +294,6 @@ def test_stored_procedures_are_held_against_the_servers_calls() -> None:
         "settings": {"options": {"stored_procedures": True}},
     }  # fmt: skip
     whole = result_of(final, "1", ()).whole
-    assert disagreements(whole, {"Com_select": 90_000.0, "Com_call_procedure": 5000.0}) == []
-    (words,) = disagreements(whole, {"Com_select": 90_000.0, "Com_call_procedure": 2500.0})
+    assert disagreements("tpcc", whole, {"Com_select": 90_000.0, "Com_call_procedure": 5000.0}) == []
+    (words,) = disagreements("tpcc", whole, {"Com_select": 90_000.0, "Com_call_procedure": 2500.0})
     assert words == "the driver counted 5000 calls, the server 2500 (Com_call_procedure)"

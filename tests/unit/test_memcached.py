@@ -305,10 +305,10 @@ def test_gets_sets_and_hits_are_held_against_the_servers_own() -> None:
     whole = {"transactions": 100_000, "cmd_get": 90_000, "cmd_set": 10_000, "get_hits": 80_000, "get_misses": 10_000}
     before = {f"memcached_{name}": 5.0 for name in whole} | {"memcached_pid": 1.0}
     after = {f"memcached_{name}": 5.0 + count for name, count in whole.items()} | {"Com_select": 1e9}
-    assert disagreements(whole, growth(before, after)) == []
+    assert disagreements("kv_mixed", whole, growth(before, after)) == []
     assert "memcached_pid" not in growth(before, after)
     after["memcached_get_hits"] -= 2_000
-    (words,) = disagreements(whole, growth(before, after))
+    (words,) = disagreements("kv_mixed", whole, growth(before, after))
     assert words == "the driver counted 80000 hits, the server 78000 (memcached_get_hits)"
 
 

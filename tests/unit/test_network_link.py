@@ -50,8 +50,13 @@ def test_a_gigabit_is_expected_to_deliver_what_ethernet_does() -> None:
     assert Shape().payload_bits_per_s is None
 
 
-def test_the_pair_is_made_between_namespaces_and_never_in_the_hosts_own(commands: list[str]) -> None:
+def test_the_pair_is_made_between_namespaces_and_never_in_the_hosts_own(
+    commands: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[Path | None] = []
+    monkeypatch.setattr(link, "inside", lambda path, _action: entered.append(path))
     make_link(SERVER, LOAD)
+    assert entered == [SERVER.namespace, LOAD.namespace], "ports are set free in each namespace, and nowhere else"
     assert commands[0] == (
         "nsenter --net=/run/netns/mydyno-s-server -- ip link add name dyno-server type veth "
         "peer name dyno-load netns mydyno-s-load"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers.dynoload import _spoken
-from mydyno.drivers.dynoload_output import interval_values
-from mydyno.errors import HostError, ServerError
+from mydyno.drivers.dynoload import Dynoload, _spoken
+from mydyno.drivers.dynoload_output import interval_values, result_of
+from mydyno.errors import HostError, ServerError, UserError
 from mydyno.experiments import load
-from mydyno.hosts.link import Shape
+from mydyno.hosts.link import LinkEnd, Shape
 from mydyno.hosts.network_means import NetworkMeans
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.transfer import Transfer
@@ -27,6 +27,7 @@ from mydyno.treatments import network, tls
 from mydyno.treatments.compression import CompressionTreatment
 from mydyno.treatments.network import NetworkTreatment, judge
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
+from mydyno.workloads.data import kind_of
 from tests.support.fake_bench import experiment
 
 MARIADB = ServerVersion.parse("10.11.19-MariaDB")
@@ -187,6 +188,37 @@ def test_a_driver_that_counts_no_bytes_cannot_prove_compression() -> None:
     assert CompressionTreatment("off").load_evidence(step(), []).holds
 
 
+def test_connections_that_only_come_and_go_have_nothing_to_compress() -> None:
+    coming_and_going = step(traffic={"raw_received_bytes": 100, "wire_received_bytes": 100}).model_copy(
+        update={"workload": "connect"}
+    )
+    for algorithm in ("zlib", "off"):
+        evidence = CompressionTreatment(algorithm).load_evidence(coming_and_going, [])
+        assert evidence.holds
+        assert "before the first packet" in evidence.text
+
+
+def test_handshakes_cut_off_by_the_loads_end_are_no_plain_sessions() -> None:
+    counters = {"Connections": 5000.0, "Ssl_accepts": 4940.0, "Ssl_finished_accepts": 4940.0}
+    assert not TlsTreatment("1.3").load_evidence(step(counters), []).holds
+    asked = step(counters).model_copy(update={"workload": "connect"})
+    assert TlsTreatment("1.3").load_evidence(asked, []).holds
+    assert not TlsTreatment("off").load_evidence(asked, []).holds
+
+
+@pytest.mark.parametrize(
+    ("resumption", "resumes", "words"),
+    [
+        (True, True, "the server resumes sessions, and the load offers its own"),
+        (True, False, "the server resumes no session: each handshake is a full one"),
+        (False, True, "the server resumes sessions, the load offers none"),
+    ],
+)
+def test_resumption_is_said_for_both_sides(resumption: bool, resumes: bool, words: str) -> None:
+    treatment = TlsTreatment({"version": "1.3", "resumption": resumption})
+    assert treatment._resuming({"resumes": resumes}) == words
+
+
 def test_mariadb_has_no_zstd() -> None:
     assert "zlib alone" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
     assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
@@ -213,6 +245,18 @@ def test_what_is_spoken_reaches_dynoload() -> None:
         "--tls-resumption=off",
     ]
     assert _spoken(Address("dyno", "secret", tls=ClientTls())) == ["--ssl-mode=disabled", "--get-server-public-key"]
+
+
+def test_other_texts_than_digits_are_prepared_and_asked_by_dynoload_alone() -> None:
+    asked, _ = load("network", "standard", ["data.text=words"])
+    assert "--row-text=words" in Dynoload()._tables(asked.data)
+    assert not any("row-text" in word for word in Dynoload()._tables(load("network")[0].data))
+    assert kind_of(asked.data).words(asked.data) == "8 tables of 250,000 rows of words"
+    assert kind_of(asked.data).short(asked.data) == "8x250000-words", "kept apart from digits"
+    with pytest.raises(UserError, match="sysbench makes rows of digits alone"):
+        load("allocators", "quick", ["data.text=random"])
+    with pytest.raises(UserError, match="is for the data oltp alone"):
+        load("cgroup-isolation", "quick", ["data.text=random"])
 
 
 def test_the_built_in_experiment_is_the_full_product() -> None:
@@ -246,6 +290,17 @@ async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkey
     assert "no data comes" in evidence.text
 
 
+def test_the_drivers_findings_are_its_sentences() -> None:
+    counts = ("transactions", "reads", "writes", "other", "errors", "ignored_errors", "reconnects")
+    final = {
+        "counts": dict.fromkeys(counts, 0),
+        "whole_load_counts": dict.fromkeys(("transactions", "reads", "writes", "other"), 0),
+        "queries": 0, "duration_s": 1.0, "cpu": {},
+        "verdict": {"verdict": "SUSPECT", "findings": [{"level": "SUSPECT", "rule": "network", "text": "3 lost"}]},
+    }  # fmt: skip
+    assert result_of(final, "1", ()).health_reasons == ("3 lost",)
+
+
 def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
     counts = {"errors": 0, "ignored_errors": 0, "reconnects": 0}
     record = {"length_s": 1.0, "qps": 3.0, "tps": 0.0, "counts": counts, "traffic": {"wire_received_bytes": 7}}
@@ -257,6 +312,26 @@ def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
         "reconnects_per_s": 0.0,
         "protocol_wire_received_bytes_per_s": 7.0,
     }
+
+
+async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
+    results: list[Transfer | OSError] = [OSError("too few to time"), transfer(941)]
+
+    def timed(*_: object) -> Transfer:
+        result = results.pop(0)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    monkeypatch.setattr(network, "timed_transfer", timed)
+    assert (await NetworkTreatment("1gbit")._transfer(end, end)).bits_per_s == 941e6
+    results = [OSError("too few to time")] * 3
+    with pytest.raises(HostError, match="no data comes from dyno-load to dyno-load: too few to time"):
+        await NetworkTreatment("1gbit")._transfer(end, end)
+    assert results == []
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,9 @@ def charts() -> dict[str, str]:
         "noise": noise_chart("noise:qps", "QPS", "A/A", GLIBC, [NoiseRow("ro, 16", (0.004, -0.01), 0.01)], 0.02, 356),
         "order": order_chart("order:qps:ro-16", "QPS", "runs", RATE, points, {1: 2, 2: 2}),
         "position": position_chart("position:qps", "QPS", "left", [(1, 0.004, GLIBC), (2, -0.003, JEMALLOC)]),
+        "ceiling": timeline_chart(
+            "traffic:1gbit:ro-16", "1gbit", "traffic", RATE, [line], 4.0, ceiling=(4500.0, "ceiling 4.5 k/s")
+        ),
         "timeline": timeline_chart(
             "time:qps:ro-16", "QPS", "over time", RATE, [line], 4.0, (2.0, 4.0), marks=[(1.0, "ro16")]
         ),
@@ -84,7 +87,7 @@ def test_nothing_but_text_ends_leaves_the_picture(kind: str) -> None:
             assert 0 <= float(x) <= width and 0 <= float(y) <= height, data
 
 
-@pytest.mark.parametrize("kind", ["forest", "sweep", "bars", "noise", "order", "position", "timeline"])
+@pytest.mark.parametrize("kind", ["forest", "sweep", "bars", "noise", "order", "position", "timeline", "ceiling"])
 def test_labels_of_a_chart_do_not_overlap(kind: str) -> None:
     """Texts on one line, with an average width of 0.56 em, must not touch."""
     root = ElementTree.fromstring(charts()[kind])
@@ -197,7 +200,18 @@ def test_numbers_have_sensible_digits() -> None:
     assert (p_value(None), p_value(0.0004), p_value(0.05)) == ("–", "<0.001", "0.050")
 
 
+def test_with_a_ceiling_the_axis_begins_at_zero_and_holds_it() -> None:
+    line = TimeSeries(GLIBC, (1.0, 2.0), (100.0, 110.0))
+    without = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0)
+    bounded = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0, ceiling=(138.0, "ceiling 138 /s"))
+    assert "axis not from 0" in without and "axis not from 0" not in bounded
+    assert 'class="ceiling"' in bounded and "ceiling 138 /s" in bounded and ">150<" in bounded
+
+
 def test_metrics_have_names_for_people() -> None:
     assert metric_name("server_vsize_bytes") == "Virtual memory (VSIZE)"
     assert metric_name("innodb_row_lock_waits_per_s") == "InnoDB row lock waits"
+    assert metric_name("server_cpu_us_per_transaction") == "CPU per transaction, server"
+    assert display_unit("server_cpu_us_per_transaction", 2500.0).text(2500.0) == "2.50\u00a0ms"
+    assert display_unit("network_bytes_per_transaction", 42_000.0).text(43_008.0) == "42.0\u00a0KiB"
     assert metric_name("network_rx_bytes_per_s") == "Network received"

@@ -46,3 +46,9 @@ def test_an_effect_the_other_way_is_said_to_be_one() -> None:
 def test_a_published_ratio_that_is_none_is_a_bug_of_the_caller(published: float) -> None:
     with pytest.raises(BugError, match="must be above 0"):
         compare(published, 0.9, 1.1)
+
+
+def test_an_absurdly_wide_interval_is_said_in_few_digits() -> None:
+    assert compare(0.9, 1e-9, 7.5e27).because == (
+        "the interval [−100.0 %, more than +900 %] holds the published −10.0 % and no change alike"
+    )

@@ -96,6 +96,16 @@ async def test_a_treatment_that_is_not_proved_never_gives_a_number(
     assert "load" not in " ".join(script.events[script.events.index("evidence") : script.events.index("evidence") + 2])
 
 
+async def test_a_setting_that_the_server_rounds_is_said_in_the_answer(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    words = "table_open_cache is 10, wanted 5"
+    script.evidence = lambda _run: Evidence(treatment="variables", holds=False, text=words)
+    asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
+    _, summary, _ = await study(script, settings, tmp_path, asked)
+    assert summary.sentences.count(f"jemalloc is not what it says: {words}.") == 1
+
+
 async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
     script: Script, settings: Settings, tmp_path: Path
 ) -> None:

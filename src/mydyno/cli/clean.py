@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.hosts.left_namespaces import remove_ownerless
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.quantities import format_bytes
@@ -37,7 +38,11 @@ def clean(
         left += journal.undo_all()
         if owner is not None:
             print(f"  finished runs are kept in {owner[2]}; go on with: mydyno resume {owner[2]}")
-    if not journals:
+    removed, untouched = remove_ownerless(settings)
+    for name in removed:
+        print(f"removed the network namespace {name}, whose journal is gone")
+    left += untouched
+    if not journals and not removed:
         print("nothing to undo: no killed study is known to this cache")
     folder = settings.data / "templates"
     if templates and folder.is_dir():

@@ -9,12 +9,16 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
 from mydyno.errors import MydynoError
-from mydyno.experiments import built_in, load
+from mydyno.experiments import built_in, load, source_of
 from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import Experiment
 from mydyno.model.plan import make_plan
 from mydyno.model.quantities import format_duration
+from mydyno.results.published import published_studies
 from mydyno.running.forecast import forecast
 from mydyno.store.study_folder import StudyFolder
+
+NOT_HERE = "not on this host"
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +36,8 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
     print("experiments")
     for experiment in experiments:
         print(f"  {experiment['name']:<20} {experiment['question']}")
+        if experiment["repeats"]:
+            print(f"  {'':<20} {experiment['repeats']}")
         print(f"  {'':<20} {experiment['here']}")
     print(f"\nstudies in {studies}/")
     for study in found:
@@ -42,15 +48,26 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
 
 def _experiment(name: str) -> dict[str, str]:
     settings = Settings.resolve()
-    times = []
-    obstacles: tuple[str, ...] = ()
-    for scale in ("quick", "standard"):
+    found: dict[str, str] = {}
+    scales = ("quick", "standard", *(("published",) if "published" in source_of(name).tree.get("scale", {}) else ()))
+    for scale in scales:
         experiment, _ = load(name, scale)
         expected = forecast(experiment, make_plan(experiment), settings)
-        times.append(f"{scale} about {format_duration(expected.study_s)}")
-        obstacles = obstacles or expected.obstacles
-    here = ", ".join(times) if not obstacles else f"not on this host: {obstacles[0]}"
-    return {"name": name, "question": experiment.question, "here": here}
+        if expected.obstacles:
+            found[scale] = f"{NOT_HERE}: {expected.obstacles[0]}"
+        else:
+            found[scale] = f"about {format_duration(expected.study_s)}"
+    told = list(dict.fromkeys(found.values()))
+    alike = len(told) == 1 and told[0].startswith(NOT_HERE)
+    here = told[0] if alike else ", ".join(f"{scale} {words}" for scale, words in found.items())
+    return {"name": name, "question": experiment.question, "repeats": _repeats(experiment), "here": here}
+
+
+def _repeats(experiment: Experiment) -> str:
+    """The published studies that it repeats; empty where it is of mydyno's own."""
+    known = published_studies()
+    titles = [f"{name.replace('-', ' ')}, {known[name].title}" for name in experiment.published if name in known]
+    return f"repeats {'; '.join(titles)}" if titles else ""
 
 
 def _study(path: Path) -> dict[str, str]:

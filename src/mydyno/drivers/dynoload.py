@@ -75,6 +75,7 @@ class Dynoload:
             f"--table-size={data.rows}",
             f"--auto-inc={_text(data.auto_inc)}",
             f"--secondary={_text(data.secondary)}",
+            *([] if data.text == "digits" else [f"--row-text={data.text}"]),
         ]
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:

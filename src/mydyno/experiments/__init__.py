@@ -7,8 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 from mydyno.drivers.catalogue import DRIVERS
+from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
-from mydyno.model.experiment import Experiment, Step
+from mydyno.model.experiment import DataSpec, Experiment, Step
 from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import Vocabulary, parse_experiment
 from mydyno.model.problems import nearest
@@ -35,11 +36,20 @@ def vocabulary() -> Vocabulary:
         treatments={name: setting for name, (setting, _) in TREATMENTS.items()},
         metrics=[name for name, metric in METRICS.items() if metric.better != "none"],
         check_step=_check_step,
+        check_data=_check_data,
     )
 
 
 def _check_step(step: Step) -> list[str]:
     return DRIVERS[step.driver]().check(step)
+
+
+def _check_data(data: DataSpec, step: Step) -> list[str]:
+    if data.text == "digits" or (data.workload == "oltp" and step.driver == Dynoload.name):
+        return []
+    if data.workload != "oltp":
+        return [f"is for the data oltp alone, and this is {data.workload}"]
+    return [f'{step.driver} makes rows of digits alone; say driver = "dynoload" in every step']
 
 
 def source_of(name_or_path: str) -> TomlSource:

@@ -11,12 +11,10 @@ from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.identity import processes_with_cookie
+from mydyno.hosts.left_namespaces import ownerless_namespaces
 from mydyno.hosts.link import free_addresses, taken_networks
-from mydyno.hosts.namespace import left_namespaces, study_of
 from mydyno.hosts.network_means import network_means
 from mydyno.hosts.settings import Settings
-from mydyno.hosts.undo import UndoJournal
 from mydyno.model.quantities import format_bytes
 
 
@@ -116,20 +114,11 @@ def _latency() -> Ability:
 
 
 def _left_namespaces(settings: Settings) -> Ability:
-    """Namespaces that no live study owns: neither its mydyno nor any process that it started is alive."""
-    owners = [owner for path in settings.undo.glob("*.jsonl") if (owner := UndoJournal(path).owner()) is not None]
-    alive = [study for process, study, _ in owners if process.alive()]
-    left = [
-        path
-        for path in left_namespaces()
-        if study_of(path) not in alive and not processes_with_cookie(study_of(path))  # with a cache of its own
-    ]
+    left = ownerless_namespaces(settings)
     if not left:
         return Ability("no namespaces left behind", True, "none below /run/netns")
     names = ", ".join(path.name for path in left)
-    known = any(study_of(path) == study for _, study, _ in owners for path in left)
-    remedy = "mydyno clean removes them" if known else f"ip netns delete {left[0].name} (their undo journal is gone)"
-    return Ability("no namespaces left behind", False, f"{names}: {remedy}")
+    return Ability("no namespaces left behind", False, f"{names}: mydyno clean removes them")
 
 
 def _root() -> Ability:

@@ -9,6 +9,7 @@ apart, and what is then delivered depends on how busy the CPUs are (32 KiB: 370 
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.hosts.namespace import command, entering
+from mydyno.hosts.namespace import command, entering, inside
 
 POOL = ipaddress.ip_network("198.18.0.0/15")
 """Kept for measurements of networks (RFC 2544); routed nowhere."""
@@ -87,6 +88,19 @@ def make_link(server: LinkEnd, load: LinkEnd) -> None:
         enter = entering(end.namespace)
         command([*enter, "ip", "address", "add", f"{end.address}/30", "dev", end.interface])
         command([*enter, "ip", "link", "set", "dev", end.interface, "up"])
+        inside(end.namespace, _let_ports_be_used_again)
+
+
+def _let_ports_be_used_again() -> None:
+    """Connections that come and go (workload connect) would use up every port of a namespace within seconds.
+
+    On loopback the kernel uses ports in TIME_WAIT again by itself (tcp_tw_reuse 2); the setting is each namespace's
+    own and ends with it. Left as it is where the kernel has it for the whole host alone.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/net/ipv4/tcp_tw_reuse").write_text("1")
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("10000 65535")
 
 
 def shape_link(ends: Iterable[LinkEnd], shape: Shape) -> None:

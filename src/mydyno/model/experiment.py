@@ -53,6 +53,11 @@ class DataSpec(Frozen):
     workload: str = Field("oltp", description="whose data: oltp (sysbench's tables), tpcc, or kv (keys and values)")
     tables: int = Field(8, ge=1, le=10_000, description="number of tables")
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
+    text: Literal["digits", "words", "random"] = Field(
+        "digits",
+        description="what oltp's rows hold: sysbench's digits, words (compress as prose), random letters (hardly "
+        "compress); other than digits needs dynoload",
+    )
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
     keys: int = Field(100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first step")

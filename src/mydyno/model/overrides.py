@@ -43,9 +43,13 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
+    One thing is varied at a time: what `vary` says here takes the place of what the file says.
+
     Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
     """
     result = copy.deepcopy(dict(tree))
+    if any(parse_set(assignment)[0][0] == "vary" for assignment in assignments):
+        result.pop("vary", None)
     for assignment in assignments:
         path, value = parse_set(assignment)
         if path[0] == "scale":

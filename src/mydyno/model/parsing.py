@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mydyno.errors import UserError
+from mydyno.model import vary
 from mydyno.model.experiment import (
     MOST_INSTANCES,
     ArmSpec,
@@ -35,6 +36,7 @@ ARM_KEYS = ("instances", "control")
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
+ARM_SECTIONS = ("arms", "factors", "vary")
 MOST_ARMS = 500
 """A product of factors beyond this is a slip: such a study would take months."""
 
@@ -55,6 +57,8 @@ class Vocabulary:
     """Those that a verdict can be about: higher or lower is better."""
     check_step: Callable[[Step], list[str]]
     """What a step's driver cannot do."""
+    check_data: Callable[[DataSpec, Step], list[str]]
+    """Data that a step's driver cannot make or keep as they are."""
 
 
 class Sections(BaseModel):
@@ -69,6 +73,7 @@ class Sections(BaseModel):
     instances: Any
     arms: Any
     factors: Any
+    vary: Any
     steps: Any
     design: Any
     verdict: Any
@@ -143,7 +148,7 @@ def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Probl
 def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
     problems: list[Problem] = []
     arms, control = _arms(tree, vocabulary, problems)
-    rest = {key: value for key, value in tree.items() if key not in ("arms", "factors")}
+    rest = {key: value for key, value in tree.items() if key not in ARM_SECTIONS}
     experiment = None
     try:
         experiment = Experiment.model_validate(
@@ -164,23 +169,33 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
                 )
         for index, step in enumerate(steps_of(experiment)):
             problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
+            problems += [
+                Problem(("data", "text"), words, experiment.data.text)
+                for words in vocabulary.check_data(experiment.data, step)
+            ]
     return experiment, problems
 
 
 def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem]) -> tuple[list[ArmSpec], str | None]:
-    """The arms of [arms], or the full product of [factors]; and the control's name."""
-    if ("arms" in tree) == ("factors" in tree):
-        problems.append(Problem(("arms",), "say either [arms] or [factors]", allowed="one of the two"))
+    """The arms of [arms], of [vary], or the full product of [factors]; and the control's name."""
+    present = [section for section in ARM_SECTIONS if section in tree]
+    if len(present) != 1:
+        problems.append(Problem(("arms",), "say either [arms], [factors] or [vary]", allowed="one of the three"))
         return [], None
-    section = "arms" if "arms" in tree else "factors"
+    section = present[0]
     table = tree[section]
+    if section == "vary":
+        table, found = vary.arms_of(table)
+        if found:
+            problems += found
+            return [], None
     if not isinstance(table, dict):
         problems.append(Problem((section,), "must be a table", table))
         return [], None
     members = {name: value for name, value in table.items() if name != "control"}
-    if section == "arms":
+    if section != "factors":
         named = {name: value if isinstance(value, dict) else {"": value} for name, value in members.items()}
-        keys: dict[str, Key] = {name: (section, name) for name in named}
+        keys: dict[str, Key] = {name: (section,) if section == "vary" else (section, name) for name in named}
     else:
         named, keys = _product(members, problems)
     arms = []

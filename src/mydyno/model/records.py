@@ -230,6 +230,22 @@ class LimitRecord(Record):
     """Shares of 1: link, cpu, server, load, thread."""
 
 
+class ConclusionRecord(Record):
+    """One conclusion of a published study, put to the test by this study's own effects and limits."""
+
+    study: str
+    part: str
+    """The published study's own name for the part, e.g. N2."""
+    claim: str
+    answer: Literal["agrees", "disagrees", "cannot tell"]
+    because: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer as one sentence."""
+        return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
+
+
 class Summary(Record):
     """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
 
@@ -256,5 +272,7 @@ class Summary(Record):
     """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
     limits: tuple[LimitRecord, ...] = ()
     """One for each arm and step with a proved link."""
+    conclusions: tuple[ConclusionRecord, ...] = ()
+    """What published studies concluded, put to the test here: see results/conclusions.py."""
     sentences: tuple[str, ...] = ()
     """The answer, in order: what a terminal prints at the end."""

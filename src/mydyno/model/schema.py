@@ -16,7 +16,8 @@ from mydyno.model.experiment import (
     StepSpec,
     VerdictSpec,
 )
-from mydyno.model.parsing import Vocabulary
+from mydyno.model.parsing import ARM_SECTIONS, Vocabulary
+from mydyno.model.vary import TREATMENTS as VARIED
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "server": ServerSpec,
@@ -28,7 +29,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
-    """JSON Schema 2020-12 of the file form: [arms] or [factors], [scale.NAME] overrides, names of this version."""
+    """JSON Schema 2020-12 of the file form: [arms], [factors] or [vary], [scale.NAME], names of this version."""
     models: list[type[BaseModel]] = [*SECTIONS.values(), StepSpec]
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     defs = definitions["$defs"]
@@ -63,6 +64,11 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
             "additionalProperties": arm,
         },
         "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
+        "vary": {
+            "type": "object",
+            "properties": {name: {"type": "object"} for name in VARIED},
+            "additionalProperties": False,
+        },
         "scale": {"type": "object", "additionalProperties": {"type": "object"}},
     }
     return {
@@ -71,7 +77,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "type": "object",
         "properties": properties,
         "required": ["name", "question", "server", "steps"],
-        "oneOf": [{"required": ["arms"]}, {"required": ["factors"]}],
+        "oneOf": [{"required": [section]} for section in ARM_SECTIONS],
         "additionalProperties": False,
         "$defs": defs,
     }

@@ -8,6 +8,7 @@ from mydyno.model.records import EffectRecord
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.numbers import metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
+from mydyno.reports.server_settings import differing_settings
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -24,6 +25,7 @@ def write(folder: StudyFolder) -> str:
         f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
         _effects(result),
         _invalid(result),
+        _servers(result),
         _published(result),
         f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, "
         f"seed {result.plan.seed}.",
@@ -36,19 +38,19 @@ def _effects(result: StudyResult) -> str:
     effects = result.effects(primary)
     if not effects:
         return ""
-    rows = [_row(effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
+    rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
     head = "| load level | arm | effect | 95 % interval | p | blocks | noise floor | verdict |"
-    lines = [f"### {metric_name(primary)} relative to {escape(result.summary.control)}", "", head, _rule(head, 2)]
+    lines = [f"### {metric_name(primary)} relative to {escape(result.relative_to)}", "", head, _rule(head, 2)]
     return "\n".join([*lines, *rows])
 
 
-def _row(effect: EffectRecord, floor: float | None) -> str:
+def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
         interval = f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"
     cells = (
         escape(effect.step),
-        escape(effect.arm),
+        escape(result.contrast_name(effect)),
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
         interval,
         p_value(effect.p).replace("<", "&lt;"),
@@ -74,6 +76,16 @@ def _invalid(result: StudyResult) -> str:
         return ""
     lines = [f"- `{code(run.folder)}`: {escape('; '.join(run.reasons) or 'no reason given')}" for run in invalid]
     return "\n".join(["### Runs that are not valid", "", *lines])
+
+
+def _servers(result: StudyResult) -> str:
+    found = differing_settings(result)
+    if found is None:
+        return ""
+    names, rows = found
+    head = f"| {' | '.join(map(escape, names))} |"
+    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
+    return "\n".join(["### Servers, and how their settings differ", "", head, _rule(head, len(names)), *lines])
 
 
 def _published(result: StudyResult) -> str:

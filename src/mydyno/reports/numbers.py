@@ -34,6 +34,9 @@ METRIC_NAMES = {
     "server_vsize_bytes": "Virtual memory (VSIZE)",
     "server_pss_bytes": "Proportional memory (PSS)",
     "disk_util_pct": "Disk utilisation",
+    "network_bytes_per_transaction": "Bytes per transaction",
+    "server_cpu_us_per_transaction": "CPU per transaction, server",
+    "driver_cpu_us_per_transaction": "CPU per transaction, load",
     "innodb_checkpoint_age_bytes": "InnoDB checkpoint age",
     "innodb_dirty_pages_pct": "InnoDB dirty pages",
 }
@@ -90,7 +93,9 @@ def display_unit(metric: str, magnitude: float, unit: str = "") -> DisplayUnit:
     if metric.endswith(("_bytes", "_bytes_per_s")) or unit in ("bytes", "bytes/s"):
         per = "/s" if metric.endswith("_per_s") or unit == "bytes/s" else ""
         return _largest(magnitude, [(1024.0**power, f"{name}{per}") for power, name in enumerate(_BINARY)])
-    if metric.endswith("_us"):
+    if metric.endswith("_bytes_per_transaction"):
+        return _largest(magnitude, [(1024.0**power, name) for power, name in enumerate(_BINARY)])
+    if metric.endswith(("_us", "_us_per_transaction")):
         return _largest(magnitude, [(1.0, "µs"), (1e3, "ms"), (1e6, "s")])
     if metric.endswith("_ms"):
         return _largest(magnitude, [(1.0, "ms"), (1e3, "s")])

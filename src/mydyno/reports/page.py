@@ -9,7 +9,19 @@ from pathlib import Path
 from markupsafe import Markup
 
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections import answer, effects, evidence, key_values, noise, over_time, published, repeat, sweep
+from mydyno.reports.sections import (
+    answer,
+    effects,
+    evidence,
+    key_values,
+    network,
+    noise,
+    over_time,
+    published,
+    repeat,
+    servers,
+    sweep,
+)
 from mydyno.reports.sections.section import render
 from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
@@ -26,8 +38,21 @@ STILL_SHARE = 0.3
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError where the study folder is damaged."""
     result = StudyResult.load(folder)
-    before = [answer.build(result), effects.build(result), key_values.build(result), sweep.build(result)]
-    after = [noise.build(result), published.build(result), evidence.build(result), repeat.build(result)]
+    links = network.build(result)
+    before = [
+        answer.build(result),
+        effects.build(result),
+        key_values.build(result),
+        *links,
+        sweep.build(result, elsewhere=network.METRICS if links else ()),
+    ]
+    after = [
+        noise.build(result),
+        servers.build(result),
+        published.build(result),
+        evidence.build(result),
+        repeat.build(result),
+    ]
     others = [section for section in (*before, *after) if section is not None]
     used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
     budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))

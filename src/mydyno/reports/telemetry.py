@@ -129,6 +129,17 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     )
 
 
+def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
+    """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
+    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    present = {path: run for path, run in every.items() if path.is_file()}
+    durations = _durations(result)
+    files, _ = _choose(present, list(durations))
+    widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
+    panels = envelopes.read_panels(files, [series], widths, durations)
+    return {step: panel for (step, _, _), panel in panels.items()}, durations
+
+
 def _lines(result: StudyResult) -> int:
     """Lines of one panel: median, least and greatest per arm, and the median of the control's copy."""
     return 3 * len(result.summary.arms) + 1

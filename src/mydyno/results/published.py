@@ -168,15 +168,16 @@ def _entry(
 ) -> dict[str, Any] | None:
     """None where the experiment does not repeat this figure."""
     arm, control = ours.get(figure.arm), ours.get(figure.control)
-    if arm is None or control is None or experiment.control not in (arm, control):
+    if arm is None or control is None:
         return None
     if figure.instances != getattr(experiment, "instances", 1):
         return None
-    if arm == experiment.control:
+    steps = {step.id: step for step in steps_of(experiment)}
+    effect = _effect_for(figure, arm, control, steps, effects)
+    if effect is None:
         arm, control = control, arm
         figure = replace(figure, ratio=1 / figure.ratio, rounding=figure.rounding / figure.ratio**2)
-    steps = {step.id: step for step in steps_of(experiment)}
-    effect = _effect_for(figure, arm, steps, effects)
+        effect = _effect_for(figure, arm, control, steps, effects)
     if effect is None:
         return None
     said = compare(figure.ratio, effect.ci_low, effect.ci_high, figure.rounding, _margin(experiment, figure.metric))
@@ -197,14 +198,14 @@ def _entry(
 
 
 def _effect_for(
-    figure: Figure, arm: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
+    figure: Figure, arm: str, control: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
 ) -> EffectRecord | None:
     """Our effect at the figure's load; of a figure for a whole sweep, our largest one."""
     candidates = [
         effect
         for effect in effects
         if effect.metric == figure.metric
-        and effect.arm == arm
+        and (effect.arm, effect.control) == (arm, control)
         and effect.step in steps
         and steps[effect.step].workload == figure.workload
         and figure.connections in (None, steps[effect.step].connections)

@@ -11,6 +11,7 @@ from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
@@ -45,6 +46,7 @@ def summarise(folder: StudyFolder) -> Summary:
     planned = len(folder.plan().runs)
     records = tuple(_effect_record(effect) for effect in effects)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
+    conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -63,9 +65,11 @@ def summarise(folder: StudyFolder) -> Summary:
         published=tuple(compare_with_published(experiment, records)),
         server_differences=server_differences(runs),
         limits=limits,
+        conclusions=conclusions,
         sentences=(
             *_sentences(experiment, effects, summaries, planned),
             *limit_sentences(limits, steps),
+            *(conclusion.sentence for conclusion in conclusions),
         ),
     )
     folder.write_summary(summary)
@@ -139,6 +143,7 @@ def _sentences(
         causes = Counter(short(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
         sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
+        sentences += _settings_not_taken(invalid)
     if len(runs) < planned:
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
     least = smallest_p(experiment.design.blocks)
@@ -148,3 +153,16 @@ def _sentences(
             "one; for an answer take --scale standard, or --blocks 8 and more."
         )
     return tuple(sentences)
+
+
+def _settings_not_taken(invalid: list[RunSummary]) -> list[str]:
+    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence an arm and reason."""
+    heads = tuple(f"treatment not proved: {name}: " for name in ("variables", "environment", "sysctl"))
+    told = (
+        f"{run.arm} is not what it says: {reason.removeprefix(head)}."
+        for run in invalid
+        for reason in run.reasons
+        for head in heads
+        if reason.startswith(head)
+    )
+    return list(dict.fromkeys(told))

@@ -31,7 +31,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             whole_s=step.warmup_s + step.measure_s,
             cpus=len(os.sched_getaffinity(0)),
             steal_pct=steal_pct,
-            disagreements=disagreements(driver.whole, counters),
+            disagreements=disagreements(step.workload, driver.whole, counters),
             steadiness=steady["steadiness"],
             steady_reasons=steady["reasons"],
         )

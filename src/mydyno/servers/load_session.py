@@ -29,6 +29,11 @@ VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 class LoadSession(Control):
     """Like Control, but by the load's account and path. Use as an async context manager."""
 
+    def __init__(self, address: Address, timeout_s: float = 30.0, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(address, timeout_s)
+        self._context = context
+        """None: one made from the address."""
+
     def _connect(self) -> pymysql.connections.Connection[pymysql.cursors.Cursor]:
         address = self._address
         algorithm, _, level = address.compression.partition(":")
@@ -46,7 +51,7 @@ class LoadSession(Control):
                 autocommit=True,
                 defer_connect=True,
                 client_flag={"zlib": CLIENT.COMPRESS, "zstd": ZSTD_FLAG}.get(algorithm, 0),
-                **_tls(address),
+                **_tls(address, self._context),
             )
             connection.connect(self._socket())
         except (pymysql.MySQLError, OSError) as error:
@@ -72,16 +77,22 @@ class LoadSession(Control):
         return found
 
 
-def _tls(address: Address) -> dict[str, Any]:
+def _tls(address: Address, context: ssl.SSLContext | None) -> dict[str, Any]:
     tls = address.tls
     if tls is None or tls.mode == "disabled":
         return {"ssl_disabled": True}
-    return {"ssl": tls_context(tls)}
+    return {"ssl": context or tls_context(tls)}
 
 
 def tls_context(tls: ClientTls) -> ssl.SSLContext:
     """A client's context with these limits. Suites of TLS 1.3 are left to the server: Python cannot choose them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    limit_context(context, tls)
+    return context
+
+
+def limit_context(context: ssl.SSLContext, tls: ClientTls) -> None:
+    """Set these limits on a client's context."""
     context.check_hostname = tls.mode == "verify_identity"
     context.verify_mode = ssl.CERT_NONE if tls.mode == "required" else ssl.CERT_REQUIRED
     if tls.authority is not None:
@@ -91,7 +102,6 @@ def tls_context(tls: ClientTls) -> ssl.SSLContext:
         context.maximum_version = VERSIONS[max(tls.versions)]
     if tls.ciphers and "1.2" in tls.versions:
         context.set_ciphers(":".join(tls.ciphers))
-    return context
 
 
 if TYPE_CHECKING:

@@ -58,4 +58,6 @@ def compare(
 
 
 def _percent(ratio: float) -> str:
+    if ratio > 10.0:
+        return "more than +900 %"  # an interval this wide says nothing more by its digits
     return f"{(ratio - 1.0) * 100.0:+.1f} %".replace("-", "−")

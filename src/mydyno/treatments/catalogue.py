@@ -17,6 +17,7 @@ from mydyno.treatments import (
     memcached,
     network,
     server,
+    sysctl,
     tls,
     variables,
 )
@@ -30,6 +31,7 @@ TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
     "memcached": (memcached.SETTING, memcached.MemcachedTreatment),
+    "sysctl": (sysctl.SETTING, sysctl.SysctlTreatment),
     # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
     "network": (network.SETTING, network.NetworkTreatment),
     "tls": (tls.SETTING, tls.TlsTreatment),

@@ -23,6 +23,7 @@ from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
 from mydyno.store.samples import Sample
 from mydyno.treatments.load_path import speak
+from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
 UNCOMPRESSED_SHARE = 0.98
@@ -113,6 +114,9 @@ class CompressionTreatment:
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
         """Bytes on the connection against bytes in packets, as the driver counted them, and the interface's bytes."""
+        if step.workload == connect.NAME:
+            text = f"{step.id}: connections end with their login, before the first packet that could be compressed"
+            return Evidence(treatment=self.name, holds=True, text=text, facts={"step": step.id})
         traffic = step.driver.traffic
         raw, wire = traffic.get("raw_received_bytes", 0), traffic.get("wire_received_bytes", 0)
         if not raw or not wire:

@@ -3,8 +3,9 @@
 The server gets a certificate of the study's own authority and one version of TLS; the load gets the same, so that no
 other can be spoken. Proved twice in every run: a session on the load's own path is asked for Ssl_version and Ssl_cipher
 before the load, and after each step the server's counters tell how many of the load's sessions made a TLS handshake:
-all of them, or, with "off", none. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text where TLS
-fails. "off" goes with any driver.
+all of them, or, with "off", none. Whether the server resumes sessions is tried before the load by two sessions; the
+load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text
+where TLS fails. "off" goes with any driver.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
 from mydyno.servers.sql import ClientTls
+from mydyno.servers.tls_resumption import resumes_sessions
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments.load_path import plain_sessions, speak
+from mydyno.workloads import connect
 
 VersionName = Literal["off", "1.2", "1.3"]
 
@@ -114,6 +117,8 @@ class TlsTreatment:
         try:
             async with LoadSession(instance.address(LOAD_USER)) as session:
                 facts: dict[str, Any] = await session.session_status("Ssl_version", "Ssl_cipher")
+            if self.setting.version != "off":
+                facts["resumes"] = await resumes_sessions(instance.address(LOAD_USER))
         except ServerError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
         version, cipher = facts.get("Ssl_version", ""), facts.get("Ssl_cipher", "")
@@ -122,11 +127,19 @@ class TlsTreatment:
             text = "a session on the load's path is in plain text (Ssl_cipher is empty)"
         else:
             holds = version == f"TLSv{self.setting.version}" and self.setting.cipher in (None, cipher)
-            text = f"a session on the load's path has Ssl_version {version}, Ssl_cipher {cipher}"
+            text = (
+                f"a session on the load's path has Ssl_version {version}, Ssl_cipher {cipher}; {self._resuming(facts)}"
+            )
         if not holds:
             wanted = self.setting.version if self.setting.cipher is None else self.setting.cipher
             text = f"a session on the load's path has {f'{version} {cipher}'.strip() or 'no TLS'}, wanted {wanted}"
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+
+    def _resuming(self, facts: dict[str, Any]) -> str:
+        server = "the server resumes sessions" if facts["resumes"] else "the server resumes no session"
+        if not self.setting.resumption:
+            return f"{server}, the load offers none"
+        return server + (", and the load offers its own" if facts["resumes"] else ": each handshake is a full one")
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
         """How many of the step's sessions made a TLS handshake, counted by the server."""
@@ -135,6 +148,8 @@ class TlsTreatment:
         if found is None:
             return Evidence(treatment=self.name, holds=False, text=f"{step.id}: the server counted no sessions")
         encrypted, plain, own = found
+        if step.workload == connect.NAME:
+            own += step.connections  # cut off in their handshake when the load ended
         if self.setting.version == "off":
             holds = encrypted == 0
             text = f"{step.id}: none of {plain} sessions made a TLS handshake"
@@ -147,7 +162,6 @@ class TlsTreatment:
             "step": step.id,
             "encrypted": encrypted,
             "plain": plain,
-            "resumed": step.server_counters.get("Ssl_session_cache_hits"),
             "driver_command": [word for word in step.driver.command if word.startswith(("--ssl", "--tls"))],
         }
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mydyno.model.experiment import Frozen
+from mydyno.workloads import connect
 from mydyno.workloads.data import DATA
 from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
@@ -28,6 +29,7 @@ WORKLOADS: dict[str, Workload] = {
         name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
         for name, description in OLTP_WORKLOADS.items()
     },
+    connect.NAME: Workload(connect.NAME, connect.DESCRIPTION, "oltp", connect.ConnectOptions, ("dynoload",)),
     "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
     **{
         name: Workload(name, description, "kv", KvOptions, ("dynoload", KV_SECOND_OPINIONS[name]))

@@ -35,8 +35,8 @@ DATA: dict[str, DataKind] = {
         oltp.data_bytes,
         lambda data: data.tables * data.rows / PREPARE_ROWS_PER_S,
         lambda data: [sql for table in range(1, data.tables + 1) for sql in oltp.prewarm_sql(table)],
-        lambda data: f"{data.tables} tables of {data.rows:,} rows",
-        lambda data: f"{data.tables}x{data.rows}",
+        oltp.data_words,
+        oltp.data_short,
         ("workload", "tables", "rows", "secondary", "auto_inc"),
     ),
     "tpcc": DataKind(

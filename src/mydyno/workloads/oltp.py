@@ -66,6 +66,16 @@ def prewarm_sql(table: int) -> tuple[str, str]:
     )
 
 
+def data_words(data: DataSpec) -> str:
+    """The tables, and what their texts hold where that is not sysbench's digits."""
+    return f"{data.tables} tables of {data.rows:,} rows" + ("" if data.text == "digits" else f" of {data.text}")
+
+
+def data_short(data: DataSpec) -> str:
+    """For a folder's name; by it, prepared data of other texts are kept apart."""
+    return f"{data.tables}x{data.rows}" + ("" if data.text == "digits" else f"-{data.text}")
+
+
 def data_bytes(data: DataSpec) -> int:
     """About the size of the prepared tables on disk: 240 bytes a row in InnoDB (measured), 30 MB for the system."""
     return data.tables * max(data.rows * 240, 112 * 1024) + 140_000_000

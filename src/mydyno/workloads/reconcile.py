@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mydyno.workloads import connect
+
 COUNTERS = (
     "Questions",
     "Com_select",
@@ -46,8 +48,10 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
     }
 
 
-def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
+def disagreements(workload: str, whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
     """Sentences on reads, writes and calls where driver and server differ by more than 0.5 %; empty where they agree.
+
+    Of the workload connect its connections are compared too: each of its transactions is one.
 
     `whole` has the driver's read and write counts of the whole step, or its calls where it asked stored procedures;
     `counted` the server's growth over it. Statements of transactions that were rolled back and begun again are counted
@@ -62,6 +66,7 @@ def disagreements(whole: Mapping[str, int], counted: Mapping[str, float]) -> lis
         ("sets", whole.get("cmd_set"), ("memcached_cmd_set",)),
         ("hits", whole.get("get_hits"), ("memcached_get_hits",)),
         ("misses", whole.get("get_misses"), ("memcached_get_misses",)),
+        ("connections", whole.get("transactions") if workload == connect.NAME else None, ("Connections",)),
     )
     for name, said, counters in pairs:
         if said is None or any(counter not in counted for counter in counters):

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::parse::{count, number, switch};
 use crate::error::Error;
-use crate::workload::OltpOptions;
+use crate::workload::{OltpOptions, RowText};
 
 /// The tables.
 #[derive(Debug, Clone, Args)]
@@ -28,6 +28,9 @@ pub struct TableArguments {
     /// Storage engine
     #[arg(long, default_value = "innodb", alias = "mysql-storage-engine")]
     pub storage_engine: String,
+    /// Texts of the rows: sysbench's digits, words (compress as prose), or random letters (hardly compress)
+    #[arg(long, default_value = "digits", value_enum, hide_possible_values = true)]
+    pub row_text: RowText,
 }
 
 /// The transactions.
@@ -91,6 +94,7 @@ impl TableArguments {
             secondary: self.secondary,
             create_secondary: self.create_secondary,
             storage_engine: self.storage_engine.clone(),
+            row_text: self.row_text,
             ..OltpOptions::default()
         };
         options.check().map_err(Error::User)?;

@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
   dynoload oltp prepare --tables 8 --table-size 1000000 --resume
       Completes them after an interruption; chunks that are there are not loaded again.
 
-Rows depend on --seed, table and id alone: any number of threads makes the same tables (`dynoload oltp verify`).";
+Rows depend on --seed, --row-text, table and id alone: any number of threads makes the same tables (`dynoload oltp verify`).";
 
 /// The options of `oltp prepare`.
 #[derive(Debug, Args)]
@@ -72,6 +72,7 @@ pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
             seed: arguments.seed,
             distribution: arguments.random.distribution()?,
             table_size: oltp.table_size,
+            text: oltp.row_text,
         },
         empty: arguments.workload.as_deref() == Some("oltp_insert") && !oltp.auto_inc,
         oltp,
@@ -99,6 +100,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<Exit, Error> {
         seed: arguments.seed,
         distribution: arguments.random.distribution()?,
         table_size: oltp.table_size,
+        text: oltp.row_text,
     };
     let checks = data::verify(&arguments.connection.options(true)?, oltp.tables, &rows)?;
     let mut out = std::io::stdout().lock();

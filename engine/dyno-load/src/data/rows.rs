@@ -1,9 +1,11 @@
 //! Rows from their numbers: the same seed makes the same table whatever the threads, and any part of it alone.
 //!
-//! k follows the run's distribution over the table's ids, c and pad are sysbench's templates of digits.
+//! k follows the run's distribution over the table's ids, c and pad are sysbench's templates of digits, or other texts.
 
 use dyno_core::distribution::Distribution;
 use dyno_core::random::{Domain, RandomStream};
+
+use crate::workload::RowText;
 
 /// Bits of the row's number below the table's.
 const ROW_BITS: u32 = 40;
@@ -15,9 +17,9 @@ pub struct Row {
     pub id: u32,
     /// The indexed column.
     pub k: u32,
-    /// 10 groups of 11 digits.
+    /// 10 groups of 11 digits, or another text.
     pub c: [u8; 119],
-    /// 5 groups of 11 digits.
+    /// 5 groups of 11 digits, or another text.
     pub pad: [u8; 59],
 }
 
@@ -30,6 +32,8 @@ pub struct RowSource {
     pub distribution: Distribution,
     /// Rows per table: the range of k.
     pub table_size: u32,
+    /// What the texts are made of.
+    pub text: RowText,
 }
 
 impl RowSource {
@@ -39,8 +43,8 @@ impl RowSource {
         let mut stream = RandomStream::of(self.seed, Domain::Row, number);
         row.id = id;
         row.k = self.distribution.draw(&mut stream, 1, self.table_size);
-        stream.fill_digit_groups(&mut row.c);
-        stream.fill_digit_groups(&mut row.pad);
+        self.text.fill(&mut stream, &mut row.c);
+        self.text.fill(&mut stream, &mut row.pad);
     }
 
     /// Row `id` of table `table`.
@@ -86,6 +90,7 @@ mod tests {
             seed: 1,
             distribution,
             table_size: 1000,
+            text: RowText::Digits,
         };
         assert_eq!(source.row(1, 7), source.row(1, 7));
         assert_ne!(source.row(1, 7).c, source.row(2, 7).c);

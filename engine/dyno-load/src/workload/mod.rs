@@ -13,6 +13,7 @@ mod oltp_update_index;
 mod oltp_update_non_index;
 mod oltp_write_only;
 mod options;
+mod row_text;
 mod select_random_points;
 mod select_random_ranges;
 pub mod text;
@@ -21,6 +22,7 @@ mod transaction;
 pub use definition::{Definition, StatementKind, Workload};
 
 pub use options::OltpOptions;
+pub use row_text::RowText;
 pub use transaction::{Context, Request, Transaction};
 
 /// Every workload, in the order of `dynoload oltp list`.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::RowText;
+
 /// How many rows, and what one transaction does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OltpOptions {
@@ -39,6 +41,8 @@ pub struct OltpOptions {
     pub create_secondary: bool,
     /// Storage engine of the tables.
     pub storage_engine: String,
+    /// What the rows' texts are made of.
+    pub row_text: RowText,
     /// Values in the IN list of select_random_points.
     pub random_points: u32,
     /// Ranges in one statement of select_random_ranges.
@@ -67,6 +71,7 @@ impl Default for OltpOptions {
             secondary: false,
             create_secondary: true,
             storage_engine: "innodb".into(),
+            row_text: RowText::Digits,
             random_points: 10,
             number_of_ranges: 10,
             delta: 5,

@@ -6,7 +6,7 @@ use dyno_mysql::Value;
 
 /// Appends `template` with the table's number and the values to `out`.
 ///
-/// Integers stand bare, texts in single quotes. The texts of the workloads are digits and dashes: nothing needs escaping.
+/// Integers stand bare, texts in single quotes. The texts of the workloads hold no quote and no backslash: nothing needs escaping.
 pub fn render(out: &mut Vec<u8>, template: &str, table: u32, values: &[Value<'_>]) {
     let mut values = values.iter();
     let mut rest = template;

@@ -8,7 +8,7 @@ use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::Value;
 
 use super::definition::{Call, Definition, Values};
-use super::OltpOptions;
+use super::{OltpOptions, RowText};
 use crate::tpcc::Plan;
 
 const C_BYTES: usize = 119;
@@ -122,7 +122,7 @@ impl Transaction {
             }
             Values::TextAndId => {
                 let mut c = [0; C_BYTES];
-                self.stream.fill_digit_groups(&mut c);
+                context.options.row_text.fill(&mut self.stream, &mut c);
                 request(&[Value::Bytes(&c), Value::Int(i64::from(self.draw_id(context)))])
             }
             Values::DeletedId => {
@@ -132,7 +132,9 @@ impl Transaction {
             }
             Values::DeletedRow => {
                 let (id, k) = (i64::from(self.id), i64::from(self.k));
-                self.with_row(|c, pad| request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)]))
+                self.with_row(context.options.row_text, |c, pad| {
+                    request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)])
+                })
             }
             Values::NewRow => {
                 let k = i64::from(self.draw_id(context));
@@ -141,7 +143,9 @@ impl Transaction {
                 } else {
                     unique_id(context.seed, self.number)
                 };
-                self.with_row(|c, pad| request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)]))
+                self.with_row(context.options.row_text, |c, pad| {
+                    request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)])
+                })
             }
             Values::Points | Values::Ranges => {
                 let list = self.draw_share(context, connection, call.values == Values::Ranges);
@@ -158,10 +162,10 @@ impl Transaction {
     }
 
     #[inline]
-    fn with_row<T>(&mut self, send: impl FnOnce(&[u8], &[u8]) -> T) -> T {
+    fn with_row<T>(&mut self, text: RowText, send: impl FnOnce(&[u8], &[u8]) -> T) -> T {
         let (mut c, mut pad) = ([0; C_BYTES], [0; PAD_BYTES]);
-        self.stream.fill_digit_groups(&mut c);
-        self.stream.fill_digit_groups(&mut pad);
+        text.fill(&mut self.stream, &mut c);
+        text.fill(&mut self.stream, &mut pad);
         send(&c, &pad)
     }
 

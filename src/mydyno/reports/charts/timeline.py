@@ -36,11 +36,17 @@ def timeline_chart(
     size: tuple[float, float] = (356, 176),
     marks: Sequence[tuple[float, str]] = (),
     css: str = "",
+    ceiling: tuple[float, str] | None = None,
 ) -> str:
-    """The chart; `window` is the measured part (the rest is shaded), `marks` are (second, label) of what began then."""
+    """The chart; `window` is the measured part (the rest is shaded), `marks` are (second, label) of what began then.
+
+    `ceiling` is (value, label) of what the series cannot exceed; with it the axis begins at zero.
+    """
     svg = Svg(key, *size, f"{heading} over time", description)
     values = [v for one in series for line in (one.middle, one.low, one.high) for v in line or () if v is not None]
-    frame = value_frame(svg, unit, values, heading, count=4)
+    if ceiling:
+        values.append(ceiling[0])
+    frame = value_frame(svg, unit, values, heading, from_zero=ceiling is not None, count=4)
     ticks = [tick for tick in nice_ticks(0, duration_s, 6 if size[0] < 480 else 9) if tick <= duration_s * 1.001]
     x = Linear(0, duration_s, frame.left, frame.right)
     if window:
@@ -60,6 +66,10 @@ def timeline_chart(
             )
         svg.path(polyline(_points(x, frame.y, one.seconds, one.middle)), "line thin", one.style.dash)
         svg.close_group()
+    if ceiling:
+        y = frame.y(ceiling[0])
+        svg.line(frame.left, y, frame.right, y, "ceiling")
+        svg.text(frame.right - 2, y - 4, ceiling[1], "t tiny", "end")
     return svg.render(css)
 
 

@@ -103,15 +103,22 @@ def _words_used(result: StudyResult, effects: tuple[EffectRecord, ...]) -> list[
 
 
 def _verdict_table(result: StudyResult) -> Table:
-    compared = {effect.arm for effect in result.effects(result.summary.primary)}
+    effects = result.effects(result.summary.primary)
+    compared = {effect.arm for effect in effects}
     arms = [arm for arm in result.styles if arm in compared]
-    by_place = {(effect.step, effect.arm): effect for effect in result.effects(result.summary.primary)}
+    own = {(arm, control) for control, of in result.study.experiment.contrasts().items() for arm in of}
+    by_place: dict[tuple[str, str], EffectRecord] = {}
+    # An arm can be compared with several controls; its column is about its own, not about verdict.compare's.
+    for effect in sorted(effects, key=lambda effect: (effect.arm, effect.control) not in own):
+        by_place.setdefault((effect.step, effect.arm), effect)
     rows: list[list[str | Cell]] = []
     for workload in result.workloads:
         rows.append([workload])
         for step in result.steps_of_workload(workload):
             rows.append([str(step.connections), *(_cell(result, by_place.get((step.id, arm))) for arm in arms)])
-    caption = f"{metric_name(result.summary.primary)} relative to {result.relative_to}, by number of connections"
+    controls = list(dict.fromkeys(effect.control for effect in by_place.values()))
+    relative_to = controls[0] if len(controls) == 1 else result.relative_to
+    caption = f"{metric_name(result.summary.primary)} relative to {relative_to}, by number of connections"
     return Table(caption, ["connections", *arms], rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import median
 
 from markupsafe import Markup
@@ -123,17 +123,20 @@ def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: s
         f"{metric_name(metric)} ({scope_name(scope)}) of {step.workload} at {step.level}: "
         "median of each arm's runs, with the range of all its runs as a band.",
         display_unit(metric, largest(telemetry, scope, metric)),
-        _time_series(result, panel, STILL_POINTS),
+        time_series(result, panel, STILL_POINTS),
         telemetry.durations_s[step.id],
         (window.from_s, window.to_s) if window else None,
     )
 
 
-def _time_series(result: StudyResult, panel: Panel, points: int, bands: bool = True) -> list[TimeSeries]:
-    """The panel's lines, thinned by joining neighbours to at most so many points."""
+def time_series(
+    result: StudyResult, panel: Panel, points: int, bands: bool = True, arms: Collection[str] | None = None
+) -> list[TimeSeries]:
+    """The panel's lines, thinned by joining neighbours to at most so many points; of these arms alone where said."""
     control = result.summary.control
-    looks = [(style, (arm, 1)) for arm, style in result.styles.items()]
-    looks.append((copy_style(result.styles[control]), (control, 2)))
+    looks = [(style, (arm, 1)) for arm, style in result.styles.items() if arms is None or arm in arms]
+    if arms is None:
+        looks.append((copy_style(result.styles[control]), (control, 2)))
     series = []
     for style, group in looks:
         if group not in panel:
@@ -178,7 +181,7 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
                 "RSS over the run",
                 description,
                 unit,
-                _time_series(result, panel, 120),
+                time_series(result, panel, 120),
                 duration,
                 size=size,
                 css=css,
@@ -214,7 +217,7 @@ def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
         f"RSS, block {block}",
         "Resident memory of every arm's run in this block; the order of steps is the same for all of them.",
         display_unit("server_rss_bytes", max(values)),
-        _time_series(result, panel, 100, bands=False),
+        time_series(result, panel, 100, bands=False),
         max(len(line.middle) * line.width_s for line in panel.values()),
         marks=sorted(marks),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -111,9 +111,9 @@ def render(template: str, **values: Any) -> Markup:
     return Markup(templates().get_template(template).render(**values))
 
 
-def legend(result: StudyResult, with_copy: bool) -> Markup:
-    """The arms' markers and names, as a list."""
-    styles = list(result.styles.values())
+def legend(result: StudyResult, with_copy: bool, arms: Collection[str] | None = None) -> Markup:
+    """The arms' markers and names, as a list; of these arms alone where said."""
+    styles = [style for arm, style in result.styles.items() if arms is None or arm in arms]
     if with_copy:
         styles.append(copy_style(styles[0]))
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])

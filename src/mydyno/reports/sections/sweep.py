@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from statistics import median
 
 from markupsafe import Markup
@@ -19,17 +20,21 @@ OTHER_CHARACTERS = 300_000
 """Room for metrics beyond the leading ones."""
 
 
-def build(result: StudyResult) -> Section:
-    """Per workload: small multiples of the leading metrics, bars, and the other metrics folded."""
+def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
+    """Per workload: small multiples of the leading metrics, bars, and the other metrics folded.
+
+    What has its charts elsewhere in the page is left out.
+    """
     groups = []
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
-    others = [metric for metric in result.metrics if metric not in leading and not _is_zero(result, metric)]
-    zeros = [metric_name(metric) for metric in result.metrics if metric not in leading and metric not in others]
+    rest = [metric for metric in result.metrics if metric not in leading and metric not in elsewhere]
+    others = [metric for metric in rest if not _is_zero(result, metric)]
+    zeros = [metric_name(metric) for metric in rest if metric not in others]
     drawn = {metric: _by_workload(result, metric) for metric in others}
     kept, left = within({metric: list(figures.values()) for metric, figures in drawn.items()}, OTHER_CHARACTERS)
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
-        figures = [figure for metric in leading if (figure := _figure(result, metric, workload, steps))]
+        figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(workload, figures))
         bars = [figure for metric in BARS if (figure := _bars(result, metric, workload, steps))]
         groups.append(FigureGroup(f"{workload}: bars per arm", bars))
@@ -58,25 +63,36 @@ def _by_workload(result: StudyResult, metric: str) -> dict[str, Figure]:
     return {
         workload: figure
         for workload in result.workloads
-        if (figure := _figure(result, metric, workload, result.steps_of_workload(workload)))
+        if (figure := metric_figure(result, metric, workload, result.steps_of_workload(workload)))
     }
 
 
-def _figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
-    series = _series(result, metric, steps)
+def metric_figure(
+    result: StudyResult,
+    metric: str,
+    workload: str,
+    steps: tuple[ReportStep, ...],
+    arms: Collection[str] | None = None,
+    where: str = "",
+) -> Figure | None:
+    """A metric against connections with its table, of these arms alone where said; None where no run has a value.
+
+    `where` keeps the chart's name apart from that of the same metric in another section.
+    """
+    series = _series(result, metric, steps, arms)
     values = [value for one in series for _, value, _ in one.points]
     if not values:
         return None
     unit = display_unit(metric, max(abs(value) for value in values), _unit(result, metric))
     chart = sweep_chart(
-        f"sweep:{metric}:{workload}",
+        f"sweep:{metric}:{workload}{where}",
         metric_name(metric),
         f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
         unit,
         series,
         [step.connections for step in steps],
     )
-    return Figure([Markup(chart)], _table(result, metric, workload, steps, unit))
+    return Figure([Markup(chart)], _table(result, metric, workload, steps, unit, arms))
 
 
 def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
@@ -102,10 +118,15 @@ def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportSt
     return Figure(charts, None, "", "double")
 
 
-def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> list[SweepSeries]:
-    looks: list[tuple[ArmStyle, str, int]] = [(style, arm, 1) for arm, style in result.styles.items()]
+def _series(
+    result: StudyResult, metric: str, steps: tuple[ReportStep, ...], arms: Collection[str] | None = None
+) -> list[SweepSeries]:
+    looks: list[tuple[ArmStyle, str, int]] = [
+        (style, arm, 1) for arm, style in result.styles.items() if arms is None or arm in arms
+    ]
     control = result.summary.control
-    looks.insert(1, (copy_style(result.styles[control]), control, 2))
+    if arms is None:
+        looks.insert(1, (copy_style(result.styles[control]), control, 2))
     series = [
         SweepSeries(
             style,
@@ -131,8 +152,15 @@ def _unit(result: StudyResult, metric: str) -> str:
     return known.unit if known else ""
 
 
-def _table(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...], unit: DisplayUnit) -> Table:
-    arms = list(result.styles)
+def _table(
+    result: StudyResult,
+    metric: str,
+    workload: str,
+    steps: tuple[ReportStep, ...],
+    unit: DisplayUnit,
+    only: Collection[str] | None,
+) -> Table:
+    arms = [arm for arm in result.styles if only is None or arm in only]
 
     def cell(step: ReportStep, arm: str) -> Cell:
         values = [value for run, value, used in result.values(metric, step.id) if used and run.arm == arm]
@@ -146,5 +174,7 @@ def _table(result: StudyResult, metric: str, workload: str, steps: tuple[ReportS
         f"{metric_name(metric)}{label}, {workload}: median of the valid runs, least–greatest below",
         ["connections", *arms],
         [[str(step.connections), *(cell(step, arm) for arm in arms)] for step in steps],
-        f"{result.summary.control} counts both of its runs in each block." if len(arms) > 1 else "",
+        f"{result.summary.control} counts both of its runs in each block."
+        if len(arms) > 1 and result.summary.control in arms
+        else "",
     )

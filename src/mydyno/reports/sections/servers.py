@@ -1,0 +1,32 @@
+"""Where arms run different servers: the settings that still differ between them, for they are part of what is compared.
+
+Variables that shape performance and that at least two of the servers have; the experiment's own are equal on all of
+them, so what stands here are defaults. All variables are in the section on repeating the study.
+"""
+
+from __future__ import annotations
+
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Section, Table, render
+from mydyno.reports.server_settings import differing_settings
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section, or None where all arms run one version or no setting differs."""
+    found = differing_settings(result)
+    if found is None:
+        return None
+    count = len(result.summary.server_differences)
+    return Section(
+        "servers",
+        "Servers, and how their settings differ",
+        "Servers",
+        render(
+            "servers.html",
+            intro=f"The arms run different servers under the experiment's own settings. {count} further "
+            f"{'setting that shapes' if count == 1 else 'settings that shape'} performance "
+            f"{'has' if count == 1 else 'have'} another value on some of them, by default or because "
+            "that version knows no other: an effect of the server is an effect of these too.",
+            table=Table("Settings that differ, as the servers tell them (SHOW GLOBAL VARIABLES)", *found),
+        ),
+    )

@@ -1,0 +1,22 @@
+"""Settings that differ between the servers of a study's arms, as rows for every format."""
+
+from __future__ import annotations
+
+from mydyno.reports.result import StudyResult
+
+ABSENT = "has none"
+
+
+def differing_settings(result: StudyResult) -> tuple[list[str], list[list[str]]] | None:
+    """(head, rows): one row a variable, one column an arm, versions first; None where nothing differs."""
+    differences = result.summary.server_differences
+    if not differences:
+        return None
+    told = {arm for values in differences.values() for arm in values}
+    arms = [arm for arm in result.styles if arm in told]
+    first = {record.arm: record.servers[0] for record in reversed(list(result.records.values())) if record.servers}
+    rows = [["version", *(first[arm].version if arm in first else "–" for arm in arms)]]
+    for name, values in differences.items():
+        shown = (values.get(arm) for arm in arms)
+        rows.append([name, *(ABSENT if value is None else value or "(empty)" for value in shown)])
+    return ["variable", *arms], rows
