@@ -49,7 +49,8 @@ def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) 
 
 
 def test_a_second_study_is_refused_and_told_which_is_first(program: Program, before: Leftovers) -> None:
-    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP))
+    # Longer than two refusals take on the busiest host; it is interrupted at the end.
+    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "300s"')))
     with program.started("run", path) as process:
         wait_for(lambda: STAGES["warm-up"](program), process)
         second = replace(program, folder=program.folder / "second")
