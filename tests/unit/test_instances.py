@@ -276,7 +276,7 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
     final = {
         "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0,
         "response": response, "cpu": {},
-        "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "reason": "it waited"}]},
+        "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "text": "it waited"}]},
         "tpcc": {"transactions": {"payment": {"committed": 4, "late": 1, "response": {"p90_us": 7.0}}}},
     }  # fmt: skip
     result = result_of(final, "1", ())
