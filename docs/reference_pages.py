@@ -107,7 +107,9 @@ def experiment() -> str:
         NOTE,
         "# The experiment file\n",
         "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`, or `vary`) and one `[[steps]]` are needed; "
-        "all else has a default. `mydyno schema` prints the same as JSON Schema for editors. "
+        'all else has a default. With `base = "NAME"` everything comes from that built-in experiment, and the file '
+        "says what is otherwise; arms of its own take the place of all of the base's. `mydyno schema` prints the same "
+        "as JSON Schema for editors. "
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
     for title, model in sections:

@@ -180,6 +180,8 @@ def test_bytes_and_cpu_per_transaction_and_a_limit_are_told(study: tuple[Network
         assert values["server_cpu_us_per_transaction"] > 0
         if run["arm"] == "plain":
             assert 30_000 < values["network_bytes_per_transaction"] < 60_000, "published: 42,400 bytes"
+        told = "network_bytes_per_transaction" in values
+        assert told == (run["arm"] != "loopback"), "no sampled interface sees loopback"
     assert {limit["arm"] for limit in summary["limits"]} == {"plain", "chosen"}
     assert any(words.startswith("At 2 connections (connect): ") for words in summary["sentences"])
     (sentence,) = [words for words in summary["sentences"] if words.startswith("At 4 connections (oltp_read_only): ")]

@@ -95,7 +95,8 @@ def test_the_schema_is_as_the_golden_file_and_accepts_the_built_in_experiments(t
     assert done.returncode == 0
     schema = json.loads(done.stdout)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["required"] == ["name", "question", "server", "steps"]
+    assert schema["if"] == {"required": ["base"]}
+    assert schema["else"]["required"] == ["name", "question", "server", "steps"]
     check_golden("schema.json", done.stdout)
 
 

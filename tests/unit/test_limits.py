@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mydyno.model.experiment import Step
-from mydyno.model.records import DriverResult, Evidence, RunRecord, RunSummary, StepRecord
+from mydyno.model.records import DriverResult, Evidence, RunRecord, RunSummary, ServerRecord, StepRecord
 from mydyno.results.limits import judge, limit_sentences, limits_of, utilisation
-from mydyno.results.values import _per_transaction
+from mydyno.results.values import _goes_over_interfaces, _per_transaction
 
 SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0.1, "thread": 0.3}
 
@@ -100,3 +100,11 @@ def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
         "with the server, limited slow-zlib (server 70%, load 20% of all CPUs); neither link nor CPUs were full with "
         "fast (link 20%, CPUs 50%).",
     )
+
+
+def test_bytes_per_transaction_are_told_only_where_the_load_passes_a_sampled_interface() -> None:
+    started = ServerRecord(version="10.11.19-MariaDB", pid=4711)
+    assert _goes_over_interfaces(run().model_copy(update={"servers": (started,)})), "over a link"
+    assert not _goes_over_interfaces(run(link={}).model_copy(update={"servers": (started,)})), "socket or loopback"
+    external = ServerRecord(version="8.0.40")
+    assert _goes_over_interfaces(run(link={}).model_copy(update={"servers": (external,)})), "somebody else's server"

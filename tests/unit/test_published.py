@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mydyno.model.experiment import StepSpec
-from mydyno.model.records import EffectRecord
+from mydyno.model.records import EffectRecord, LimitRecord
 from mydyno.results.published import TableFigure, compare_with_published, figures_of, published_studies
 from tests.support.fake_bench import experiment
 
@@ -75,3 +75,22 @@ def test_a_table_whose_rows_are_not_whole_is_refused() -> None:
         TableFigure(
             table="t", workload="w", metric="qps", unit="1/s", connections=(1, 2), control="a", values={"a": (1.0,)}
         )
+
+
+@pytest.mark.parametrize(("limit", "agreement"), [("link", "agrees"), ("server CPU", "cannot tell")])
+def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: str, agreement: str) -> None:
+    plain = {"tls": "off", "compression": "off"}
+    asked_of = experiment(
+        ("fast", "slow"),
+        treatments={"fast": {"network": "10gbit", **plain}, "slow": {"network": "1gbit", **plain}},
+        published=("study-4",),
+        steps=(StepSpec(workload="oltp_read_only", connections=(1, 64)),),
+    )
+    effects = [
+        effect("slow", "fast", ratio, 0.01, step).model_copy(update={"metric": "tps"})
+        for ratio, step in ((0.83, "oltp_read_only-1"), (0.18, "oltp_read_only-64"))
+    ]
+    met = LimitRecord(arm="slow", step="oltp_read_only-64", limit=limit, sentence="")
+    one, many = compare_with_published(asked_of, effects, [met])
+    assert one["agreement"] == "agrees", "at one connection nobody's link is full"
+    assert many["agreement"] == agreement

@@ -72,3 +72,34 @@ def test_a_file_may_vary_too(tmp_path: Path) -> None:
         'vary.variables.innodb_flush_neighbors = [0, 1]\n[[steps]]\nworkload = "oltp_read_write"\n'
     )
     assert load(str(file))[0].control == "innodb_flush_neighbors-0"
+
+
+def test_a_file_of_three_lines_takes_the_rest_from_its_base(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('base = "variable"\nname = "neighbors"\nvary.variables.innodb_flush_neighbors = [0, 1]\n')
+    asked, source = load(str(file), "quick")
+    assert (asked.name, asked.control) == ("neighbors", "innodb_flush_neighbors-0")
+    assert [arm.name for arm in asked.arms] == ["innodb_flush_neighbors-0", "innodb_flush_neighbors-1"]
+    assert asked.design.blocks == load("variable", "quick")[0].design.blocks
+    assert source.text.startswith('base = "variable"'), "a study keeps the file as it was"
+
+
+def test_arms_of_a_file_take_the_place_of_all_of_its_bases(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        'base = "network"\nname = "own"\n[arms]\ncontrol = "fast"\nfast = { network = "10gbit" }\n'
+        'slow = { network = "1gbit" }\n'
+    )
+    for scale in ("quick", "standard"):
+        asked, _ = load(str(file), scale)
+        assert [arm.name for arm in asked.arms] == ["fast", "slow"]
+        assert asked.verdict.compare == ()
+    assert asked.verdict.primary == "tps"
+
+
+@pytest.mark.parametrize("base", ['"variabel"', "7", "[1]"])
+def test_a_base_that_is_not_built_in_is_named(tmp_path: Path, base: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f"base = {base}\n")
+    with pytest.raises(UserError, match="no built-in experiment"):
+        load(str(file))

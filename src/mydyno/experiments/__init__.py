@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
+from mydyno.experiments.based import based_on
 from mydyno.model.experiment import DataSpec, Experiment, Step
 from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import Vocabulary, parse_experiment
@@ -65,7 +67,18 @@ def source_of(name_or_path: str) -> TomlSource:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    return TomlSource.parse(path.name if name_or_path in known else name_or_path, text)
+    source = TomlSource.parse(path.name if name_or_path in known else name_or_path, text)
+    return source if "base" not in source.tree else _with_base(source)
+
+
+def _with_base(source: TomlSource) -> TomlSource:
+    base = source.tree["base"]
+    known = built_in()
+    if not isinstance(base, str) or base not in known:
+        guess = nearest(str(base), known)
+        hint = f"built in: {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else "")
+        raise UserError(f"{source.place(('base',))}: base = {base!r}: no built-in experiment", hint)
+    return replace(source, tree=based_on(source_of(base).tree, source.tree))
 
 
 def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:

@@ -8,7 +8,7 @@ is compared by the inverse ratio.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from math import log
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from mydyno.errors import BugError
 from mydyno.model.experiment import Experiment, Frozen, Step, steps_of
-from mydyno.model.records import EffectRecord
+from mydyno.model.records import EffectRecord, LimitRecord
 from mydyno.stats.agreement import Agreement, compare
 
 METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
@@ -55,6 +55,8 @@ class TableFigure(Frozen):
     connections: tuple[int, ...]
     control: str
     instances: int = 1
+    link_full_from: int | None = None
+    """Connections from which the arm's link was full there: what follows from that is told only where one is here."""
     inverse: bool = False
     """Seconds for a fixed amount of work: the rate's ratio is the inverse."""
     values: dict[str, tuple[float, ...]] = Field(default_factory=dict)
@@ -102,6 +104,8 @@ class Figure:
     rounding: float
     instances: int
     note: str
+    link_full: bool = False
+    """Whether the ratio is that of a full link."""
 
 
 def published_studies() -> dict[str, PublishedStudy]:
@@ -136,21 +140,32 @@ def figures_of(study: PublishedStudy) -> Iterator[Figure]:
                     ratio = control / value if table.inverse else value / control
                     yield Figure(
                         table.metric, table.workload, connections, arm, table.control, ratio, 0.0, table.instances,
-                        table.table,
+                        table.table, table.link_full_from is not None and connections >= table.link_full_from,
                     )  # fmt: skip
 
 
-def compare_with_published(experiment: Experiment, effects: Sequence[EffectRecord]) -> list[dict[str, Any]]:
+def compare_with_published(
+    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[LimitRecord] = ()
+) -> list[dict[str, Any]]:
     """Entries of summary.published for the studies that the experiment names: each figure that it repeats."""
     known = published_studies()
+    full = {(limit.arm, limit.step) for limit in limits if limit.limit == "link"}
     entries = []
     for name in experiment.published:
         study = known.get(name)
         for figure in figures_of(study) if study is not None else ():
             entry = _entry(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
             if entry is not None:
-                entries.append(entry)
+                entries.append(_where_the_link_is_full(entry, figure, full))
     return entries
+
+
+def _where_the_link_is_full(entry: dict[str, Any], figure: Figure, full: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """The entry; "cannot tell" where its ratio came from a full link there and no link was full here."""
+    if not figure.link_full or any((entry[side], entry["step"]) in full for side in ("arm", "control")):
+        return entry
+    words = "the published ratio is that of a full link, and at this load no link was full here"
+    return entry | {"agreement": Agreement.CANNOT_TELL.value, "because": words}
 
 
 def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

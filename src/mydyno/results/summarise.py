@@ -62,7 +62,7 @@ def summarise(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=records,
         noise_floor={name: floor for name, floor in floors.items() if floor},
-        published=tuple(compare_with_published(experiment, records)),
+        published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
         limits=limits,
         conclusions=conclusions,

@@ -51,11 +51,19 @@ def values_of(
         apart = {number: _of_one(means[record.id], number, driver) for number, driver in parts.items()}
         found = _of_host(means[record.id]) | _together(list(apart.values()), record.driver)
         found |= _per_transaction(found)
+        if not _goes_over_interfaces(run):
+            found.pop("network_bytes_per_transaction", None)  # what is counted then is others' traffic
         if instances:
             for number, own in apart.items():
                 found |= {of_instance(name, number): value for name, value in own.items()}
         values[record.id] = {name: found[name] for name in ordered(found)}
     return values
+
+
+def _goes_over_interfaces(run: RunRecord) -> bool:
+    """Whether the load's bytes pass the sampled interfaces: over a link, or to a server that mydyno did not start."""
+    linked = any(evidence.treatment == "network" for evidence in run.evidence)
+    return linked or all(server.pid == 0 for server in run.servers)
 
 
 Means = Mapping[tuple[str, str], float]

@@ -31,6 +31,8 @@ PRICES = ("network_bytes_per_transaction", "server_cpu_us_per_transaction", "dri
 METRICS = (*PRICES, "network_tx_bytes_per_s")
 """What has its charts in these sections."""
 POINTS = 45
+UNSHAPED, LOOPBACK = "not shaped", "loopback"
+"""Links without a bandwidth of their own; the second is no link, and no interface that is sampled sees its bytes."""
 NEAR = 8
 """A ceiling beyond so many times the greatest value would flatten everything below it: it is said, not drawn."""
 LIMITS = {
@@ -90,7 +92,9 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
     groups = [*_traffic_groups(result, traffic, None)]
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
-        figures = [figure for metric in METRICS if (figure := metric_figure(result, metric, workload, steps))]
+        linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
+        wanted = METRICS if linked else PRICES
+        figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(f"The price of a transaction, and the traffic: {workload}", figures))
     return Section(
         "network",
@@ -207,7 +211,7 @@ def _traffic_groups(
     """Per workload a row of pictures for each bandwidth, one per level, with that bandwidth's ceiling."""
     by_bandwidth: dict[str, list[str]] = {}
     for arm in result.styles:
-        if arms is None or arm in arms:
+        if (arms is None or arm in arms) and _bandwidth(result, arm) != LOOPBACK:
             by_bandwidth.setdefault(_bandwidth(result, arm), []).append(arm)
     groups = []
     for workload in result.workloads:
@@ -252,13 +256,13 @@ def _traffic_figure(
 
 def _unbounded(bandwidth: str) -> str:
     """Why there is no ceiling; empty where none was asked for."""
-    return "" if bandwidth in ("not shaped", "loopback") else f"{bandwidth} not reached here"
+    return "" if bandwidth == UNSHAPED else f"{bandwidth} not reached here"
 
 
 def _bandwidth(result: StudyResult, arm: str) -> str:
     network = result.study.experiment.arm(arm).treatments.get("network")
     named = network.get("bandwidth") if isinstance(network, dict) else network
-    return str(named) if named else "not shaped" if network is not None else "loopback"
+    return str(named) if named else UNSHAPED if network is not None else LOOPBACK
 
 
 def _ceilings(result: StudyResult) -> dict[str, float]:
