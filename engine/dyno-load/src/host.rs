@@ -28,8 +28,9 @@ pub fn allow_open_files(needed: u64) -> Result<(), Error> {
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(refused)
 }
 
-/// The niceness that a load runs at where it may: the kernel then hardly keeps it waiting behind the server's threads.
-const RAISED_NICENESS: i32 = -10;
+/// The niceness that a load runs at where it may. Measured on two CPUs, read-only: at 0 the server idles 7 to 14 % of the
+/// time, waiting for the load; at -10 and 16 connections the load wakes up for each answer and costs a third more.
+const RAISED_NICENESS: i32 = -5;
 
 /// Raises the priority of this thread and of all it starts, where that is allowed (root, or CAP_SYS_NICE).
 ///

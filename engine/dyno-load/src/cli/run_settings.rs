@@ -28,7 +28,7 @@ pub struct LoadArguments {
     /// Worker threads; default: one for each 64 connections, at most one for each CPU
     #[arg(long, value_parser = count)]
     pub threads: Option<u32>,
-    /// raised: at niceness -10 where that is allowed, so that the server hardly keeps the load waiting; or normal
+    /// raised: at niceness -5 where that is allowed, so that the server hardly keeps the load waiting; or normal
     #[arg(long, default_value = "raised")]
     pub priority: String,
     /// Load before the measurement
