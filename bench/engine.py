@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import resource
 import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from support.pairs import REPOSITORY, Line, execute, paired, ratio, runs_of, say, show, version_of
+
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parent
 TABLE_SIZE = 100_000
 CPU_TARGETS = {
     "oltp_point_select": {16: 0.92, 64: 0.78, 256: 0.65},
@@ -62,24 +60,6 @@ class Measure:
 
 
 @dataclass
-class Line:
-    """One line of the result: a ratio (or a figure) with its target."""
-
-    name: str
-    figure: str
-    value: float
-    target: float
-    better: str
-    unit: str
-    runs: list[dict[str, float]] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the target is met."""
-        return self.value <= self.target if self.better == "lower" else self.value >= self.target
-
-
-@dataclass
 class Place:
     """The server and the programs."""
 
@@ -92,20 +72,6 @@ class Place:
     dynoload: Path
     floor: Path
     seconds: float
-
-
-def execute(command: list[str], cwd: Path | None = None) -> tuple[str, resource.struct_rusage, float]:
-    """Run a command to its end; its output, its own resource usage, and how long it took."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-    output = process.stdout.read()
-    messages = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 4):
-        raise SystemExit(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages}")
-    return output, usage, time.monotonic() - start
 
 
 def run_sysbench(place: Place, workload: str, connections: int) -> Measure:
@@ -152,42 +118,6 @@ def run_floor(place: Place, connections: int) -> Measure:
     output, usage, _ = execute(command)
     result = json.loads(output)
     return Measure(result["queries"], result["elapsed_s"], result["cpu_s"], usage.ru_maxrss * 1024)
-
-
-def paired(pairs: int, ours: Callable[[], Measure], theirs: Callable[[], Measure]) -> list[tuple[Measure, Measure]]:
-    """Both programs alternately, the first of a pair changing."""
-    result = []
-    for pair in range(pairs):
-        if pair % 2 == 0:
-            mine = ours()
-            other = theirs()
-        else:
-            other = theirs()
-            mine = ours()
-        result.append((mine, other))
-    return result
-
-
-def ratio(pairs: list[tuple[Measure, Measure]], figure: str) -> float:
-    """Median of the pairs' ratios, ours to theirs."""
-    return float(statistics.median(getattr(mine, figure) / getattr(other, figure) for mine, other in pairs))
-
-
-def runs_of(pairs: list[tuple[Measure, Measure]]) -> list[dict[str, float]]:
-    """The raw figures of every pair."""
-    return [
-        {
-            f"{side}_{key}": value
-            for side, measure in (("ours", mine), ("theirs", other))
-            for key, value in asdict(measure).items()
-        }
-        for mine, other in pairs
-    ]
-
-
-def say(text: str) -> None:
-    """Progress for a person."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def bench_cpu(place: Place, pairs: int, connections: list[int]) -> list[Line]:
@@ -303,22 +233,6 @@ def bench_recording(place: Place) -> list[Line]:
     return [Line("recording", "ns an operation", json.loads(output)["ns_per_operation"], 50.0, "lower", "ns")]
 
 
-def version_of(command: list[str]) -> str:
-    """The first line of a program's version."""
-    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-
-
-def show(lines: list[Line]) -> None:
-    """The table for a person."""
-    width = max(len(line.name) for line in lines)
-    for line in lines:
-        value = f"{line.value / 1e6:.1f} MB" if line.unit == "bytes" else f"{line.value:.2f}"
-        target = f"{line.target / 1e6:.0f} MB" if line.unit == "bytes" else f"{line.target:.2f}"
-        sign = "<=" if line.better == "lower" else ">="
-        verdict = "holds" if line.holds else "MISSED"
-        print(f"{line.name:<{width}}  {line.figure:<34} {value:>10}  {sign} {target:<8} {verdict}")
-
-
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -376,7 +290,7 @@ def main() -> int:
             "pairs": options.pairs,
             "seconds": options.seconds,
             "command": shlex.join(sys.argv),
-            "lines": [{**asdict(line), "holds": line.holds} for line in lines],
+            "lines": [line.record() for line in lines],
         }
         print(json.dumps(record, indent=1))
     else:

@@ -16,18 +16,19 @@ import os
 import re
 import shlex
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from support.pairs import REPOSITORY, Line, execute, paired, ratio, runs_of, say, show, version_of
+
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parent
 KEYS = 10_000
 KEY_BYTES = 64
 VALUE_BYTES = 1024
@@ -56,23 +57,6 @@ class Measure:
 
 
 @dataclass
-class Line:
-    """One line of the result: a ratio with its target."""
-
-    name: str
-    figure: str
-    value: float
-    target: float
-    better: str
-    runs: list[dict[str, float]] = field(default_factory=list)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the target is met."""
-        return self.value <= self.target if self.better == "lower" else self.value >= self.target
-
-
-@dataclass
 class Place:
     """The programs, and how they are run."""
 
@@ -83,19 +67,6 @@ class Place:
     connections: int
     seconds: float
     protocol: str
-
-
-def execute(command: list[str]) -> tuple[str, float]:
-    """Run a command to its end; its output and the CPU it used, seconds."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-    output = process.stdout.read()
-    messages = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 4):
-        raise SystemExit(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages}")
-    return output, usage.ru_utime + usage.ru_stime
 
 
 def free_port() -> int:
@@ -136,11 +107,11 @@ def run_memaslap(place: Place) -> Measure:
             *place.memaslap, "-s", f"127.0.0.1:{port}", "-t", f"{place.seconds:.0f}s", "-c", str(place.connections),
             "-T", "1",
         ]  # fmt: skip
-        output, cpu_s = execute(command)
+        output, usage, _ = execute(command)
     found = re.search(r"Run time: ([\d.]+)s Ops: (\d+) TPS", output)
     if not found:
         raise SystemExit(f"memcaslap's output has no last line:\n{output}")
-    return Measure(float(found[2]), float(found[1]), cpu_s)
+    return Measure(float(found[2]), float(found[1]), usage.ru_utime + usage.ru_stime)
 
 
 def run_dynoload(place: Place, *more: str) -> Measure:
@@ -151,13 +122,13 @@ def run_dynoload(place: Place, *more: str) -> Measure:
             "--protocol", place.protocol, "--duration", f"{place.seconds}s", "--threads", "1", "--quiet", "--json", "-",
             *more,
         ]  # fmt: skip
-        output, cpu_s = execute(command)
+        output, usage, _ = execute(command)
     final = json.loads(output.splitlines()[-1])
     operations = final["whole_load_counts"]["transactions"]
     operations += sum(part["counts"]["transactions"] for part in final["parts"])
     if final["kv"]["counts"]["wrong_values"] or final["kv"]["counts"]["get_misses"]:
         raise SystemExit(f"wrong values or misses in {final['kv']['counts']}")
-    return Measure(operations, final["duration_s"], cpu_s)
+    return Measure(operations, final["duration_s"], usage.ru_utime + usage.ru_stime)
 
 
 def run_window(place: Place) -> Measure:
@@ -178,74 +149,30 @@ def run_floor(place: Place) -> Measure:
             str(place.floor), "127.0.0.1", str(port), str(place.connections), str(place.seconds), "10", str(KEYS),
             str(KEY_BYTES), str(VALUE_BYTES),
         ]  # fmt: skip
-        output, _ = execute(command)
+        output, _, _ = execute(command)
     result = json.loads(output)
     return Measure(result["operations"], result["elapsed_s"], result["cpu_s"])
 
 
-def paired(
-    pairs: int, ours: Callable[[Place], Measure], theirs: Callable[[Place], Measure], place: Place
-) -> list[tuple[Measure, Measure]]:
-    """Both programs alternately, the first of a pair changing."""
-    result = []
-    for pair in range(pairs):
-        if pair % 2 == 0:
-            mine = ours(place)
-            other = theirs(place)
-        else:
-            other = theirs(place)
-            mine = ours(place)
-        print(
-            f"  pair {pair + 1}: {mine.cpu_us_per_operation:.2f} and {other.cpu_us_per_operation:.2f} us an operation, "
-            f"{mine.operations_per_s:,.0f} and {other.operations_per_s:,.0f} operations a second",
-            file=sys.stderr,
-        )
-        result.append((mine, other))
-    return result
-
-
-def ratio(pairs: list[tuple[Measure, Measure]], figure: str) -> float:
-    """Median of the pairs' ratios, ours to theirs."""
-    return float(statistics.median(getattr(mine, figure) / getattr(other, figure) for mine, other in pairs))
-
-
-def runs_of(pairs: list[tuple[Measure, Measure]]) -> list[dict[str, float]]:
-    """The raw figures of every pair."""
-    return [
-        {
-            f"{side}_{key}": value
-            for side, measure in (("ours", mine), ("theirs", other))
-            for key, value in asdict(measure).items()
-        }
-        for mine, other in pairs
-    ]
-
-
 def bench_peer(place: Place, pairs: int) -> list[Line]:
     """CPU per operation and operations a second against memcaslap."""
-    print("against memcaslap", file=sys.stderr)
-    result = paired(pairs, run_window, run_memaslap, place)
+    say("against memcaslap")
+    result = paired(pairs, partial(run_window, place), partial(run_memaslap, place))
     name = f"90/10, {place.connections} connections, {VALUE_BYTES} B"
     cpu, throughput = ratio(result, "cpu_us_per_operation"), ratio(result, "operations_per_s")
     return [
-        Line(name, "CPU an operation / memcaslap's", cpu, PEER_CPU_TARGET, "lower", runs_of(result)),
+        Line(name, "CPU an operation / memcaslap's", cpu, PEER_CPU_TARGET, "lower", runs=runs_of(result)),
         Line(name, "operations a second / memcaslap's", throughput, PEER_THROUGHPUT_TARGET, "higher"),
     ]
 
 
 def bench_floor(place: Place, pairs: int) -> list[Line]:
     """CPU per operation against the bare epoll loop."""
-    print("against the floor", file=sys.stderr)
-    result = paired(pairs, run_filled, run_floor, place)
+    say("against the floor")
+    result = paired(pairs, partial(run_filled, place), partial(run_floor, place))
     name = f"90/10, {place.connections} connections, {VALUE_BYTES} B"
     value = ratio(result, "cpu_us_per_operation")
-    return [Line(name, "CPU an operation / bare epoll loop's", value, FLOOR_CPU_TARGET, "lower", runs_of(result))]
-
-
-def version_of(command: list[str]) -> str:
-    """The first line of a program's version."""
-    output = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return (output.stdout or output.stderr).strip().splitlines()[0]
+    return [Line(name, "CPU an operation / bare epoll loop's", value, FLOOR_CPU_TARGET, "lower", runs=runs_of(result))]
 
 
 def arguments() -> argparse.Namespace:
@@ -288,14 +215,11 @@ def main() -> int:
             "pairs": options.pairs,
             "seconds": options.seconds,
             "command": shlex.join(sys.argv),
-            "lines": [{**asdict(line), "holds": line.holds} for line in lines],
+            "lines": [line.record() for line in lines],
         }
         print(json.dumps(record, indent=1))
     else:
-        for line in lines:
-            sign = "<=" if line.better == "lower" else ">="
-            verdict = "holds" if line.holds else "MISSED"
-            print(f"{line.name}  {line.figure:<38} {line.value:>6.2f}  {sign} {line.target:.2f}  {verdict}")
+        show(lines)
     return 0 if all(line.holds for line in lines) else 1
 
 

@@ -4,8 +4,8 @@ What is measured: CPU of the client process (user + system, from wait4(2)) per t
 and the time to load warehouses. tpcc-mysql runs on tables that dynoload has made, under the same names; go-tpc makes
 its own, once. Each pair runs both programs one after the other, the order changing from pair to pair; the figure is
 the median of the pairs' ratios. No package carries the peers: their paths are given, and a peer that is not given is
-left out aloud. The load is compared with go-tpc's alone: tpcc-mysql's loader fills tables that a person has made with
-its scripts.
+left out aloud. The load is compared with go-tpc's alone, each program with its own default of threads (go-tpc: one):
+tpcc-mysql's loader fills tables that a person has made with its scripts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engine import REPOSITORY, Line, execute, say, show, version_of
+from support.pairs import REPOSITORY, Line, execute, paired, ratio, say, show, version_of
 
 CPU_TARGETS = {"tpcc-mysql": 0.60, "go-tpc": 0.50}
 LOAD_TARGET = 4.0
@@ -108,20 +107,6 @@ def run_go_tpc(place: Place, connections: int) -> Cost:
     return Cost(transactions, usage.ru_utime + usage.ru_stime, float(found[1]) if found else 0.0)
 
 
-def alternately(pairs: int, ours: Callable[[], Cost], theirs: Callable[[], Cost]) -> list[tuple[Cost, Cost]]:
-    """Both programs, the first of a pair changing."""
-    result = []
-    for pair in range(pairs):
-        if pair % 2 == 0:
-            mine = ours()
-            other = theirs()
-        else:
-            other = theirs()
-            mine = ours()
-        result.append((mine, other))
-    return result
-
-
 def bench_cpu(place: Place, peers: list[str], pairs: int, connections: list[int]) -> list[Line]:
     """CPU per transaction against each peer."""
     runners = {"tpcc-mysql": run_tpcc_mysql, "go-tpc": run_go_tpc}
@@ -129,8 +114,7 @@ def bench_cpu(place: Place, peers: list[str], pairs: int, connections: list[int]
     for count, peer, pipelining in itertools.product(connections, peers, ("off", "on")):
         say(f"{count} connections, pipelining {pipelining}, against {peer}")
         ours = partial(run_dynoload, place, count, pipelining, STOCK_LEVEL[peer])
-        costs = alternately(pairs, ours, partial(runners[peer], place, count))
-        ratio = statistics.median(mine.cpu_us_per_transaction / other.cpu_us_per_transaction for mine, other in costs)
+        costs = paired(pairs, ours, partial(runners[peer], place, count))
         runs = [
             {
                 "ours_cpu_us": mine.cpu_us_per_transaction,
@@ -142,7 +126,9 @@ def bench_cpu(place: Place, peers: list[str], pairs: int, connections: list[int]
         ]
         name = f"{place.warehouses} warehouses, {count} connections, pipelining {pipelining}"
         figure = f"CPU a transaction / {peer}'s"
-        lines.append(Line(name, figure, ratio, CPU_TARGETS[peer], "lower", "ratio", runs))
+        lines.append(
+            Line(name, figure, ratio(costs, "cpu_us_per_transaction"), CPU_TARGETS[peer], "lower", "ratio", runs)
+        )
     return lines
 
 
@@ -166,14 +152,14 @@ def bench_load(place: Place, peers: list[str], pairs: int) -> list[Line]:
         if "go-tpc" not in peers:
             continue
         execute(place.go("cleanup"))
-        times.append((ours_s, timed(place.go("prepare", "-T", "4", "--no-check"))))
+        times.append((ours_s, timed(place.go("prepare", "--no-check"))))
     if not times:
         say("go-tpc is not given: the time of a load is not compared")
         return []
-    ratio = statistics.median(theirs / ours for ours, theirs in times)
+    value = statistics.median(theirs / ours for ours, theirs in times)
     runs = [{"ours_s": ours, "theirs_s": theirs} for ours, theirs in times]
     name = f"load of {place.warehouses} warehouses"
-    return [Line(name, "speed / go-tpc's", ratio, LOAD_TARGET, "higher", "ratio", runs)]
+    return [Line(name, "speed / go-tpc's", value, LOAD_TARGET, "higher", "ratio", runs)]
 
 
 def prepare(place: Place, peers: list[str]) -> None:
@@ -185,7 +171,7 @@ def prepare(place: Place, peers: list[str]) -> None:
         execute([str(place.dynoload), *make, *place.connection(database)])
     if "go-tpc" in peers:
         say("go-tpc's tables")
-        execute(place.go("prepare", "-T", "4", "--no-check"))
+        execute(place.go("prepare", "--no-check"))
 
 
 def clean(place: Place, peers: list[str]) -> None:
@@ -240,7 +226,7 @@ def main() -> int:
     if options.json:
         record = {"bench": "tpcc", "dynoload": version_of([str(place.dynoload)]), "peers": peers, "absent": absent,
                   "pairs": options.pairs, "seconds": options.seconds, "command": shlex.join(sys.argv),
-                  "lines": [{**vars(line), "holds": line.holds} for line in lines]}  # fmt: skip
+                  "lines": [line.record() for line in lines]}  # fmt: skip
         print(json.dumps(record, indent=1))
     elif lines:
         show(lines)
