@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from mydyno.experiments import source_of, vocabulary
 from mydyno.model.experiment import StepSpec
+from mydyno.model.parsing import parse_experiment
 from mydyno.model.records import EffectRecord, LimitRecord
 from mydyno.results.published import TableFigure, compare_with_published, figures_of, published_studies
 from tests.support.fake_bench import experiment
@@ -94,3 +96,18 @@ def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: str
     one, many = compare_with_published(asked_of, effects, [met])
     assert one["agreement"] == "agrees", "at one connection nobody's link is full"
     assert many["agreement"] == agreement
+
+
+def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() -> None:
+    isolation = parse_experiment(source_of("cgroup-isolation"), vocabulary())
+    pairs = [("tpmc", f"limit-a-{n}", f"none-{n}") for n in (1, 2, 4)]
+    pairs += [("tpmc_instance_1", f"limit-a-{n}", "limit-a-1") for n in (2, 4)]
+    pairs += [("tpmc_instance_1", f"limit-b-{n}", "limit-b-1") for n in (2, 3, 4)]
+    ours = [
+        effect(arm, control, 0.95, 0.3, "tpcc-32").model_copy(update={"metric": metric})
+        for metric, arm, control in pairs
+    ]
+    entries = compare_with_published(isolation, ours)
+    assert [(entry["metric"], entry["arm"], entry["control"]) for entry in entries] == pairs
+    assert entries[2]["published_ratio"] == pytest.approx(45286.165 / 41167.834)
+    assert entries[0]["published_ratio"] == pytest.approx(16766.666 / 21341.801)

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from mydyno.errors import BugError
 from mydyno.model.experiment import Experiment, Frozen, Step, steps_of
+from mydyno.model.metrics import split_instance
 from mydyno.model.records import EffectRecord, LimitRecord
 from mydyno.stats.agreement import Agreement, compare
 
@@ -185,7 +186,8 @@ def _entry(
     arm, control = ours.get(figure.arm), ours.get(figure.control)
     if arm is None or control is None:
         return None
-    if figure.instances != getattr(experiment, "instances", 1):
+    of_all = split_instance(figure.metric)[1] is None
+    if of_all and figure.instances != experiment.instances_of(experiment.arm(arm)):
         return None
     steps = {step.id: step for step in steps_of(experiment)}
     effect = _effect_for(figure, arm, control, steps, effects)
