@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.initialisation import initialise
 from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.sources.tarball import unpacked
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
 from tests.server.support import small_experiment
@@ -165,6 +167,35 @@ async def test_a_base_directory_is_a_server_like_any_other(build: ServerBuild, r
     assert found.version.name == build.version.name
 
 
+async def test_a_vendors_archive_is_unpacked_once_and_is_a_server(
+    build: ServerBuild, tmp_path: Path, short_folder: Path
+) -> None:
+    archive = short_folder / "mariadb-10.11-linux.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as made:
+        for folder in ("bin", "sbin", "share/mysql"):
+            made.add(build.basedir / folder, f"mariadb-10.11-linux/{folder}")
+    host = LocalHost("tarball", None)
+    root = await unpacked(archive, tmp_path, host)
+    assert root.name == "mariadb-10.11-linux"
+    found = await find_build("mine", root, host, build.environment)
+    assert found.version.name == build.version.name
+    marker = root / "marker"
+    marker.touch()
+    assert await unpacked(archive, tmp_path, host) == root
+    assert marker.exists(), "the second time nothing is unpacked"
+
+
+async def test_an_archive_cut_short_is_the_users_mistake_and_leaves_nothing(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole.tar.gz", tmp_path / "cut.tar.gz"
+    (tmp_path / "file").write_bytes(os.urandom(100_000))
+    with tarfile.open(whole, "w:gz") as made:
+        made.add(tmp_path / "file", "server/file")
+    cut.write_bytes(whole.read_bytes()[:50_000])
+    with pytest.raises(UserError, match=r"cut\.tar\.gz cannot be unpacked"):
+        await get_build(ServerSpec(basedir=str(cut)), tmp_path / "cache", LocalHost("tarball", None))
+    assert not [path for path in (tmp_path / "cache/servers").iterdir() if path.is_dir()]
+
+
 async def test_a_base_directory_without_a_server_is_the_users_mistake(tmp_path: Path, build: ServerBuild) -> None:
     host = LocalHost("basedir", None)
 
@@ -172,7 +203,7 @@ async def test_a_base_directory_without_a_server_is_the_users_mistake(tmp_path: 
         with pytest.raises(UserError, match=words):
             await get_build(ServerSpec(basedir=str(tmp_path / "server")), tmp_path, host)
 
-    await refused("is no folder")
+    await refused("is neither a folder nor a tar archive")
     (tmp_path / "server/bin").mkdir(parents=True)
     await refused("no mysqld or mariadbd in")
     program = tmp_path / "server/bin/mysqld"

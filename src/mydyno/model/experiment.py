@@ -42,7 +42,9 @@ class ServerSpec(Frozen):
     """Which server: exactly one of a catalogue name, a base directory, or an external server's DSN."""
 
     name: str | None = Field(None, description="a name from `mydyno servers`, e.g. mariadb-10.11")
-    basedir: Text | None = Field(None, description="an unpacked MySQL or MariaDB (>= 5.5), e.g. /usr/local/mysql")
+    basedir: Text | None = Field(
+        None, description="a MySQL or MariaDB (>= 5.5): its folder, or the vendor's tar archive"
+    )
     dsn: Text | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
     variables: Variables = Field(default_factory=dict, description="server variables for every arm (my.cnf)")
 

@@ -16,6 +16,7 @@ from mydyno.servers.sources.debian import DebianSource
 from mydyno.servers.sources.debian_release import DebianReleaseSource
 from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
 from mydyno.servers.sources.memcached import MemcachedSource
+from mydyno.servers.sources.tarball import is_archive, unpacked
 from mydyno.servers.version import ServerVersion
 
 
@@ -121,8 +122,10 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
     """
     if spec.basedir is not None:
         root = Path(spec.basedir).expanduser().resolve()
+        if is_archive(root):
+            root = await unpacked(root, cache, host)
         if not root.is_dir():
-            raise UserError(f"server.basedir: {root} is no folder")
+            raise UserError(f"server.basedir: {root} is neither a folder nor a tar archive")
         key = (str(root), cache)
         if key not in _builds:
             _builds[key] = await find_build(root.name or "basedir", root, host, {})

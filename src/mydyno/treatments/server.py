@@ -14,6 +14,7 @@ from mydyno.model.records import Evidence
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import CATALOGUE, get_build
 from mydyno.servers.instance import Instance
+from mydyno.servers.sources.tarball import is_archive
 from mydyno.servers.version import ServerVersion
 
 
@@ -52,11 +53,13 @@ class ServerTreatment:
         self._build: ServerBuild | None = None
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """An external server cannot be exchanged; a base directory must exist."""
+        """An external server cannot be exchanged; a base directory, or its archive, must exist."""
         if server.dsn is not None:
             return "an external server (dsn) cannot be exchanged; use server.name or server.basedir"
-        if self._spec.basedir is not None and not Path(self._spec.basedir).expanduser().is_dir():
-            return f"{self._spec.basedir} is no folder"
+        if self._spec.basedir is not None:
+            path = Path(self._spec.basedir).expanduser()
+            if not (path.is_dir() or is_archive(path)):
+                return f"{self._spec.basedir} is neither a folder nor a tar archive"
         return None
 
     def host_changes(self) -> list[str]:

@@ -1,0 +1,35 @@
+"""A server as its vendor ships it, a tar archive: unpacked once into the cache, known by its checksum."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.parts.once import made_once, sha256_of
+
+
+def is_archive(path: Path) -> bool:
+    """Whether it is a file that may be a tar archive, by its name: server.tar.xz, server.tgz."""
+    return path.is_file() and (".tar" in path.suffixes or path.suffix in (".tgz", ".txz"))
+
+
+async def unpacked(archive: Path, cache: Path, host: LocalHost) -> Path:
+    """The archive's only top folder, or its whole, unpacked below the cache. Raises UserError for a damaged archive."""
+    checksum = await asyncio.to_thread(sha256_of, archive)
+    root = cache / "servers" / f"{archive.name.partition('.tar')[0]}-{checksum[:16]}"
+    if not root.is_dir():
+        async with made_once(root) as aside:
+            if not root.is_dir():
+                await _unpack(archive, aside, host)
+    inside = list(root.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else root
+
+
+async def _unpack(archive: Path, folder: Path, host: LocalHost) -> None:
+    command = ["tar", "--extract", "--no-same-owner", f"--file={archive}", f"--directory={folder}"]
+    done = await host.run(command, timeout_s=3600)
+    if done.exit_code:
+        words = done.output.strip()[-300:]
+        raise UserError(f"server.basedir: {archive} cannot be unpacked: {words}", "is it a whole tar archive?")
