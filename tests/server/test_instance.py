@@ -223,11 +223,11 @@ def test_a_rebuilt_server_does_not_use_the_data_of_the_one_before(
     data = small_experiment().data
     program = tmp_path / "mariadbd"
     program.write_bytes(b"one")
-    first = template_key(_with_program(build, program), {}, "oltp", dict(data))
-    assert first == template_key(_with_program(build, program), {}, "oltp", dict(data))
+    first = template_key(_with_program(build, program), {}, "oltp", data.model_dump())
+    assert first == template_key(_with_program(build, program), {}, "oltp", data.model_dump())
     program.write_bytes(b"other")
-    assert first != template_key(_with_program(build, program), {}, "oltp", dict(data))
-    assert first != template_key(_with_program(build, program), {"innodb_page_size": "8k"}, "oltp", dict(data))
+    assert first != template_key(_with_program(build, program), {}, "oltp", data.model_dump())
+    assert first != template_key(_with_program(build, program), {"innodb_page_size": "8k"}, "oltp", data.model_dump())
 
 
 def _with_program(build: ServerBuild, program: Path) -> ServerBuild:
