@@ -14,6 +14,7 @@ from mydyno.reports.sections import (
     effects,
     evidence,
     key_values,
+    memory,
     network,
     noise,
     over_time,
@@ -47,6 +48,7 @@ def render_page(folder: StudyFolder) -> str:
         sweep.build(result, elsewhere=network.METRICS if links else ()),
     ]
     after = [
+        memory.build(result),
         noise.build(result),
         servers.build(result),
         published.build(result),

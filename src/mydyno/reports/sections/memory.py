@@ -1,0 +1,127 @@
+"""Where the server's memory sits over a whole run, where arms change who manages it: allocators, huge pages.
+
+Medians over the runs that count, of each run's first and last sample: resident, proportional, on huge pages, reserved
+addresses. The spread of the arms at the session's end is study 3's figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from mydyno.model.records import RunSummary
+from mydyno.reports.numbers import display_unit, percent
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
+
+TREATMENTS = ("allocator", "allocator_options", "huge_pages")
+COLUMNS = (
+    ("server_rss_bytes", "resident at the end"),
+    ("server_pss_bytes", "proportional (PSS)"),
+    ("server_anonymous_huge_bytes", "on transparent huge pages"),
+    ("server_hugetlb_bytes", "on reserved huge pages"),
+    ("server_vsize_bytes", "addresses (VSIZE)"),
+)
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One metric over one run, bytes: its first sample, its last, its greatest."""
+
+    first: float
+    last: float
+    greatest: float
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where no arm says who manages memory, or runs have several servers."""
+    arms = result.study.experiment.arms
+    if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
+        return None
+    every = {result.folder.samples_path(run.folder): run for run in result.runs if run.valid}
+    sessions = _sessions({path: run for path, run in every.items() if path.is_file()})
+    of_arm = {
+        arm: {metric: found for metric, _ in COLUMNS if (found := sessions.get((arm, metric)))}
+        for arm in result.styles
+        if (arm, "server_rss_bytes") in sessions
+    }
+    if len(of_arm) < 2:
+        return None
+    return Section(
+        "memory",
+        "Where the memory sits",
+        "Memory",
+        render("servers.html", intro=_intro(of_arm), table=_table(result, of_arm)),
+    )
+
+
+def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Session]]:
+    """{(arm, metric): one a run}. Empty where a run has several servers."""
+    import duckdb
+
+    if not files:
+        return {}
+    query = """
+        select filename, scope, metric, arg_min(value, unix_ns), arg_max(value, unix_ns), max(value)
+        from read_parquet(?, filename = true)
+        where scope like 'instance:%' and list_contains(?, metric) and isfinite(value) and value > 0 group by all"""
+    with duckdb.connect() as connection:
+        names = [metric for metric, _ in COLUMNS]
+        rows = connection.execute(query, [[str(path) for path in files], names]).fetchall()
+    if any(scope != "instance:1" for _, scope, *_ in rows):
+        return {}
+    found: dict[tuple[str, str], list[Session]] = {}
+    by_name = {str(path): run for path, run in files.items()}
+    for name, _, metric, first, last, greatest in rows:
+        found.setdefault((by_name[name].arm, metric), []).append(Session(first, last, greatest))
+    return found
+
+
+def _end(sessions: list[Session]) -> float:
+    return median(session.last for session in sessions)
+
+
+def _intro(of_arm: Mapping[str, Mapping[str, list[Session]]]) -> str:
+    ends = {arm: _end(metrics["server_rss_bytes"]) for arm, metrics in of_arm.items()}
+    least, most = min(ends, key=ends.__getitem__), max(ends, key=ends.__getitem__)
+    unit = display_unit("server_rss_bytes", ends[most])
+    return (
+        f"At the end of a run the arms' resident memory lies between {unit.text(ends[least])} ({least}) and "
+        f"{unit.text(ends[most])} ({most}): an end-to-end spread of {unit.text(ends[most] - ends[least])}, "
+        f"{percent((ends[most] - ends[least]) / ends[least])} of the least. Medians over the runs that count; under "
+        "each, the range over them. Reserved huge pages are in no process's resident memory. "
+        "How it got there is in the chart of resident memory over whole runs."
+    )
+
+
+def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]]) -> Table:
+    columns = [(metric, words) for metric, words in COLUMNS if any(metric in found for found in of_arm.values())]
+    rows = []
+    for arm, found in of_arm.items():
+        resident = found["server_rss_bytes"]
+        growth = [session.last - session.first for session in resident]
+        rows.append(
+            [
+                Cell(arm, "arm", glyph(result.styles[arm])),
+                _cell([session.first for session in resident]),
+                _cell(growth, signed=True),
+                _cell([session.greatest for session in resident]),
+                *(_cell([session.last for session in found.get(metric, [])]) for metric, _ in columns),
+            ]
+        )
+    head = ["arm", "resident at the start", "growth", "resident at most", *(words for _, words in columns)]
+    return Table("The server's memory over a whole run", head, rows)
+
+
+def _cell(values: list[float], signed: bool = False) -> Cell:
+    """The median, and under it the range."""
+    if not values:
+        return Cell(NONE, "num")
+    middle = median(values)
+    unit = display_unit("server_rss_bytes", max(abs(value) for value in values))
+    sign = "+" if signed and middle > 0 else ""
+    spread = f"{unit.number(min(values))} … {unit.text(max(values))}" if len(values) > 1 else ""
+    return Cell(f"{sign}{unit.text(middle)}", "num strong", below=spread)
