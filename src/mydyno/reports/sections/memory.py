@@ -25,6 +25,8 @@ COLUMNS = (
     ("server_vsize_bytes", "addresses (VSIZE)"),
 )
 NONE = "–"
+LATEST_NS = 10_000_000_000
+"""How long before a run's last sample a metric's own last one may lie."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Se
     if not files:
         return {}
     query = """
-        select filename, scope, metric, arg_min(value, unix_ns), arg_max(value, unix_ns), max(value)
+        select filename, scope, metric, arg_min(value, unix_ns), arg_max(value, unix_ns), max(value), max(unix_ns)
         from read_parquet(?, filename = true)
         where scope like 'instance:%' and list_contains(?, metric) and isfinite(value) and value > 0 group by all"""
     with duckdb.connect() as connection:
@@ -75,7 +77,10 @@ def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Se
         return {}
     found: dict[tuple[str, str], list[Session]] = {}
     by_name = {str(path): run for path, run in files.items()}
-    for name, _, metric, first, last, greatest in rows:
+    ended_ns = {name: last_ns for name, _, metric, *_, last_ns in rows if metric == "server_rss_bytes"}
+    for name, _, metric, first, last, greatest, last_ns in rows:
+        if ended_ns.get(name, 0) - last_ns > LATEST_NS:
+            continue  # proportional memory is sampled seldom: what was true minutes before is not the end
         found.setdefault((by_name[name].arm, metric), []).append(Session(first, last, greatest))
     return found
 
