@@ -297,6 +297,8 @@ def assert_loaded_by_others(record: RunRecord) -> None:
     assert steps["kv_mixed"].driver.latency_log2_us
     mixed = steps["kv_mixed"].driver.whole
     assert mixed["cmd_get"] == pytest.approx(9 * mixed["cmd_set"], rel=0.05)
-    assert steps["kv_set"].server_counters["memcached_cmd_set"] == 2000 - refused
+    # A thread of memslap ends at the set that the plugin refuses it, and the server has counted that one too.
+    counted = steps["kv_set"].server_counters["memcached_cmd_set"] - (2000 - refused)
+    assert 0 <= counted <= (4 if refused else 0)
     assert steps["kv_get"].server_counters["memcached_get_hits"] == 2000
     assert steps["kv_get"].server_counters["memcached_cmd_set"] == 500
