@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from support.pairs import REPOSITORY, Line, execute, paired, ratio, runs_of, say, show, version_of
+from support.pairs import REPOSITORY, Line, execute, measure, paired, ratio, runs_of, say, show, version_of
 
 HERE = Path(__file__).parent
 TABLE_SIZE = 100_000
@@ -264,10 +264,10 @@ def main() -> int:
         )  # fmt: skip
         parts: dict[str, Callable[[], list[Line]]] = {
             "recording": lambda: bench_recording(place),
+            "open": lambda: bench_open_loop(place, options.pairs, options.idle_connections),
             "cpu": lambda: bench_cpu(place, options.pairs, options.connections),
             "floor": lambda: bench_floor(place, options.pairs, options.connections),
             "prepare": lambda: bench_prepare(place, options.pairs),
-            "open": lambda: bench_open_loop(place, options.pairs, options.idle_connections),
         }
         connection = [
             "--host",
@@ -281,7 +281,7 @@ def main() -> int:
         ]
         execute([str(place.dynoload), "oltp", "cleanup", *connection])
         execute([str(place.dynoload), "oltp", "prepare", *connection, "--table-size", str(TABLE_SIZE)])
-        lines = [line for name, part in parts.items() if not options.only or name in options.only for line in part()]
+        lines, failed = measure(parts, options.only)
     if options.json:
         versions = {"dynoload": version_of([str(place.dynoload)]), "sysbench": version_of(place.sysbench)}
         record = {
@@ -290,12 +290,13 @@ def main() -> int:
             "pairs": options.pairs,
             "seconds": options.seconds,
             "command": shlex.join(sys.argv),
+            "failed": failed,
             "lines": [line.record() for line in lines],
         }
         print(json.dumps(record, indent=1))
-    else:
+    elif lines:
         show(lines)
-    return 0 if all(line.holds for line in lines) else 1
+    return 0 if not failed and all(line.holds for line in lines) else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from support.pairs import REPOSITORY, Line, execute, paired, ratio, runs_of, say, show, version_of
+from support.pairs import REPOSITORY, Line, execute, measure, paired, ratio, runs_of, say, show, version_of
 
 HERE = Path(__file__).parent
 KEYS = 10_000
@@ -200,9 +200,11 @@ def main() -> int:
             shlex.split(options.memcached), shlex.split(options.memaslap), options.dynoload, floor,
             options.connections, options.seconds, options.protocol,
         )  # fmt: skip
-        parts = {"peer": bench_peer, "floor": bench_floor}
-        chosen = [part for name, part in parts.items() if not options.only or name in options.only]
-        lines = [line for part in chosen for line in part(place, options.pairs)]
+        parts = {
+            "peer": lambda: bench_peer(place, options.pairs),
+            "floor": lambda: bench_floor(place, options.pairs),
+        }
+        lines, failed = measure(parts, options.only)
     if options.json:
         versions = {
             name: version_of(command)
@@ -215,12 +217,13 @@ def main() -> int:
             "pairs": options.pairs,
             "seconds": options.seconds,
             "command": shlex.join(sys.argv),
+            "failed": failed,
             "lines": [line.record() for line in lines],
         }
         print(json.dumps(record, indent=1))
-    else:
+    elif lines:
         show(lines)
-    return 0 if all(line.holds for line in lines) else 1
+    return 0 if not failed and all(line.holds for line in lines) else 1
 
 
 if __name__ == "__main__":

@@ -30,6 +30,17 @@ class Line:
     unit: str = "ratio"
     runs: list[dict[str, float]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Told as soon as it is measured: a go that ends early has lost nothing."""
+        say(f"  {self}")
+
+    def __str__(self) -> str:
+        """The line for a person."""
+        value = f"{self.value / 1e6:.1f} MB" if self.unit == "bytes" else f"{self.value:.2f}"
+        target = f"{self.target / 1e6:.0f} MB" if self.unit == "bytes" else f"{self.target:.2f}"
+        sign = "<=" if self.better == "lower" else ">="
+        return f"{self.figure:<38} {value:>10}  {sign} {target:<8} {'holds' if self.holds else 'MISSED'}"
+
     @property
     def holds(self) -> bool:
         """Whether the target is met."""
@@ -90,6 +101,21 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def measure(parts: dict[str, Callable[[], list[Line]]], only: list[str] | None) -> tuple[list[Line], list[str]]:
+    """The lines of every part asked for, and the parts that failed: one that fails does not cost the others."""
+    lines: list[Line] = []
+    failed = []
+    for name, part in parts.items():
+        if only and name not in only:
+            continue
+        try:
+            lines += part()
+        except SystemExit as error:
+            say(f"{name} failed: {error}")
+            failed.append(name)
+    return lines, failed
+
+
 def version_of(command: list[str]) -> str:
     """The first line of a program's version."""
     output = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
@@ -100,8 +126,4 @@ def show(lines: list[Line]) -> None:
     """The table for a person."""
     width = max(len(line.name) for line in lines)
     for line in lines:
-        value = f"{line.value / 1e6:.1f} MB" if line.unit == "bytes" else f"{line.value:.2f}"
-        target = f"{line.target / 1e6:.0f} MB" if line.unit == "bytes" else f"{line.target:.2f}"
-        sign = "<=" if line.better == "lower" else ">="
-        verdict = "holds" if line.holds else "MISSED"
-        print(f"{line.name:<{width}}  {line.figure:<38} {value:>10}  {sign} {target:<8} {verdict}")
+        print(f"{line.name:<{width}}  {line}")

@@ -1,9 +1,12 @@
 //! The plan of an open loop: operation k has the intended time t0 + f(k), fixed before the run and never moved.
 //!
-//! One rate curve (constant pieces and linear ramps) gives the expected number of operations by time t; its inverse turns
-//! counts into times. Constant arrivals invert the whole numbers 0, 1, 2 …; Poisson arrivals invert a unit-rate Poisson
-//! process (time rescaling: Daley and Vere-Jones, "An Introduction to the Theory of Point Processes", §7.4), whose gaps
-//! come from the operation's number, so that the plan is the same for any number of workers.
+//! One rate curve (constant pieces, linear ramps, sine waves) gives the expected number of operations by time t; its
+//! inverse turns counts into times. Constant arrivals invert the whole numbers 0, 1, 2 …; Poisson arrivals invert a
+//! unit-rate Poisson process (time rescaling: Daley and Vere-Jones, "An Introduction to the Theory of Point Processes",
+//! §7.4), whose gaps come from the operation's number, so that the plan is the same for any number of workers. A trace
+//! has no curve: its times are given.
+
+mod wave;
 
 use std::sync::Arc;
 
@@ -19,24 +22,59 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// A piece of the rate curve, linear from `start_per_s` to `end_per_s`.
+/// A time that no run reaches: where a trace is at its end.
+const NEVER_NS: u64 = 1 << 62;
+
+/// A piece of the rate curve: linear from `start_per_s` to `end_per_s`, with a sine wave of one period on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
     /// Rate where the piece begins, operations per second.
     pub start_per_s: f64,
     /// Rate where the piece ends, operations per second.
     pub end_per_s: f64,
+    /// Height of the wave, operations per second; not above the rate, and 0 except where the rate is constant.
+    pub amplitude_per_s: f64,
     /// Length in seconds; infinite for a last piece that holds.
     pub duration_s: f64,
 }
 
 impl Segment {
+    /// A piece without a wave.
+    pub fn linear(start_per_s: f64, end_per_s: f64, duration_s: f64) -> Self {
+        Self {
+            start_per_s,
+            end_per_s,
+            amplitude_per_s: 0.0,
+            duration_s,
+        }
+    }
+
     fn operations(&self) -> f64 {
         (self.start_per_s + self.end_per_s) / 2.0 * self.duration_s
     }
 
+    fn is_wave(&self) -> bool {
+        self.amplitude_per_s > 0.0
+    }
+
+    /// Expected number of operations by `time_s` into the piece.
+    fn operations_by(&self, time_s: f64) -> f64 {
+        if self.is_wave() {
+            return wave::operations_by(self, time_s);
+        }
+        let slope = if self.duration_s.is_finite() {
+            (self.end_per_s - self.start_per_s) / self.duration_s
+        } else {
+            0.0
+        };
+        self.start_per_s * time_s + slope * time_s * time_s / 2.0
+    }
+
     /// Time into the piece at which its expected number of operations reaches `count`.
     fn time_of(&self, count: f64) -> f64 {
+        if self.is_wave() {
+            return wave::time_of(self, count);
+        }
         let slope = (self.end_per_s - self.start_per_s) / self.duration_s;
         if slope == 0.0 || !self.duration_s.is_finite() {
             return count / self.start_per_s;
@@ -49,26 +87,34 @@ impl Segment {
     }
 }
 
-/// A rate curve with its kind of arrivals.
+/// A rate curve with its kind of arrivals, or a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     arrivals: Arrivals,
     segments: Vec<Segment>,
     seed: u64,
+    /// Times of all operations, ns after the plan's start, in order; they stand for curve and arrivals.
+    trace: Option<Vec<u64>>,
 }
 
 impl Plan {
-    /// A plan from its pieces; a last finite piece is followed by its end rate, for ever.
+    /// A plan from its pieces; a last finite piece is followed by its end rate, for ever, and a last wave by itself.
     ///
     /// # Errors
-    /// A sentence that names the value: no piece, a rate that is negative or not finite, a curve that ends at rate 0 (it
-    /// would never finish), or a length that is not above 0.
+    /// A sentence that names the value: no piece, a rate that is negative or not finite, a wave higher than its rate, a
+    /// curve that ends at rate 0 (it would never finish), or a length that is not above 0.
     pub fn new(arrivals: Arrivals, mut segments: Vec<Segment>, seed: u64) -> Result<Self, String> {
         for segment in &segments {
             for rate in [segment.start_per_s, segment.end_per_s] {
                 if !(rate.is_finite() && rate >= 0.0) {
                     return Err(format!("{rate} is no rate; give operations per second above 0"));
                 }
+            }
+            if !(0.0..=segment.start_per_s).contains(&segment.amplitude_per_s) {
+                return Err(format!(
+                    "a wave of {} on a rate of {} would go below 0; give at most {}",
+                    segment.amplitude_per_s, segment.start_per_s, segment.start_per_s
+                ));
             }
             if segment.duration_s.is_nan() || segment.duration_s <= 0.0 {
                 return Err(format!(
@@ -87,29 +133,69 @@ impl Plan {
                     .into(),
             );
         }
-        if last.duration_s.is_finite() {
-            let hold = Segment {
-                start_per_s: last.end_per_s,
-                end_per_s: last.end_per_s,
-                duration_s: f64::INFINITY,
-            };
+        if last.duration_s.is_finite() && !last.is_wave() {
+            let hold = Segment::linear(last.end_per_s, last.end_per_s, f64::INFINITY);
             segments.push(hold);
         }
         Ok(Self {
             arrivals,
             segments,
             seed,
+            trace: None,
         })
     }
 
-    /// Reads a rate as people write it: `5000`; steps `1000@10s,2000@10s,4000`; a ramp `1000..5000@30s`.
+    /// Reads a trace: a line for each operation with its time in seconds after the start; empty lines and what follows a
+    /// `#` are passed over.
+    ///
+    /// # Errors
+    /// A sentence that names the line: no number, a negative one, one below the line before; or no time at all.
+    pub fn from_trace(text: &str) -> Result<Self, String> {
+        let mut times: Vec<u64> = Vec::new();
+        for (position, line) in text.lines().enumerate() {
+            let number = position + 1;
+            let value = line.split('#').next().unwrap_or("").trim();
+            if value.is_empty() {
+                continue;
+            }
+            let seconds: f64 = value
+                .parse()
+                .ok()
+                .filter(|seconds| (0.0..1e9).contains(seconds))
+                .ok_or_else(|| {
+                    format!("line {number}: '{value}' is no time; write seconds after the start, as in 12.5")
+                })?;
+            let time = (seconds * 1e9).round() as u64;
+            if times.last().is_some_and(|last| *last > time) {
+                return Err(format!(
+                    "line {number}: {value} is before the line above it; times must not go back"
+                ));
+            }
+            times.push(time);
+        }
+        if times.is_empty() {
+            return Err("it holds no time; write one in seconds after the start on each line".into());
+        }
+        Ok(Self {
+            arrivals: Arrivals::Constant,
+            segments: Vec::new(),
+            seed: 0,
+            trace: Some(times),
+        })
+    }
+
+    /// Reads a rate as people write it: `5000`; steps `1000@10s,2000@10s,4000`; a ramp `1000..5000@30s`; a sine wave
+    /// around 5000, 2000 high, with a period of a minute, `5000~2000@60s`.
     ///
     /// # Errors
     /// A sentence that names the value and shows the form.
     pub fn parse(text: &str, arrivals: Arrivals, seed: u64) -> Result<Self, String> {
         let number = |value: &str| {
             value.trim().replace('_', "").parse::<f64>().map_err(|_| {
-                format!("'{value}' in the rate '{text}' is no number; write 5000, 1000@10s,4000 or 1000..5000@30s")
+                format!(
+                    "'{value}' in the rate '{text}' is no number; write 5000, 1000@10s,4000, 1000..5000@30s or \
+                     5000~2000@60s"
+                )
             })
         };
         let pieces: Vec<&str> = text.split(',').collect();
@@ -119,11 +205,12 @@ impl Plan {
                 Some((rates, length)) => (rates, Some(duration::parse(length)?.as_secs_f64())),
                 None => (*piece, None),
             };
-            let (start, end) = match rates.split_once("..") {
-                Some((start, end)) => (number(start)?, number(end)?),
-                None => (number(rates)?, number(rates)?),
+            let (start, end, amplitude) = match (rates.split_once(".."), rates.split_once('~')) {
+                (Some((start, end)), _) => (number(start)?, number(end)?, 0.0),
+                (None, Some((mean, amplitude))) => (number(mean)?, number(mean)?, number(amplitude)?),
+                (None, None) => (number(rates)?, number(rates)?, 0.0),
             };
-            if length.is_none() && (position + 1 < pieces.len() || start != end) {
+            if length.is_none() && (position + 1 < pieces.len() || start != end || amplitude != 0.0) {
                 return Err(format!(
                     "'{piece}' in the rate '{text}' needs a length, as in {piece}@10s"
                 ));
@@ -131,6 +218,7 @@ impl Plan {
             segments.push(Segment {
                 start_per_s: start,
                 end_per_s: end,
+                amplitude_per_s: amplitude,
                 duration_s: length.unwrap_or(f64::INFINITY),
             });
         }
@@ -148,26 +236,27 @@ impl Plan {
             count -= operations;
             start_s += segment.duration_s;
         }
-        start_s
+        // Only a wave is last and finite: it comes again.
+        self.segments.last().map_or(start_s, |wave| {
+            let periods = (count / wave.operations()).floor();
+            start_s + periods * wave.duration_s + wave.time_of(count - periods * wave.operations())
+        })
     }
 
     /// Expected number of operations by `time_s` seconds after the plan's start.
     pub fn operations_by(&self, mut time_s: f64) -> f64 {
         let mut count = 0.0;
         for segment in &self.segments {
-            let inside = time_s.min(segment.duration_s);
-            let slope = if segment.duration_s.is_finite() {
-                (segment.end_per_s - segment.start_per_s) / segment.duration_s
-            } else {
-                0.0
-            };
-            count += segment.start_per_s * inside + slope * inside * inside / 2.0;
-            time_s -= inside;
-            if time_s <= 0.0 {
-                break;
+            if time_s <= segment.duration_s {
+                return count + segment.operations_by(time_s);
             }
+            count += segment.operations();
+            time_s -= segment.duration_s;
         }
-        count
+        self.segments.last().map_or(count, |wave| {
+            let periods = (time_s / wave.duration_s).floor();
+            count + periods * wave.operations() + wave.operations_by(time_s - periods * wave.duration_s)
+        })
     }
 }
 
@@ -203,11 +292,15 @@ impl ArrivalCursor {
         }
     }
 
-    /// The next arrival; a plan has no end.
+    /// The next arrival; a plan has no end, and what follows a trace comes at a time that no run reaches.
     #[inline]
     pub fn next_arrival(&mut self) -> Arrival {
         let number = self.next;
         self.next += self.workers;
+        if let Some(times) = &self.plan.trace {
+            let intended_ns = times.get(number as usize).copied().unwrap_or(NEVER_NS);
+            return Arrival { number, intended_ns };
+        }
         let count = match self.plan.arrivals {
             Arrivals::Constant => number as f64,
             Arrivals::Poisson => {
@@ -270,6 +363,44 @@ mod tests {
     }
 
     #[test]
+    fn a_sine_wave_swings_about_its_rate_and_comes_again() {
+        let wave = constant("100@1s,1000~800@10s");
+        // Half a period holds its mean and the whole upper half of the wave: amplitude · period / π.
+        let half = 100.0 + 5.0 * 1000.0 + 800.0 * 10.0 / std::f64::consts::PI;
+        assert!((wave.operations_by(6.0) - half).abs() < 1e-6);
+        assert!((wave.operations_by(11.0) - 10_100.0).abs() < 1e-6);
+        assert!((wave.operations_by(26.0) - (10_000.0 + half)).abs() < 1e-6);
+        assert!((wave.time_of(half) - 6.0).abs() < 1e-9);
+        assert!((wave.time_of(20_000.0 + half) - 26.0).abs() < 1e-9);
+        let to_nothing = constant("1000~1000@10s");
+        assert!((to_nothing.operations_by(to_nothing.time_of(9_999.9)) - 9_999.9).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_trace_gives_every_time_and_then_nothing() {
+        let plan = Plan::from_trace("# from the proxy's log\n0.5\n\n0.5 # twice\n1.25\n").unwrap();
+        let times: Vec<u64> = arrivals_of(&plan, 0, 1)
+            .take(4)
+            .map(|arrival| arrival.intended_ns)
+            .collect();
+        assert_eq!(times, [500_000_000, 500_000_000, 1_250_000_000, NEVER_NS]);
+        let second: Vec<u64> = arrivals_of(&plan, 1, 2)
+            .take(2)
+            .map(|arrival| arrival.intended_ns)
+            .collect();
+        assert_eq!(second, [500_000_000, NEVER_NS]);
+        for (text, told) in [
+            ("", "no time"),
+            ("1\n0.5", "line 2"),
+            ("x", "line 1"),
+            ("-1", "line 1"),
+            ("NaN", "line 1"),
+        ] {
+            assert!(Plan::from_trace(text).unwrap_err().contains(told), "{text}");
+        }
+    }
+
+    #[test]
     fn poisson_arrivals_have_the_rate_and_the_spread_of_the_process() {
         let plan = Plan::parse("1000", Arrivals::Poisson, 9).unwrap();
         let mut per_second = vec![0f64; 200];
@@ -299,6 +430,10 @@ mod tests {
             "inf",
             "NaN",
             "5@x",
+            "100~50",
+            "100~200@5s",
+            "100~-5@5s",
+            "0~0@5s",
         ] {
             assert!(Plan::parse(text, Arrivals::Constant, 1).is_err(), "{text}");
         }
@@ -325,6 +460,13 @@ mod tests {
         #[test]
         fn time_and_count_are_inverse(count in 0.0f64..1e6, start in 1.0f64..1e5, end in 1.0f64..1e5) {
             let plan = Plan::parse(&format!("{start}..{end}@3s"), Arrivals::Constant, 1).unwrap();
+            let back = plan.operations_by(plan.time_of(count));
+            prop_assert!((back - count).abs() <= 1e-6 * count.max(1.0), "{} for {}", back, count);
+        }
+
+        #[test]
+        fn time_and_count_are_inverse_on_a_wave(count in 0.0f64..1e6, mean in 1.0f64..1e5, share in 0.001f64..0.999) {
+            let plan = Plan::parse(&format!("{mean}~{}@3s", mean * share), Arrivals::Constant, 1).unwrap();
             let back = plan.operations_by(plan.time_of(count));
             prop_assert!((back - count).abs() <= 1e-6 * count.max(1.0), "{} for {}", back, count);
         }

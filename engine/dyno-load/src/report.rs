@@ -11,10 +11,23 @@ use serde_json::{json, Value};
 
 use crate::kv::Command;
 use crate::output::json::{self as format, FORMAT};
+use crate::output::openmetrics::OpenMetrics;
 use crate::output::progress::Progress;
+use crate::recorder::Part;
 use crate::run::{Interval, Observer, Phase};
 use crate::server::Facts;
 use crate::workload::StatementKind;
+
+/// Where a run writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Paths<'a> {
+    /// JSON lines; `-` for stdout.
+    pub json: Option<&'a Path>,
+    /// HDR log.
+    pub hdr: Option<&'a Path>,
+    /// OpenMetrics text, renewed every interval.
+    pub openmetrics: Option<&'a Path>,
+}
 
 /// All outputs of one run.
 pub struct Sinks {
@@ -22,6 +35,7 @@ pub struct Sinks {
     /// The file, until the measurement begins: its header holds that time.
     hdr_file: Option<Box<dyn Write>>,
     hdr: Option<HdrLog<Box<dyn Write>>>,
+    openmetrics: Option<OpenMetrics>,
     progress: Progress,
 }
 
@@ -30,23 +44,21 @@ impl Sinks {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn start(
-        json: Option<&Path>,
-        hdr: Option<&Path>,
-        progress: Progress,
-        settings: &Value,
-        server: &Facts,
-    ) -> io::Result<Self> {
+    pub fn start(paths: &Paths<'_>, progress: Progress, settings: &Value, server: &Facts) -> io::Result<Self> {
         let header = json!({ "settings": settings, "server": server, "unix_s": dyno_core::clock::wall_clock_s() });
-        let json = match json {
+        let json = match paths.json {
             Some(path) => Some(LineWriter::start(crate::output::open(path)?, FORMAT, &header)?),
             None => None,
         };
-        let hdr_file = hdr.map(crate::output::open).transpose()?;
+        let hdr_file = paths.hdr.map(crate::output::open).transpose()?;
         Ok(Self {
             json,
             hdr_file,
             hdr: None,
+            openmetrics: paths
+                .openmetrics
+                .map(|path| OpenMetrics::start(path, settings))
+                .transpose()?,
             progress,
         })
     }
@@ -106,6 +118,9 @@ impl Sinks {
         for kind in StatementKind::ALL {
             write(&format!("service.{}", kind.name()), &recorder.statements[kind as usize])?;
         }
+        for part in Part::ALL {
+            write(&format!("connecting.{}", part.name()), recorder.connecting.of(part))?;
+        }
         for command in Command::ALL {
             if let Some(histogram) = recorder.kv.of(command) {
                 write(&format!("service.{}", command.name()), histogram)?;
@@ -120,6 +135,9 @@ impl Observer for Sinks {
         self.progress.interval(interval);
         if let Some(json) = &mut self.json {
             json.record("interval", &format::interval(interval))?;
+        }
+        if let Some(openmetrics) = &mut self.openmetrics {
+            openmetrics.interval(interval)?;
         }
         if interval.phase == Phase::Warmup {
             return Ok(());

@@ -50,6 +50,7 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         grace_ns: 1_000_000_000,
         interval_ns: 10_000_000_000,
         plan: None,
+        catch_up: None,
         overload: Overload::Queue,
         think: Think::No,
         ignored_errors: IgnoredErrors::Codes(Vec::new()),

@@ -59,6 +59,7 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
             grace_ns: 1_000_000_000,
             interval_ns: 10_000_000_000,
             plan: None,
+            catch_up: None,
             slowest: 10,
             terminals: None,
         },

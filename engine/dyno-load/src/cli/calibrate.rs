@@ -195,6 +195,7 @@ fn measure(
         grace_ns: 1_000_000_000,
         interval_ns: 1_000_000_000,
         plan: None,
+        catch_up: None,
         overload: Overload::Queue,
         think: Think::No,
         ignored_errors: IgnoredErrors::Codes(Vec::new()),

@@ -40,7 +40,7 @@ pub fn execute(parts: &[Part], place: &PlaceArguments, output: &OutputArguments)
     let interrupted = crate::host::interruption()?;
     let shown = kv_output::settings(&last.settings, &last.words);
     let progress = Progress::new(output.quiet);
-    let mut sinks = Sinks::start(output.json.as_deref(), output.hdr.as_deref(), progress, &shown, &facts)?;
+    let mut sinks = Sinks::start(&output.paths(), progress, &shown, &facts)?;
     let mut records = Vec::new();
     for (position, part) in parts.iter().enumerate() {
         let settings = &part.settings;

@@ -10,7 +10,9 @@ use super::kv_options::{Asked, DataArguments, MixArguments, PlaceArguments};
 use super::kv_preset::{Preset, PresetArguments};
 use super::oltp_run::OutputArguments;
 use super::parse::count;
-use super::run_settings::{ignored_errors, one_of, overload, plan, take_priority, think, threads, LoadArguments};
+use super::run_settings::{
+    arrivals_word, catch_up, ignored_errors, one_of, overload, plan, take_priority, think, threads, LoadArguments,
+};
 use crate::error::{Error, Exit};
 use crate::kv::keys::{share, Choice};
 use crate::kv::{self, server, KvSettings};
@@ -162,7 +164,7 @@ fn with_load(words: Words, load: &LoadArguments) -> Words {
     let open_loop = |text: &str| load.rate.as_ref().map(|_| text.to_string());
     Words {
         rate: load.rate.clone(),
-        arrivals: open_loop(&load.arrivals),
+        arrivals: open_loop(arrivals_word(load)),
         overload: open_loop(&load.overload),
         think: load.think_time.clone().unwrap_or_else(|| "none".into()),
         ignore_errors: load.ignore_errors.clone(),
@@ -200,6 +202,7 @@ fn settings(
             grace_ns: nanoseconds(load.grace),
             interval_ns: nanoseconds(load.interval),
             plan: plan(load)?,
+            catch_up: catch_up(load)?,
             slowest: load.slowest,
             terminals: None,
         },

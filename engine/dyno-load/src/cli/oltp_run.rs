@@ -15,7 +15,7 @@ use crate::error::{Error, Exit};
 use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::table;
-use crate::report::Sinks;
+use crate::report::{Paths, Sinks};
 use crate::run::{self, Outcome, Settings};
 use crate::server::{self, CounterCheck, Facts, Needs, ServerCounters};
 use crate::verdict::{self, Evidence, Finding, TcpSegments, Verdict};
@@ -63,12 +63,27 @@ pub struct OutputArguments {
     /// Histograms of every interval as an HDR log, format V2
     #[arg(long)]
     pub(super) hdr: Option<PathBuf>,
+    /// Counters and latencies as OpenMetrics text, renewed every interval; a name that ends in .prom, in the folder that
+    /// the Prometheus node exporter reads (--collector.textfile.directory), puts the load beside the server's metrics
+    #[arg(long)]
+    pub(super) openmetrics: Option<PathBuf>,
     /// No progress
     #[arg(long)]
     pub(super) quiet: bool,
     /// Try a server that is neither MySQL nor MariaDB
     #[arg(long)]
     pub any_server: bool,
+}
+
+impl OutputArguments {
+    /// Where results go.
+    pub(super) fn paths(&self) -> Paths<'_> {
+        Paths {
+            json: self.json.as_deref(),
+            hdr: self.hdr.as_deref(),
+            openmetrics: self.openmetrics.as_deref(),
+        }
+    }
 }
 
 /// Runs it.
@@ -118,7 +133,7 @@ pub fn measure(
         settings.context.connections,
         settings.threads
     ));
-    let mut sinks = Sinks::start(output.json.as_deref(), output.hdr.as_deref(), progress, shown, facts)?;
+    let mut sinks = Sinks::start(&output.paths(), progress, shown, facts)?;
     let mut before = None;
     let tcp_before = crate::host::tcp_segments();
     let mut read_counters = || before = ServerCounters::read(&mut control).ok();

@@ -37,16 +37,21 @@ pub struct LoadArguments {
     /// Length of the measurement
     #[arg(long, default_value = "10s", value_parser = positive_duration)]
     pub duration: Duration,
-    /// Open loop: transactions per second. 5000; steps 1000@10s,2000@10s,4000; a ramp 1000..5000@30s.
+    /// Open loop: transactions per second. 5000; steps 1000@10s,2000@10s,4000; a ramp 1000..5000@30s; a sine wave
+    /// 5000~2000@60s (2000 up and down, every 60 s); or trace:FILE, a time in seconds on each line.
     /// Without it a closed loop: each connection starts its next transaction when the last has ended
     #[arg(long)]
     pub rate: Option<String>,
-    /// How planned transactions follow one another: constant or poisson
+    /// How planned transactions follow one another: constant or poisson (a trace says it itself)
     #[arg(long, default_value = "constant", requires = "rate")]
     pub arrivals: String,
     /// Planned transactions that find no free connection: queue, drop-late or abort
     #[arg(long, default_value = "queue", requires = "rate")]
     pub overload: String,
+    /// Transactions that wait after a stall are started at most this many times as fast as planned, as in 2; without it
+    /// as fast as the connections take them. Their response times count from when they were due all the same
+    #[arg(long, requires = "rate")]
+    pub catch_up: Option<f64>,
     /// How late a planned transaction may start before drop-late or abort acts
     #[arg(long, default_value = "1s", value_parser = positive_duration)]
     pub late_limit: Duration,
@@ -179,6 +184,7 @@ pub fn settings(context: Context, connection: &ConnectionArguments, load: &LoadA
         grace_ns: nanoseconds(load.grace),
         interval_ns: nanoseconds(load.interval),
         plan: plan(load)?,
+        catch_up: catch_up(load)?,
         overload: overload(load)?,
         think: think(load.think_time.as_deref())?,
         ignored_errors: ignored_errors(&load.ignore_errors)?,
@@ -203,13 +209,22 @@ pub fn description(
     };
     Description {
         rate: load.rate.clone(),
-        arrivals: open_loop(&load.arrivals),
+        arrivals: open_loop(arrivals_word(load)),
         overload: open_loop(&format!("{}{limit}", load.overload)),
+        catch_up: load.catch_up,
         think: load.think_time.clone().unwrap_or_else(|| "none".into()),
         distribution,
         ignore_errors: load.ignore_errors.clone(),
         tls_mode: connection.ssl_mode.clone(),
         compression: connection.compression.clone(),
+    }
+}
+
+/// What says when planned transactions come, for the result.
+pub(super) fn arrivals_word(load: &LoadArguments) -> &str {
+    match &load.rate {
+        Some(rate) if rate.starts_with("trace:") => "trace",
+        _ => &load.arrivals,
     }
 }
 
@@ -251,8 +266,35 @@ pub(super) fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
         _ => Arrivals::Constant,
     };
     let Some(rate) = &load.rate else { return Ok(None) };
-    let plan = Plan::parse(rate, arrivals, load.seed).map_err(|problem| Error::User(format!("--rate: {problem}")))?;
+    let wrong = |problem: String| Error::User(format!("--rate: {problem}"));
+    let plan = match rate.strip_prefix("trace:") {
+        Some(path) => {
+            if arrivals == Arrivals::Poisson {
+                return Err(wrong(
+                    "a trace says itself when each comes: leave --arrivals poisson out".into(),
+                ));
+            }
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("the trace '{path}': {error}")))?;
+            Plan::from_trace(&text).map_err(|problem| wrong(format!("the trace '{path}': {problem}")))?
+        }
+        None => Plan::parse(rate, arrivals, load.seed).map_err(wrong)?,
+    };
     Ok(Some(Arc::new(plan)))
+}
+
+pub(super) fn catch_up(load: &LoadArguments) -> Result<Option<f64>, Error> {
+    let Some(factor) = load.catch_up else { return Ok(None) };
+    if !(factor.is_finite() && factor > 1.0) {
+        return Err(Error::User(format!(
+            "--catch-up {factor} would never catch up; give a number above 1, as in 2"
+        )));
+    }
+    if load.overload == "drop-late" {
+        return Err(Error::User(
+            "--catch-up makes up for what is late, --overload drop-late gives it up; leave one of them out".into(),
+        ));
+    }
+    Ok(Some(factor))
 }
 
 pub(super) fn overload(load: &LoadArguments) -> Result<Overload, Error> {

@@ -58,7 +58,7 @@ impl Intervals {
 
     /// Says that all connections are ready, and waits for the start; false when the run is off.
     pub fn wait_for_start(&mut self) -> bool {
-        self.report(Report::Ready);
+        self.report(Report::Ready(Box::default()));
         let Ok(timeline) = self.channels.start.recv() else {
             return false;
         };

@@ -68,8 +68,8 @@ impl Worker {
             return Ok(());
         }
         // What the plan still has from before the stop goes on: its response time counts.
-        while !self.idle.is_empty() && self.feed.next_due().is_some_and(|due| due <= now) {
-            let (Some(next), Some(index)) = (self.feed.take(), self.idle.pop_front()) else {
+        while !self.idle.is_empty() && self.feed.next_release().is_some_and(|release| release <= now) {
+            let (Some(next), Some(index)) = (self.feed.take(now), self.idle.pop_front()) else {
                 break;
             };
             if self.gives_up(&next, now)? {
@@ -187,7 +187,7 @@ impl Worker {
         let open_loop = self.feed.is_open_loop();
         let measured = phase == Phase::Measure || (phase == Phase::Drain && open_loop);
         if measured && (open_loop || self.settings.think != Think::No) {
-            let free_ns = next.intended_ns.max(client.idle_since_ns);
+            let free_ns = next.release_ns.max(client.idle_since_ns);
             self.intervals.recorder.lag.record(now.saturating_sub(free_ns));
         }
         let quiet = client

@@ -207,7 +207,7 @@ impl Worker {
         }
         let mut planned = false;
         if !self.idle.is_empty() {
-            if let Some(due) = self.feed.next_due() {
+            if let Some(due) = self.feed.next_release() {
                 planned = due < until;
                 until = until.min(due);
             }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
-use crate::recorder::Recorder;
+use crate::recorder::{ConnectingTimes, Part, Recorder};
 use crate::run::{Failure, Interval, Outcome, Settings, Totals};
 use crate::server::{CounterCheck, Facts};
 use crate::verdict::{Finding, Verdict};
@@ -41,6 +41,7 @@ pub fn settings(settings: &Settings, description: &Description) -> Value {
         "rate": description.rate,
         "arrivals": description.arrivals,
         "overload": description.overload,
+        "catch_up": description.catch_up,
         "think": description.think,
         "pacing": if settings.spin { "spin" } else { "sleep" },
         "distribution": description.distribution,
@@ -76,6 +77,9 @@ pub struct Description {
     pub arrivals: Option<String>,
     /// The policy, with its limit; absent in a closed loop.
     pub overload: Option<String>,
+    /// How many times as fast as planned late transactions are made up for; absent where that has no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<f64>,
     /// The pause, with its kind.
     pub think: String,
     /// The distribution and its parameters.
@@ -111,6 +115,7 @@ pub fn interval(interval: &Interval<'_>) -> Value {
             body.insert("cpu".into(), cpu(recorder, interval.length_s));
         }
         insert_latencies(body, recorder);
+        insert_connecting(body, [&recorder.connecting]);
         if recorder.kv.counts != crate::kv::KvCounts::default() {
             body.insert("kv".into(), json!({ "counts": recorder.kv.counts }));
         }
@@ -143,6 +148,17 @@ fn insert_latencies(body: &mut Map<String, Value>, recorder: &Recorder) {
     body.insert("service".into(), summary(&recorder.service));
     if recorder.lag.count() > 0 {
         body.insert("lag".into(), summary(&recorder.lag));
+    }
+}
+
+/// The parts of making connections, where some were made.
+fn insert_connecting<'a>(body: &mut Map<String, Value>, times: impl IntoIterator<Item = &'a ConnectingTimes>) {
+    let mut sum = ConnectingTimes::default();
+    times.into_iter().for_each(|times| sum.merge(times));
+    if !sum.is_empty() {
+        let summary = |part: &Part| Some((part.name().to_string(), json!(sum.of(*part).summary()?)));
+        let parts = Part::ALL.iter().filter_map(summary).collect();
+        body.insert("connecting".into(), Value::Object(parts));
     }
 }
 
@@ -183,6 +199,8 @@ pub fn final_record(result: &Final<'_>) -> Value {
     });
     if let Value::Object(body) = &mut body {
         insert_failure(body, result.outcome.failure.as_ref());
+        let measured = result.outcome.totals.as_ref().map(|totals| &totals.measured.connecting);
+        insert_connecting(body, [&result.outcome.connecting].into_iter().chain(measured));
         if let Some(totals) = &result.outcome.totals {
             insert_totals(body, totals, result);
         }

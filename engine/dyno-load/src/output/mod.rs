@@ -1,7 +1,9 @@
-//! What a run gives: JSON lines for programs, an HDR log for HDR tools, a table for people, progress on stderr.
+//! What a run gives: JSON lines for programs, an HDR log for HDR tools, OpenMetrics for
+//! monitors, a table for people, progress on stderr.
 
 pub mod json;
 pub mod kv;
+pub mod openmetrics;
 pub mod progress;
 pub mod table;
 pub mod tpcc;

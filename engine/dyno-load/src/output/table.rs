@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use dyno_core::histogram::Histogram;
 
 use super::json::Final;
+use crate::recorder::{ConnectingTimes, Part};
 use crate::workload::StatementKind;
 
 /// The whole text.
@@ -125,6 +126,18 @@ fn write_totals(
         for kind in StatementKind::ALL {
             row(text, &format!("  {}", kind.name()), &measured.statements[kind as usize])?;
         }
+    }
+    write_connecting(text, "connecting", &measured.connecting)?;
+    write_connecting(text, "connecting, at the start", &result.outcome.connecting)
+}
+
+fn write_connecting(text: &mut String, title: &str, times: &ConnectingTimes) -> std::fmt::Result {
+    if times.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "  {title}")?;
+    for part in Part::ALL {
+        row(text, &format!("  {}", part.name()), times.of(part))?;
     }
     Ok(())
 }

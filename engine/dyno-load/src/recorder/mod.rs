@@ -5,11 +5,13 @@
 //! histogram records an operation: bench/ measures them (target 50 ns).
 
 mod by_type;
+mod connecting;
 mod errors;
 mod slowest;
 mod usage;
 
 pub use by_type::{ByType, TypeRecorder};
+pub use connecting::{ConnectingTimes, Part};
 pub use errors::{client_code, ErrorCounts};
 pub use slowest::{Slow, Slowest};
 pub use usage::{ThreadUsage, UsageMeter};
@@ -101,6 +103,8 @@ pub struct Recorder {
     pub statements: Vec<Histogram>,
     /// Transactions by type (TPC-C).
     pub by_type: ByType,
+    /// Connections made: with the workload `connect`, and after a loss.
+    pub connecting: ConnectingTimes,
     /// The slowest transactions.
     pub slowest: Slowest,
     /// Errors by code.
@@ -123,6 +127,7 @@ impl Recorder {
             lag: Histogram::new(),
             statements: (0..StatementKind::COUNT).map(|_| Histogram::new()).collect(),
             by_type: ByType::default(),
+            connecting: ConnectingTimes::default(),
             slowest: Slowest::new(slowest),
             errors: ErrorCounts::default(),
             traffic: Traffic::default(),
@@ -164,6 +169,7 @@ impl Recorder {
             mine.merge(theirs);
         }
         self.by_type.merge(&other.by_type);
+        self.connecting.merge(&other.connecting);
         self.slowest.merge(&other.slowest);
         self.errors.merge(&other.errors);
         self.traffic.add(&other.traffic);
@@ -179,6 +185,7 @@ impl Recorder {
         self.lag.clear();
         self.statements.iter_mut().for_each(Histogram::clear);
         self.by_type.clear();
+        self.connecting.clear();
         self.slowest.clear();
         self.errors.clear();
         self.traffic = Traffic::default();

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
+use dyno_core::clock::now_ns;
 use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, Value};
 
 use super::poller::{Interest, Poller};
 use super::settings::Settings;
 use super::socket::{Address, Socket};
+use crate::recorder::Part;
 use crate::tpcc::{Execution, Id, Next};
 use crate::workload::{text, Context, StatementKind, Transaction};
 
@@ -87,6 +89,8 @@ pub struct Client {
     statements: Vec<Option<Statement>>,
     awaits_room: bool,
     counted: Counters,
+    /// The part of connecting that is under way, and since when.
+    part: (Part, u64),
 }
 
 impl Client {
@@ -111,6 +115,7 @@ impl Client {
             statements: Vec::new(),
             awaits_room: false,
             counted: Counters::default(),
+            part: (Part::Greeting, 0),
         }
     }
 
@@ -119,6 +124,7 @@ impl Client {
     /// # Errors
     /// When the kernel refuses; `WouldBlock` when a Unix socket's queue is full.
     pub fn open(&mut self, address: &Address, poller: &Poller, token: u64, settings: &Settings) -> io::Result<()> {
+        self.part = (Part::Greeting, now_ns());
         let socket = Socket::connect(address)?;
         poller.add(&socket, token, Interest::Read)?;
         self.socket = Some(socket);
@@ -130,6 +136,22 @@ impl Client {
         self.awaits_room = false;
         self.state = State::LoggingIn;
         Ok(())
+    }
+
+    /// The part of connecting that has ended since the last call, and how long it took.
+    pub fn ended_part(&mut self, now: u64) -> Option<(Part, u64)> {
+        let (part, since) = self.part;
+        let current = Part::of(self.connection.phase());
+        if current == part {
+            return None;
+        }
+        self.part = (current, now);
+        Some((part, now.saturating_sub(since)))
+    }
+
+    /// How long the statements took with which the connection was made ready.
+    pub fn statements_ns(&self, now: u64) -> u64 {
+        now.saturating_sub(self.part.1)
     }
 
     /// Drops the socket; the kernel forgets its place in the poller with it.

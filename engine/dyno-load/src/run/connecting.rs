@@ -8,7 +8,7 @@ use dyno_mysql::{ServerError, Statement};
 use super::client::{Loss, State};
 use super::failure::Failure;
 use super::worker::Worker;
-use crate::recorder::client_code;
+use crate::recorder::{client_code, Part};
 
 /// Connections of a worker that log in at the same time; servers queue 50 to 150 (`back_log`).
 const AT_A_TIME: usize = 16;
@@ -85,9 +85,18 @@ impl Worker {
         }
     }
 
+    /// Notes what part of connecting has ended; with a clock of its own, for the answer may have cost TLS's arithmetic.
+    #[cold]
+    pub(super) fn note_parts(&mut self, index: usize) {
+        if let Some((part, ns)) = self.clients[index].ended_part(now_ns()) {
+            self.recorder.connecting.record(part, ns);
+        }
+    }
+
     /// A connection is logged in.
     pub(super) fn logged_in(&mut self, index: usize, now: u64) -> Result<(), Failure> {
         if self.settings.is_churn() {
+            self.note_statements(index, now);
             return self.connected(index, now);
         }
         self.prepare_from(index, 0, now)
@@ -102,10 +111,20 @@ impl Worker {
         self.prepare_from(index, slot + 1, now)
     }
 
+    /// Notes what it took to make the connection ready, where it took statements.
+    fn note_statements(&mut self, index: usize, now: u64) {
+        let initial = &self.settings.options.init_statements;
+        if !initial.is_empty() || self.texts.iter().any(Option::is_some) {
+            let ns = self.clients[index].statements_ns(now);
+            self.recorder.connecting.record(Part::Statements, ns);
+        }
+    }
+
     fn prepare_from(&mut self, index: usize, slot: usize, now: u64) -> Result<(), Failure> {
         match self.clients[index].prepare(slot, &self.texts) {
             Ok(true) => Ok(()),
             Ok(false) => {
+                self.note_statements(index, now);
                 self.clients[index].state = State::Idle;
                 if self.is_started() {
                     return self.resume(index, now);

@@ -21,6 +21,8 @@ pub struct Next {
     pub number: u64,
     /// When it is due.
     pub intended_ns: u64,
+    /// From when on it may start: later than due where catching up is bounded.
+    pub release_ns: u64,
 }
 
 /// A worker's share of the plan.
@@ -31,6 +33,28 @@ struct Planned {
     start_ns: u64,
     end_ns: u64,
     passed: u64,
+    /// Catching up starts transactions at most this many times as fast as the plan; none: as fast as they can.
+    catch_up: Option<f64>,
+    /// From when on the next may start.
+    release_ns: u64,
+}
+
+impl Planned {
+    fn due_ns(&self) -> u64 {
+        self.start_ns + self.next.intended_ns
+    }
+
+    /// Goes on to the next, after one that was due at `due_ns` and started at `now`.
+    #[inline]
+    fn advance(&mut self, due_ns: u64, now: u64) {
+        self.next = self.cursor.next_arrival();
+        self.passed += 1;
+        self.release_ns = self.due_ns();
+        if let Some(factor) = self.catch_up {
+            let gap_ns = (self.release_ns - due_ns) as f64 / factor;
+            self.release_ns = self.release_ns.max(now.saturating_add(gap_ns as u64));
+        }
+    }
 }
 
 /// One worker's source of transactions.
@@ -38,6 +62,7 @@ struct Planned {
 pub struct Feed {
     plan: Option<Arc<Plan>>,
     planned: Option<Planned>,
+    catch_up: Option<f64>,
     /// Terminals with key and think times; none in every other loop.
     terminals: Option<Terminals>,
     worker: u64,
@@ -56,6 +81,7 @@ impl Feed {
         Self {
             plan: pace.plan.clone(),
             planned: None,
+            catch_up: pace.catch_up,
             terminals: pace
                 .terminals
                 .clone()
@@ -86,6 +112,8 @@ impl Feed {
             start_ns,
             end_ns,
             passed: 0,
+            catch_up: self.catch_up,
+            release_ns: start_ns + next.intended_ns,
         });
     }
 
@@ -94,29 +122,32 @@ impl Feed {
         self.plan.is_some() || self.terminals.is_some()
     }
 
-    /// When the next planned transaction is due; `None` when there is none in this phase.
+    /// From when on the next planned transaction may start; `None` when there is none in this phase.
     #[inline]
-    pub fn next_due(&self) -> Option<u64> {
+    pub fn next_release(&self) -> Option<u64> {
         if let Some(terminals) = &self.terminals {
             return terminals.next_due();
         }
         let planned = self.planned.as_ref()?;
-        let due = planned.start_ns + planned.next.intended_ns;
-        (due < planned.end_ns).then_some(due)
+        (planned.due_ns() < planned.end_ns).then_some(planned.release_ns)
     }
 
-    /// Takes the next planned transaction.
+    /// Takes the next planned transaction, which starts now.
     #[inline]
-    pub fn take(&mut self) -> Option<Next> {
+    pub fn take(&mut self, now: u64) -> Option<Next> {
         if let Some(terminals) = &mut self.terminals {
             return terminals.take();
         }
-        let intended_ns = self.next_due()?;
+        let release_ns = self.next_release()?;
         let planned = self.planned.as_mut()?;
         let number = planned.next.number | self.bit;
-        planned.next = planned.cursor.next_arrival();
-        planned.passed += 1;
-        Some(Next { number, intended_ns })
+        let intended_ns = planned.due_ns();
+        planned.advance(intended_ns, now);
+        Some(Next {
+            number,
+            intended_ns,
+            release_ns,
+        })
     }
 
     /// A transaction has ended: its terminal goes on.
@@ -132,7 +163,11 @@ impl Feed {
     pub fn take_for(&mut self, place: usize, connection: u32, intended_ns: u64) -> Next {
         let number = (self.begun[place] * self.connections + u64::from(connection)) | self.bit;
         self.begun[place] += 1;
-        Next { number, intended_ns }
+        Next {
+            number,
+            intended_ns,
+            release_ns: intended_ns,
+        }
     }
 
     /// Transactions of this phase that the plan has for this worker, started or not.

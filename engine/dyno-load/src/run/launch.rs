@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::settings::{Pace, Settings};
 use super::timeline::Timeline;
 use super::worker::{Channels, End, Report, Worker};
+use crate::recorder::ConnectingTimes;
 
 /// From the last connection's readiness to the first statement, so that all workers start together.
 pub const START_DELAY_NS: u64 = 20_000_000;
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub end: End,
     /// Time to make all connections and prepare their statements.
     pub connect_s: f64,
+    /// How long the parts of making those connections took.
+    pub connecting: ConnectingTimes,
     /// Why the run ended early.
     pub failure: Option<Failure>,
     /// Whether it was interrupted from outside.
@@ -95,6 +98,7 @@ pub fn run_workers(
         measure_unix_s: 0.0,
         end: End::default(),
         connect_s: 0.0,
+        connecting: ConnectingTimes::default(),
         failure: None,
         interrupted: false,
     };
@@ -153,7 +157,10 @@ fn wait_until_ready(
     let mut ready = 0;
     while ready < workers {
         match incoming.recv_timeout(Duration::from_millis(100)) {
-            Ok(Report::Ready) => ready += 1,
+            Ok(Report::Ready(times)) => {
+                outcome.connecting.merge(&times);
+                ready += 1;
+            }
             Ok(Report::Failed(failure)) => {
                 outcome.failure = Some(failure);
                 return false;
@@ -204,7 +211,7 @@ fn collect(
                 outcome.failure.get_or_insert(failure);
                 cancelled.store(true, Ordering::Relaxed);
             }
-            Ok(Report::Ready) => {}
+            Ok(Report::Ready(_)) => {}
             Err(RecvTimeoutError::Timeout) => {
                 if interrupted.load(Ordering::Relaxed) {
                     outcome.interrupted = true;

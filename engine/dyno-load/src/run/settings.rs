@@ -84,6 +84,8 @@ pub struct Settings {
     pub interval_ns: u64,
     /// The plan of an open loop; none in a closed loop.
     pub plan: Option<Arc<Plan>>,
+    /// Late transactions are made up for at most this many times as fast as the plan; none: as fast as they can.
+    pub catch_up: Option<f64>,
     /// What happens to planned transactions that are late.
     pub overload: Overload,
     /// The pause in a closed loop.
@@ -117,6 +119,8 @@ pub struct Pace {
     pub interval_ns: u64,
     /// The plan of an open loop; none in a closed loop.
     pub plan: Option<Arc<Plan>>,
+    /// Late transactions are made up for at most this many times as fast as the plan; none: as fast as they can.
+    pub catch_up: Option<f64>,
     /// How many of the slowest transactions to keep.
     pub slowest: usize,
     /// The terminals of TPC-C, where transactions are due at their key and think times.
@@ -141,6 +145,7 @@ impl Settings {
             grace_ns: self.grace_ns,
             interval_ns: self.interval_ns,
             plan: self.plan.clone(),
+            catch_up: self.catch_up,
             slowest: self.slowest,
             terminals: self.context.tpcc.clone().filter(|plan| plan.key_and_think_times),
         }

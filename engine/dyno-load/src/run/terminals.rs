@@ -56,7 +56,11 @@ impl Terminals {
     pub fn take(&mut self) -> Option<Next> {
         self.next_due()?;
         let Reverse((intended_ns, number)) = self.waiting.pop()?;
-        Some(Next { number, intended_ns })
+        Some(Next {
+            number,
+            intended_ns,
+            release_ns: intended_ns,
+        })
     }
 
     /// A terminal has its answer: it thinks, keys in its next transaction, and is due then.

@@ -44,8 +44,8 @@ impl Worker {
             }
             return Ok(());
         }
-        while !self.idle.is_empty() && self.feed.next_due().is_some_and(|due| due <= now) {
-            let (Some(next), Some(index)) = (self.feed.take(), self.idle.pop_front()) else {
+        while !self.idle.is_empty() && self.feed.next_release().is_some_and(|release| release <= now) {
+            let (Some(next), Some(index)) = (self.feed.take(now), self.idle.pop_front()) else {
                 break;
             };
             if self.gives_up(&next, now)? {
@@ -98,7 +98,7 @@ impl Worker {
         if client.measured && (self.feed.is_open_loop() || self.settings.think != Think::No) {
             self.recorder
                 .lag
-                .record(now.saturating_sub(next.intended_ns.max(client.idle_since_ns)));
+                .record(now.saturating_sub(next.release_ns.max(client.idle_since_ns)));
         }
         client.active = true;
         self.in_flight += 1;

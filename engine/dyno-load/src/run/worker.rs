@@ -17,7 +17,7 @@ use super::poller::Poller;
 use super::settings::Settings;
 use super::timeline::{IntervalId, Phase, Timeline};
 use super::transactions::acknowledgement_failed;
-use crate::recorder::{Recorder, ThreadUsage, UsageMeter};
+use crate::recorder::{ConnectingTimes, Recorder, ThreadUsage, UsageMeter};
 use crate::tpcc::Acknowledgements;
 
 /// Room for what one read takes; longer answers are read in several.
@@ -32,8 +32,8 @@ const SPIN_NS: u64 = 50_000;
 /// What a worker tells.
 #[derive(Debug)]
 pub enum Report {
-    /// All its connections are ready.
-    Ready,
+    /// All its connections are ready; how long the parts of making them took.
+    Ready(Box<ConnectingTimes>),
     /// One interval.
     Interval {
         /// Which.
@@ -168,7 +168,8 @@ impl Worker {
 
     fn connect_then_work(&mut self) -> Result<End, Failure> {
         self.connect_all()?;
-        let _ = self.channels.reports.send(Report::Ready);
+        let times = Box::new(std::mem::take(&mut self.recorder.connecting));
+        let _ = self.channels.reports.send(Report::Ready(times));
         let Ok(timeline) = self.channels.start.recv() else {
             return Ok(End::default());
         };
@@ -289,7 +290,7 @@ impl Worker {
         }
         let mut planned = false;
         if !self.idle.is_empty() {
-            if let Some(due) = self.feed.next_due() {
+            if let Some(due) = self.feed.next_release() {
                 planned = due < until;
                 until = until.min(due);
             }
@@ -337,6 +338,7 @@ impl Worker {
             return Ok(());
         }
         let now = now_ns();
+        let connecting = self.clients[index].state == State::LoggingIn;
         let mut input = &buffer[..count];
         loop {
             match self.clients[index].reply(&mut input) {
@@ -348,6 +350,9 @@ impl Worker {
                 Err(loss) => return self.lost(index, &loss),
             }
         }
+        if connecting {
+            self.note_parts(index);
+        }
         if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
             return self.lost(index, &loss);
         }
@@ -357,7 +362,10 @@ impl Worker {
     #[cold]
     fn other_reply(&mut self, index: usize, now: u64, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Ready => self.logged_in(index, now),
+            Reply::Ready => {
+                self.note_parts(index);
+                self.logged_in(index, now)
+            }
             Reply::Prepared(statement) => self.prepared(index, Some(statement), now),
             Reply::Failed(error) => match self.clients[index].state {
                 State::Preparing(_) => self.prepare_failed(index, &error, now),

@@ -1,0 +1,84 @@
+//! What a run writes beside its table: the parts of connecting, and OpenMetrics.
+
+mod common;
+
+use common::{plain, run, NullServer};
+
+fn base(server: &NullServer, rest: &str) -> String {
+    format!("oltp run --any-server --quiet --port {} {rest}", server.port())
+}
+
+#[test]
+fn the_parts_of_connecting_have_their_times() {
+    let server = NullServer::start();
+    let result = run(&base(
+        &server,
+        "--workload oltp_point_select --connections 5 --duration 200ms",
+    ));
+    for part in ["greeting", "authentication", "statements"] {
+        assert_eq!(
+            result.count(&format!("/connecting/{part}/count")),
+            5,
+            "{part}: {}",
+            result.stderr
+        );
+    }
+    assert_eq!(result.last()["connecting"].get("tls"), None);
+    let churn = run(&base(
+        &server,
+        "--workload connect --connections 2 --rate 200 --duration 500ms",
+    ));
+    assert_eq!(churn.count("/connecting/greeting/count"), 100, "{}", churn.stderr);
+    assert_eq!(churn.count("/connecting/authentication/count"), 100);
+    assert_eq!(churn.last()["connecting"].get("statements"), None);
+    let mean_us = |part: &str| churn.last()["connecting"][part]["mean_us"].as_f64().unwrap();
+    let whole_us = churn.last()["service"]["mean_us"].as_f64().unwrap();
+    let parts_us = mean_us("greeting") + mean_us("authentication");
+    assert!(
+        (0.8..=1.01).contains(&(parts_us / whole_us)),
+        "{parts_us} of {whole_us}"
+    );
+}
+
+#[test]
+fn openmetrics_hold_the_counts_of_the_run() {
+    let server = NullServer::start();
+    let folder = std::env::temp_dir().join(format!("dynoload-openmetrics-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("load.prom");
+    let result = run(&base(
+        &server,
+        &format!(
+            "--workload oltp_read_only --connections 2 --duration 1200ms --openmetrics {}",
+            path.display()
+        ),
+    ));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let value = |start: &str| -> f64 {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(start))
+            .unwrap_or_else(|| panic!("{start}: {text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let transactions = result.count("/whole_load_counts/transactions") as f64;
+    assert_eq!(value("dynoload_transactions_total{"), transactions);
+    let quantile = text
+        .lines()
+        .find(|line| line.contains("service_seconds{") && line.contains("quantile=\"0.99\""));
+    assert!(quantile.is_some(), "{text}");
+    assert_eq!(value("dynoload_service_seconds_count{"), transactions);
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        1,
+        "a half-written file is left"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+    let refused = plain(&base(
+        &server,
+        "--workload oltp_read_only --duration 1s --openmetrics /nowhere/load.prom",
+    ));
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("/nowhere/load.prom"), "{}", refused.stderr);
+}

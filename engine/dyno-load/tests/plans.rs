@@ -1,0 +1,96 @@
+//! Plans of an open loop, as a user gives them: waves, traces, and how a stall is made up for.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{command, parse, plain, run, signal, NullServer, Run};
+use nix::sys::signal::Signal;
+
+fn base(server: &NullServer, rest: &str) -> String {
+    format!(
+        "oltp run --any-server --quiet --workload oltp_point_select --port {} {rest}",
+        server.port()
+    )
+}
+
+#[test]
+fn a_wave_and_a_trace_do_what_they_say() {
+    let server = NullServer::start();
+    let wave = run(&base(&server, "--connections 4 --rate 1000~900@500ms --duration 1s"));
+    assert_eq!(wave.count("/plan/planned"), 1000, "{}", wave.stderr);
+    let path = std::env::temp_dir().join(format!("dynoload-trace-{}", std::process::id()));
+    std::fs::write(&path, "0\n0.1\n0.1 # two at once\n0.4\n5\n").unwrap();
+    let trace = run(&base(
+        &server,
+        &format!(
+            "--connections 4 --warmup 200ms --rate trace:{} --duration 1s",
+            path.display()
+        ),
+    ));
+    assert_eq!(trace.count("/plan/planned"), 4, "{}", trace.stderr);
+    assert_eq!(trace.count("/response/count"), 4);
+    assert_eq!(trace.last()["settings"]["arrivals"], "trace");
+    // The warm-up plays the beginning of the trace, the measurement all of it anew.
+    assert_eq!(trace.count("/whole_load_counts/transactions"), 4 + 3);
+    std::fs::write(&path, "0.2\n0.1\n").unwrap();
+    let backwards = run(&base(
+        &server,
+        &format!("--rate trace:{} --duration 1s", path.display()),
+    ));
+    assert_eq!(backwards.code, 2);
+    assert!(backwards.stderr.contains("line 2"), "{}", backwards.stderr);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Responses above 20 ms when the server stops for half a second at 200 a second.
+fn late_after_a_stall(more: &str) -> (usize, Run) {
+    let server = NullServer::start();
+    let arguments = format!("--connections 8 --rate 200 --duration 2s --slowest 400 {more}");
+    let child = command(&base(&server, &arguments))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    signal(server.child.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(server.child.id(), Signal::SIGCONT);
+    let result = parse(child.wait_with_output().unwrap());
+    let slowest = result.last()["slowest"].as_array().unwrap();
+    let late = slowest
+        .iter()
+        .filter(|slow| slow["response_us"].as_f64().unwrap() > 20_000.0)
+        .count();
+    (late, result)
+}
+
+#[test]
+fn a_bound_on_catching_up_spreads_what_waits_over_time() {
+    let (at_once, unbounded) = late_after_a_stall("");
+    let (spread, bounded) = late_after_a_stall("--catch-up 2");
+    // 100 fall due during the stall. At twice the plan it takes as long again to make up for them.
+    assert!((90..=140).contains(&at_once), "{at_once} {}", unbounded.stderr);
+    assert!((160..=240).contains(&spread), "{spread} {}", bounded.stderr);
+    assert_eq!(bounded.count("/plan/planned"), 400);
+    assert_eq!(bounded.count("/response/count"), 400);
+    // Being held back is not the program's own lateness.
+    let lag_us = bounded.last()["lag"]["p95_us"].as_f64().unwrap();
+    assert!(lag_us < 20_000.0, "{lag_us}");
+}
+
+#[test]
+fn a_bound_that_makes_no_sense_is_refused() {
+    let server = NullServer::start();
+    for (more, told) in [
+        ("--rate 100 --catch-up 1", "above 1"),
+        ("--rate 100 --catch-up NaN", "above 1"),
+        ("--rate 100 --catch-up 2 --overload drop-late", "drop-late"),
+        ("--catch-up 2", "--rate"),
+    ] {
+        let refused = plain(&base(&server, more));
+        assert_eq!(refused.code, 2, "{more}: {}", refused.stderr);
+        assert!(refused.stderr.contains(told), "{more}: {}", refused.stderr);
+    }
+}
