@@ -1,9 +1,9 @@
 """dynoload against sysbench 1.0.20 and against a bare epoll loop, alternately on the same server.
 
 What is measured: CPU of the client process (user + system, from wait4(2)) per query, queries per second, peak
-resident memory, rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the order
-changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels out.
-A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
+resident memory (VmHWM), rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the
+order changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels
+out. A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def run_sysbench(place: Place, workload: str, connections: int) -> Measure:
     measured = re.search(r"total time:\s+([\d.]+)s", output)
     if not found or not measured:
         raise SystemExit(f"sysbench's output has no count of queries:\n{output}")
-    return Measure(float(found[1]), float(measured[1]), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return Measure(float(found[1]), float(measured[1]), usage.cpu_s, usage.peak_rss_bytes)
 
 
 def run_dynoload(place: Place, workload: str, connections: int, *more: str) -> tuple[Measure, dict[str, Any]]:
@@ -100,8 +100,8 @@ def run_dynoload(place: Place, workload: str, connections: int, *more: str) -> t
     final = json.loads(output.splitlines()[-1])
     counts = final["whole_load_counts"]
     queries = counts["reads"] + counts["writes"] + counts["other"]
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return Measure(queries, final["duration_s"], cpu_s, usage.ru_maxrss * 1024), final
+    cpu_s = usage.cpu_s
+    return Measure(queries, final["duration_s"], cpu_s, usage.peak_rss_bytes), final
 
 
 def measure_dynoload(place: Place, workload: str, connections: int, *more: str) -> Measure:
@@ -117,7 +117,7 @@ def run_floor(place: Place, connections: int) -> Measure:
     ]  # fmt: skip
     output, usage, _ = execute(command)
     result = json.loads(output)
-    return Measure(result["queries"], result["elapsed_s"], result["cpu_s"], usage.ru_maxrss * 1024)
+    return Measure(result["queries"], result["elapsed_s"], result["cpu_s"], usage.peak_rss_bytes)
 
 
 def bench_cpu(place: Place, pairs: int, connections: list[int]) -> list[Line]:

@@ -111,7 +111,7 @@ def run_memaslap(place: Place) -> Measure:
     found = re.search(r"Run time: ([\d.]+)s Ops: (\d+) TPS", output)
     if not found:
         raise SystemExit(f"memcaslap's output has no last line:\n{output}")
-    return Measure(float(found[2]), float(found[1]), usage.ru_utime + usage.ru_stime)
+    return Measure(float(found[2]), float(found[1]), usage.cpu_s)
 
 
 def run_dynoload(place: Place, *more: str) -> Measure:
@@ -128,7 +128,7 @@ def run_dynoload(place: Place, *more: str) -> Measure:
     operations += sum(part["counts"]["transactions"] for part in final["parts"])
     if final["kv"]["counts"]["wrong_values"] or final["kv"]["counts"]["get_misses"]:
         raise SystemExit(f"wrong values or misses in {final['kv']['counts']}")
-    return Measure(operations, final["duration_s"], usage.ru_utime + usage.ru_stime)
+    return Measure(operations, final["duration_s"], usage.cpu_s)
 
 
 def run_window(place: Place) -> Measure:

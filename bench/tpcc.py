@@ -76,7 +76,7 @@ def run_dynoload(place: Place, connections: int, pipelining: str, stock_level: s
     command = [str(place.dynoload), "tpcc", "run", *place.connection("dyno_bench_tpcc"), *load]
     output, usage, _ = execute([*command, "--quiet", "--json", "-"])
     final = json.loads(output.splitlines()[-1])
-    cpu_s = usage.ru_utime + usage.ru_stime
+    cpu_s = usage.cpu_s
     return Cost(final["whole_load_counts"]["transactions"], cpu_s, final["tpcc"]["tpmc_like"])
 
 
@@ -94,7 +94,7 @@ def run_tpcc_mysql(place: Place, connections: int) -> Cost:
     if not transactions:
         raise SystemExit(f"tpcc-mysql ran nothing:\n{output}")
     new_orders = sum(counts[0]) * 60 / place.seconds
-    return Cost(transactions, usage.ru_utime + usage.ru_stime, new_orders)
+    return Cost(transactions, usage.cpu_s, new_orders)
 
 
 def run_go_tpc(place: Place, connections: int) -> Cost:
@@ -105,7 +105,7 @@ def run_go_tpc(place: Place, connections: int) -> Cost:
     if not transactions:
         raise SystemExit(f"go-tpc ran nothing:\n{output}")
     found = re.search(r"tpmC: ([\d.]+)", output)
-    return Cost(transactions, usage.ru_utime + usage.ru_stime, float(found[1]) if found else 0.0)
+    return Cost(transactions, usage.cpu_s, float(found[1]) if found else 0.0)
 
 
 def bench_cpu(place: Place, peers: list[str], pairs: int, connections: list[int]) -> list[Line]:

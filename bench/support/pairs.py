@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
+import re
 import shlex
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 REPOSITORY = Path(__file__).parents[2]
 Measure = TypeVar("Measure")
+WATCH_S = 0.05
 
 
 @dataclass
@@ -51,18 +53,51 @@ class Line:
         return {**asdict(self), "holds": self.holds}
 
 
-def execute(command: list[str], cwd: Path | None = None) -> tuple[str, resource.struct_rusage, float]:
-    """Run a command to its end; its output, its own resource usage, and how long it took."""
+@dataclass(frozen=True)
+class Usage:
+    """What a process used."""
+
+    cpu_s: float
+    peak_rss_bytes: float
+
+
+def execute(command: list[str], cwd: Path | None = None) -> tuple[str, Usage, float]:
+    """Run a command to its end; its output, its own resource usage, and how long it took.
+
+    Memory is VmHWM of /proc/PID/status, read while it runs: wait4's ru_maxrss begins with what this program had when
+    it forked, which hides every smaller one.
+    """
     start = time.monotonic()
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
+    ended = threading.Event()
+    peaks = [0.0]
+    watcher = threading.Thread(target=_watch_memory, args=(process.pid, ended, peaks))
+    watcher.start()
     output = process.stdout.read()
     messages = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
+    ended.set()
+    watcher.join()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 4):
         raise SystemExit(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages}")
-    return output, usage, time.monotonic() - start
+    used = Usage(usage.ru_utime + usage.ru_stime, peaks[0])
+    return output, used, time.monotonic() - start
+
+
+def _watch_memory(pid: int, ended: threading.Event, peaks: list[float]) -> None:
+    """Keeps the last reading of the peak, which only rises, until the process is gone."""
+    me = Path("/proc/self/exe").readlink()
+    while not ended.wait(WATCH_S):
+        try:
+            text = Path(f"/proc/{pid}/status").read_text()
+            executed = Path(f"/proc/{pid}/exe").readlink() != me
+        except OSError:
+            continue
+        found = re.search(r"VmHWM:\s+(\d+) kB", text)
+        if found and executed:
+            peaks[0] = float(found[1]) * 1024
 
 
 def paired(pairs: int, ours: Callable[[], Measure], theirs: Callable[[], Measure]) -> list[tuple[Measure, Measure]]:
