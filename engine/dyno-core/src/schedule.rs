@@ -369,7 +369,7 @@ mod tests {
         let half = 100.0 + 5.0 * 1000.0 + 800.0 * 10.0 / std::f64::consts::PI;
         assert!((wave.operations_by(6.0) - half).abs() < 1e-6);
         assert!((wave.operations_by(11.0) - 10_100.0).abs() < 1e-6);
-        assert!((wave.operations_by(26.0) - (10_000.0 + half)).abs() < 1e-6);
+        assert!((wave.operations_by(26.0) - (20_000.0 + half)).abs() < 1e-6);
         assert!((wave.time_of(half) - 6.0).abs() < 1e-9);
         assert!((wave.time_of(20_000.0 + half) - 26.0).abs() < 1e-9);
         let to_nothing = constant("1000~1000@10s");
