@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mydyno.drivers.dynoload import Dynoload
+from mydyno.drivers.memaslap import Memaslap
+from mydyno.drivers.memslap import Memslap
+from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import UserError
 from mydyno.experiments import load
 from mydyno.model.experiment import Experiment, steps_of
@@ -152,3 +156,35 @@ def test_steps_that_repeat_get_ids_of_their_own() -> None:
 def test_a_bad_setting_raises_the_users_error() -> None:
     with pytest.raises(UserError):
         load("allocators", None, ["design.blocks=zero"])
+
+
+def test_a_rate_makes_steps_of_an_open_loop() -> None:
+    steps = steps_of(parse(GOOD + "connections = 64\nrate = [500, 2500.5]\n"))
+    assert [(step.id, step.connections, step.rate) for step in steps] == [
+        ("oltp_read_only-64-at-500", 64, 500.0),
+        ("oltp_read_only-64-at-2500.5", 64, 2500.5),
+    ]
+    assert steps_of(parse(GOOD))[0].rate is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rate = 0\n", "steps[0].rate[0] = 0: out of range; allowed: > 0"),
+        ("rate = 'fast'\n", "steps[0].rate"),
+        ("connections = [1, 2]\nrate = [1, 2]\n", "steps[0].rate = [1, 2]: is a sweep beside a sweep of connections"),
+        (
+            "rate = 5\n[[steps]]\nworkload = 'oltp_read_only'\nconnections = 4\n",
+            "steps[0].rate = 5: stands beside steps without one; allowed: either every step of oltp_read_only with",
+        ),
+    ],
+)
+def test_rates_that_no_report_could_show_are_refused(text: str, words: str) -> None:
+    assert words in mistakes(GOOD + text)
+
+
+def test_only_dynoload_takes_a_rate() -> None:
+    step = steps_of(parse(GOOD + "rate = 5\n"))[0]
+    assert Dynoload().check(step) == []
+    for driver in (Sysbench(), Memslap(), Memaslap()):
+        assert any("use dynoload" in problem for problem in driver.check(step)), driver.name

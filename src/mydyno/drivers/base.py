@@ -47,6 +47,15 @@ class NeedsData(Protocol):
         """Why these data do not; None where they do. Needs no get()."""
 
 
+def closed_loop_alone(driver: str, step: Step) -> list[str]:
+    """The problem of a rate with a driver that has no plan of its own for it."""
+    if step.rate is None:
+        return []
+    return [
+        f"rate = {step.rate:.10g}: {driver} has no open loop that counts latency from when each was due; use dynoload"
+    ]
+
+
 class Driver(Protocol):
     """A load program."""
 

@@ -116,6 +116,7 @@ class Dynoload:
             "run",
             *([f"--workload={step.workload}"] if data.workload == "oltp" else []),
             f"--connections={step.connections}",
+            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
             f"--warmup={step.warmup_s}s",
             f"--duration={step.measure_s}s",
             *([] if data.workload == "kv" else [*self._connection(address, folder), *self._tables(data)]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress
+from mydyno.drivers.base import DriverOutcome, Progress, closed_loop_alone
 from mydyno.drivers.libmemcached import Ended, LibmemcachedProgram
 from mydyno.drivers.memaslap_output import Report, Second, parse
 from mydyno.errors import DriverError
@@ -33,7 +33,7 @@ class Memaslap(LibmemcachedProgram):
 
     def check(self, step: Step) -> list[str]:
         """Whole seconds, and connections that its threads can share evenly."""
-        problems = self.unknown_options(step)
+        problems = self.unknown_options(step) + closed_loop_alone(self.name, step)
         for name, value in (("warmup", step.warmup_s), ("measure", step.measure_s)):
             if value != int(value):
                 problems.append(f"{name} = {value:g} s: memaslap counts in whole seconds")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress
+from mydyno.drivers.base import DriverOutcome, Progress, closed_loop_alone
 from mydyno.drivers.libmemcached import LibmemcachedProgram
 from mydyno.errors import DriverError
 from mydyno.model.experiment import DataSpec, Step
@@ -36,7 +36,7 @@ class Memslap(LibmemcachedProgram):
 
     def check(self, step: Step) -> list[str]:
         """It has no warm-up."""
-        problems = self.unknown_options(step)
+        problems = self.unknown_options(step) + closed_loop_alone(self.name, step)
         if step.warmup_s:
             problems.append('memslap has no warm-up; say warmup = "0s"')
         return problems

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mydyno.drivers import sysbench_output as output
-from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress
+from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress, closed_loop_alone
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.settings import Settings
@@ -58,8 +58,10 @@ class Sysbench:
         return self._host, self._packages
 
     def check(self, step: Step) -> list[str]:
-        """sysbench 1.0.20 counts time in whole seconds, and needs a second to report on."""
-        problems = []
+        """sysbench 1.0.20 counts time in whole seconds, and needs a second to report on; what its --rate
+        gives is no open loop.
+        """
+        problems = closed_loop_alone(self.name, step)
         for name, value in (("warmup", step.warmup_s), ("measure", step.measure_s)):
             if value != int(value):
                 problems.append(f"{name} = {value:g} s: sysbench counts in whole seconds")

@@ -5,6 +5,7 @@ The file form is described in docs/reference/experiment.md, which is generated f
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -79,6 +80,11 @@ class StepSpec(Frozen):
     workload: str = Field(description="e.g. oltp_read_only, oltp_read_write, oltp_point_select")
     connections: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(_as_list)] = Field(
         (16,), min_length=1, description="number of client connections; a list is a sweep"
+    )
+    rate: Annotated[tuple[Annotated[float, Field(gt=0, le=10_000_000)], ...], BeforeValidator(_as_list)] = Field(
+        (),
+        description="open loop: transactions a second, whatever the server does; latency counts from when each "
+        "was due. A list is a sweep. Without it a closed loop: each connection asks again when it has its answer",
     )
     warmup: Duration = Field(10.0, ge=0, description="load before anything counts")
     measure: PositiveDuration = Field(30.0, description="the window that counts")
@@ -192,6 +198,8 @@ class Step(Frozen):
     id: str
     workload: str
     connections: int
+    rate: float | None = None
+    """Transactions a second of an open loop; None: a closed loop."""
     warmup_s: float
     measure_s: float
     driver: str
@@ -199,12 +207,14 @@ class Step(Frozen):
 
 
 def steps_of(experiment: Experiment) -> tuple[Step, ...]:
-    """Every step of a run in the order of the file; ids are workload-connections, numbered where that repeats."""
+    """Every step of a run in the order of the file; ids are workload-connections, with the rate of an open loop,
+    numbered where that repeats.
+    """
     steps: list[Step] = []
     seen: dict[str, int] = {}
     for spec in experiment.steps:
-        for connections in spec.connections:
-            step_id = f"{spec.workload}-{connections}"
+        for connections, rate in itertools.product(spec.connections, spec.rate or (None,)):
+            step_id = f"{spec.workload}-{connections}" + ("" if rate is None else f"-at-{rate:.10g}")
             seen[step_id] = seen.get(step_id, 0) + 1
             if seen[step_id] > 1:
                 step_id += f"-{seen[step_id]}"
@@ -213,6 +223,7 @@ def steps_of(experiment: Experiment) -> tuple[Step, ...]:
                     id=step_id,
                     workload=spec.workload,
                     connections=connections,
+                    rate=rate,
                     warmup_s=spec.warmup,
                     measure_s=spec.measure,
                     driver=spec.driver,
@@ -220,3 +231,9 @@ def steps_of(experiment: Experiment) -> tuple[Step, ...]:
                 )
             )
     return tuple(steps)
+
+
+def step_for_summary(step: Step) -> dict[str, Any]:
+    """The step as summary.json names it: {id, workload, connections}, and the rate of an open loop."""
+    plain = {"id": step.id, "workload": step.workload, "connections": step.connections}
+    return plain if step.rate is None else {**plain, "rate": step.rate}

@@ -354,9 +354,25 @@ def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
         if driver not in vocabulary.workload_drivers[workload]:
             problems.append(unknown(("steps", index, "driver"), f"driver for {workload}", driver,
                                     vocabulary.workload_drivers[workload]))  # fmt: skip
+        problems += _rate_problems(index, step, steps if isinstance(steps, list) else [])
         options = vocabulary.workload_options[workload]
         try:
             options.model_validate(step.get("options", {}))
         except ValidationError as error:
             problems += from_validation(error, ("steps", index, "options"), {"steps": options})
     return problems
+
+
+def _rate_problems(index: int, step: dict[str, Any], steps: list[Any]) -> list[Problem]:
+    """A report draws the levels of a workload along one axis: connections of closed loops, or rates of open ones."""
+    key: Key = ("steps", index, "rate")
+    rate, connections = step.get("rate"), step.get("connections")
+    if rate is None:
+        return []
+    if isinstance(rate, list) and isinstance(connections, list) and len(rate) > 1 and len(connections) > 1:
+        return [Problem(key, "is a sweep beside a sweep of connections", rate, allowed="one of the two as a list")]
+    others = [one for one in steps if isinstance(one, dict) and one.get("workload") == step["workload"]]
+    if any(one.get("rate") is None for one in others):
+        allowed = f"either every step of {step['workload']} with a rate, or none: make it two experiments"
+        return [Problem(key, "stands beside steps without one", rate, allowed=allowed)]
+    return []

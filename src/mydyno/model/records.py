@@ -259,7 +259,7 @@ class Summary(Record):
     primary: str
     margin: float
     steps: tuple[dict[str, Any], ...]
-    """{id, workload, connections}"""
+    """{id, workload, connections}, and the rate of an open loop: see step_for_summary."""
     metrics: dict[str, Metric]
     windows: dict[str, Window] = Field(default_factory=dict)
     runs: tuple[RunSummary, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mydyno.model.experiment import steps_of
+from mydyno.model.experiment import step_for_summary, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
@@ -25,11 +25,29 @@ class ReportStep:
     id: str
     workload: str
     connections: int
+    rate: float | None = None
+    """Transactions a second of an open loop; None: a closed loop."""
 
     @property
     def level(self) -> str:
-        """The level alone, e.g. "32 connections"."""
-        return f"{self.connections} connection" + ("" if self.connections == 1 else "s")
+        """The level alone, e.g. "32 connections", "5,000 transactions/s on 32 connections"."""
+        connections = f"{self.connections} connection" + ("" if self.connections == 1 else "s")
+        return connections if self.rate is None else f"{self.rate:,.10g} transactions/s on {connections}"
+
+    @property
+    def amount(self) -> float:
+        """The level as a number: of connections, or of transactions a second in an open loop."""
+        return self.connections if self.rate is None else self.rate
+
+    @property
+    def amount_text(self) -> str:
+        """That number for a table or an axis."""
+        return f"{self.amount:.10g}"
+
+    @property
+    def amount_name(self) -> str:
+        """What that number counts."""
+        return "connections" if self.rate is None else "transactions/s"
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,7 @@ class StudyResult:
     def steps(self) -> tuple[ReportStep, ...]:
         """Every step, as the experiment lists them."""
         return tuple(
-            ReportStep(str(step["id"]), str(step["workload"]), int(step.get("connections") or 0))
+            ReportStep(str(step["id"]), str(step["workload"]), int(step.get("connections") or 0), step.get("rate"))
             for step in self.summary.steps
         )
 
@@ -177,9 +195,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
         margin=experiment.verdict.margin,
-        steps=tuple(
-            {"id": step.id, "workload": step.workload, "connections": step.connections} for step in steps_of(experiment)
-        ),
+        steps=tuple(step_for_summary(step) for step in steps_of(experiment)),
         metrics={},
         runs=tuple(
             RunSummary(

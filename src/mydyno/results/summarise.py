@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
@@ -56,7 +56,7 @@ def summarise(folder: StudyFolder) -> Summary:
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
         margin=margin_of(experiment, experiment.verdict.primary),
-        steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
+        steps=tuple(step_for_summary(step) for step in steps),
         metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
@@ -112,6 +112,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         server=" and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers)),
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
+        load="" if step.rate is None else f"at {step.rate:,.10g} transactions/s on {step.connections} connections",
         data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))
         if pool
         else None,

@@ -16,11 +16,12 @@ def bars_chart(
     description: str,
     unit: DisplayUnit,
     series: Sequence[SweepSeries],
-    levels: Sequence[int],
+    levels: Sequence[float],
     width: float = 560,
+    level_name: str = "connections",
 ) -> str:
     """The chart; a bar is the median of the arm's valid runs, and an arm without any has none."""
-    svg = Svg(key, width, 250, f"{heading}, bars per arm against connections", description)
+    svg = Svg(key, width, 250, f"{heading}, bars per arm against {level_name}", description)
     values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading, from_zero=True)
     ordered = sorted(set(levels))
@@ -28,7 +29,7 @@ def bars_chart(
     bar = min(26.0, slot * 0.8 / max(1, len(series)))
     for place, level in enumerate(ordered):
         centre = frame.left + slot * (place + 0.5)
-        svg.text(centre, frame.bottom + 16, str(level), "t num", "middle")
+        svg.text(centre, frame.bottom + 16, f"{level:.10g}", "t num", "middle")
         for index, one in enumerate(series):
             x = centre + (index - len(series) / 2) * bar
             top = one.medians().get(level)
@@ -43,5 +44,5 @@ def bars_chart(
             dots = [(middle + (i - (len(runs) - 1) / 2) * spread, frame.y(value)) for i, value in enumerate(runs)]
             svg.marks(one.style.shape, dots, 1.9, "over")
             svg.close_group()
-    svg.text((frame.left + frame.right) / 2, svg.height - 5, "connections", "t soft", "middle")
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, level_name, "t soft", "middle")
     return svg.render("wide" if width >= 480 else "narrow")

@@ -57,13 +57,14 @@ def tick_text(tick: float, decimals: int) -> str:
     return f"{MINUS}{text}" if tick < 0 else text
 
 
-def level_labels(svg: Svg, frame: Frame, positions: dict[int, float], title: str = "connections") -> None:
-    """Connection counts below the axis; where two would touch, the later one is left out."""
+def level_labels(svg: Svg, frame: Frame, positions: dict[float, float], title: str) -> None:
+    """Levels below the axis; where two would touch, the later one is left out."""
     last = -1e9
     for level, x in sorted(positions.items()):
-        half = len(str(level)) * 3.4
+        text = f"{level:.10g}"
+        half = len(text) * 3.4
         svg.line(x, frame.bottom, x, frame.bottom + 4, "axis")
         if x - half > last + 5:
-            svg.text(x, frame.bottom + 16, str(level), "t num", "middle")
+            svg.text(x, frame.bottom + 16, text, "t num", "middle")
             last = x + half
     svg.text((frame.left + frame.right) / 2, svg.height - 5, title, "t soft", "middle")

@@ -53,8 +53,8 @@ def value_ticks(values: Sequence[float], count: int = 5, from_zero: bool = False
     return nice_ticks(low, high, count)
 
 
-def level_positions(levels: Sequence[int], start: float, end: float) -> dict[int, float]:
-    """Pixels of connection counts on a logarithmic scale; a single one stands in the middle."""
+def level_positions(levels: Sequence[float], start: float, end: float) -> dict[float, float]:
+    """Pixels of connection counts, or rates, on a logarithmic scale; a single one stands in the middle."""
     logs = {level: math.log2(max(level, 1)) for level in sorted(set(levels))}
     scale = Linear(min(logs.values()), max(logs.values()), start, end)
     return {level: scale(log) for level, log in logs.items()}

@@ -1,4 +1,4 @@
-"""A metric against connections: every valid run as a dot, the arms' medians joined; what is not valid as a cross."""
+"""A metric against the level of load: every valid run as a dot, the arms' medians joined; the invalid as crosses."""
 
 from __future__ import annotations
 
@@ -18,28 +18,34 @@ WIDTH, HEIGHT = 356.0, 232.0
 
 @dataclass(frozen=True, slots=True)
 class SweepSeries:
-    """One arm: (connections, stored value, whether the run is valid) of every run."""
+    """One arm: (level, stored value, whether the run is valid) of every run."""
 
     style: ArmStyle
-    points: tuple[tuple[int, float, bool], ...]
+    points: tuple[tuple[float, float, bool], ...]
 
-    def medians(self) -> dict[int, float]:
+    def medians(self) -> dict[float, float]:
         """The median of the valid runs at each level."""
         levels = sorted({level for level, _, valid in self.points if valid})
         return {level: median(v for at, v, valid in self.points if valid and at == level) for level in levels}
 
 
 def sweep_chart(
-    key: str, heading: str, description: str, unit: DisplayUnit, series: Sequence[SweepSeries], levels: Sequence[int]
+    key: str,
+    heading: str,
+    description: str,
+    unit: DisplayUnit,
+    series: Sequence[SweepSeries],
+    levels: Sequence[float],
+    level_name: str = "connections",
 ) -> str:
     """The chart. Medians stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
-    svg = Svg(key, WIDTH, HEIGHT, f"{heading} against connections", description)
+    svg = Svg(key, WIDTH, HEIGHT, f"{heading} against {level_name}", description)
     values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading)
     gap = min(4.5, _least_gap(levels, frame.right - frame.left) / (len(series) + 1))
     inset = 10 + gap * len(series) / 2
     positions = level_positions(levels, frame.left + inset, frame.right - inset)
-    level_labels(svg, frame, positions)
+    level_labels(svg, frame, positions, level_name)
     for index, one in enumerate(series):
         shift = (index - (len(series) - 1) / 2) * gap
         svg.open_group(one.style.css)
@@ -55,7 +61,7 @@ def sweep_chart(
     return svg.render()
 
 
-def _least_gap(levels: Sequence[int], width: float) -> float:
+def _least_gap(levels: Sequence[float], width: float) -> float:
     if len(set(levels)) < 2:
         return width / 2
     positions = sorted(level_positions(levels, 0, width * 0.85).values())

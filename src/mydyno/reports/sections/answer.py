@@ -115,11 +115,12 @@ def _verdict_table(result: StudyResult) -> Table:
     for workload in result.workloads:
         rows.append([workload])
         for step in result.steps_of_workload(workload):
-            rows.append([str(step.connections), *(_cell(result, by_place.get((step.id, arm))) for arm in arms)])
+            rows.append([step.amount_text, *(_cell(result, by_place.get((step.id, arm))) for arm in arms)])
     controls = list(dict.fromkeys(effect.control for effect in by_place.values()))
     relative_to = controls[0] if len(controls) == 1 else result.relative_to
-    caption = f"{metric_name(result.summary.primary)} relative to {relative_to}, by number of connections"
-    return Table(caption, ["connections", *arms], rows)
+    levels = " or ".join(dict.fromkeys(step.amount_name for step in result.steps))
+    caption = f"{metric_name(result.summary.primary)} relative to {relative_to}, by number of {levels}"
+    return Table(caption, [levels, *arms], rows)
 
 
 def _cell(result: StudyResult, effect: EffectRecord | None) -> Cell:

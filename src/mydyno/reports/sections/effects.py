@@ -145,6 +145,7 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
     if not judged:
         head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []
+    levels = next((step.amount_name for step in result.steps_of_workload(workload)), "connections")
     for step in result.steps_of_workload(workload):
         noise = _noise(result, metric, step.id)
         of_step = _shown(result, metric, step.id)
@@ -152,7 +153,7 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
         for effect in of_step:
             row = _table_row(result, effect, noise)
             rows.append(row if judged else [*row[:3], *row[4:6]])
-    return Table(f"{metric_name(metric)}, {workload}, by number of connections", head, rows)
+    return Table(f"{metric_name(metric)}, {workload}, by number of {levels}", head, rows)
 
 
 def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:

@@ -82,7 +82,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
 
 
 def _short(step: ReportStep) -> str:
-    return f"{step.workload.removeprefix('oltp_').replace('_', '-')}, {step.connections}"
+    return f"{step.workload.removeprefix('oltp_').replace('_', '-')}, {step.amount_text}"
 
 
 def _position(result: StudyResult, metric: str) -> Figure | None:

@@ -211,7 +211,8 @@ def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
     for step in record.steps if record else ():
         if step.id in levels:
             initials = "".join(part[0] for part in step.workload.split("_")[1:]) or step.workload[0]
-            marks.append(((step.started_unix_ns - record.started_unix_ns) / 1e9, f"{initials}{step.connections}"))  # type: ignore[union-attr]
+            at_s = (step.started_unix_ns - record.started_unix_ns) / 1e9  # type: ignore[union-attr]
+            marks.append((at_s, initials + levels[step.id].amount_text))
     return timeline_chart(
         f"session:server_rss_bytes:block-{block}",
         f"RSS, block {block}",

@@ -90,7 +90,8 @@ def metric_figure(
         f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
         unit,
         series,
-        [step.connections for step in steps],
+        [step.amount for step in steps],
+        steps[0].amount_name,
     )
     return Figure([Markup(chart)], _table(result, metric, workload, steps, unit, arms))
 
@@ -109,8 +110,9 @@ def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportSt
                 f"Medians of the valid runs per arm and level, every run as a dot; {workload}.",
                 unit,
                 series,
-                [step.connections for step in steps],
+                [step.amount for step in steps],
                 width,
+                steps[0].amount_name,
             )
         )
         for suffix, width in (("", 560.0), (":narrow", 350.0))
@@ -131,7 +133,7 @@ def _series(
         SweepSeries(
             style,
             tuple(
-                (step.connections, value, used)
+                (step.amount, value, used)
                 for step in steps
                 for run, value, used in result.values(metric, step.id)
                 if (run.arm, run.copy_number) == (arm, copy)
@@ -172,8 +174,8 @@ def _table(
     label = f", {unit.label}" if unit.label else ""
     return Table(
         f"{metric_name(metric)}{label}, {workload}: median of the valid runs, least–greatest below",
-        ["connections", *arms],
-        [[str(step.connections), *(cell(step, arm) for arm in arms)] for step in steps],
+        [steps[0].amount_name, *arms],
+        [[step.amount_text, *(cell(step, arm) for arm in arms)] for step in steps],
         f"{result.summary.control} counts both of its runs in each block."
         if len(arms) > 1 and result.summary.control in arms
         else "",
