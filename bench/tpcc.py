@@ -73,6 +73,7 @@ def run_dynoload(place: Place, connections: int, pipelining: str, stock_level: s
     """One run of dynoload."""
     load = ["--connections", str(connections), "--duration", f"{place.seconds}s", "--home", "random"]
     load += ["--pipelining", pipelining, "--stock-level", stock_level]
+    load += ["--priority", "normal"]  # the peers' own: before the others a client wakes for every single answer
     command = [str(place.dynoload), "tpcc", "run", *place.connection("dyno_bench_tpcc"), *load]
     output, usage, _ = execute([*command, "--quiet", "--json", "-"])
     final = json.loads(output.splitlines()[-1])

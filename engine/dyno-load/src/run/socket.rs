@@ -1,12 +1,12 @@
 //! A TCP or Unix stream that never blocks.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use nix::sys::socket::{connect, socket, sockopt, AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr};
+use rustix::net::{recv, send, RecvFlags, SendFlags};
 
 /// Where the server listens, names already resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,7 @@ pub enum Address {
 
 /// An open connection.
 #[derive(Debug)]
-pub enum Socket {
-    /// TCP, without Nagle's delay.
-    Tcp(TcpStream),
-    /// Unix domain.
-    Unix(UnixStream),
-}
+pub struct Socket(OwnedFd);
 
 impl Socket {
     /// Starts to connect; a TCP connection is complete when it is writable.
@@ -44,28 +39,28 @@ impl Socket {
                 nix::sys::socket::setsockopt(&descriptor, sockopt::TcpNoDelay, &true)?;
                 let target = SockaddrStorage::from(*address);
                 match connect(std::os::fd::AsRawFd::as_raw_fd(&descriptor), &target) {
-                    Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(Self::Tcp(TcpStream::from(descriptor))),
+                    Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(Self(descriptor)),
                     Err(error) => Err(error.into()),
                 }
             }
             Address::Unix(path) => {
                 let descriptor = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
                 connect(std::os::fd::AsRawFd::as_raw_fd(&descriptor), &UnixAddr::new(path)?)?;
-                Ok(Self::Unix(UnixStream::from(descriptor)))
+                Ok(Self(descriptor))
             }
         }
     }
 
     /// Reads what is there.
     ///
+    /// By the system call itself: in a program of several threads libc's makes a cancellation point of every call, which
+    /// costs as much as parsing the answer.
+    ///
     /// # Errors
     /// What the kernel says; `WouldBlock` when nothing is there.
     #[inline]
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(into),
-            Self::Unix(stream) => stream.read(into),
-        }
+        Ok(recv(&self.0, into, RecvFlags::empty())?.0)
     }
 
     /// Writes what there is room for.
@@ -74,26 +69,12 @@ impl Socket {
     /// What the kernel says; `WouldBlock` when there is no room.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    /// The error of a connection that failed to come about.
-    pub fn take_error(&self) -> Option<io::Error> {
-        match self {
-            Self::Tcp(stream) => stream.take_error().ok().flatten(),
-            Self::Unix(stream) => stream.take_error().ok().flatten(),
-        }
+        Ok(send(&self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-        }
+        self.0.as_fd()
     }
 }

@@ -185,7 +185,7 @@ impl Worker {
                 break;
             }
             self.start_due(now)?;
-            let wait_ns = self.wait_ns();
+            let wait_ns = self.wait_ns(now);
             let events = self.poller.wait(wait_ns)?;
             self.handle_events(events)?;
         }
@@ -282,8 +282,8 @@ impl Worker {
         }
     }
 
-    /// How long the loop may sleep.
-    fn wait_ns(&mut self) -> u64 {
+    /// How long the loop may sleep; `now` is from before what was due was started.
+    fn wait_ns(&mut self, now: u64) -> u64 {
         let mut until = self.boundary_ns;
         if let Some(std::cmp::Reverse((due, _))) = self.timers.peek() {
             until = until.min(*due);
@@ -295,7 +295,8 @@ impl Worker {
                 until = until.min(due);
             }
         }
-        let wait = until.saturating_sub(now_ns());
+        let now = if planned { now_ns() } else { now };
+        let wait = until.saturating_sub(now);
         if planned && self.settings.spin {
             return if wait <= SPIN_NS {
                 0
