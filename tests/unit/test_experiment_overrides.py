@@ -14,6 +14,7 @@ from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.overrides import parse_set, with_settings
 from tests.unit.test_experiment_mistakes import GOOD, mistakes, parse
 
+LATENCY = "[verdict]\nprimary = 'latency_p99_us'\n"
 SWEEP = GOOD + "connections = [4, 8]\n[[steps]]\nworkload = 'oltp_read_write'\nmeasure = '60s'\n"
 
 
@@ -159,7 +160,7 @@ def test_a_bad_setting_raises_the_users_error() -> None:
 
 
 def test_a_rate_makes_steps_of_an_open_loop() -> None:
-    steps = steps_of(parse(GOOD + "connections = 64\nrate = [500, 2500.5]\n"))
+    steps = steps_of(parse(GOOD + "connections = 64\nrate = [500, 2500.5]\n" + LATENCY))
     assert [(step.id, step.connections, step.rate) for step in steps] == [
         ("oltp_read_only-64-at-500", 64, 500.0),
         ("oltp_read_only-64-at-2500.5", 64, 2500.5),
@@ -172,6 +173,7 @@ def test_a_rate_makes_steps_of_an_open_loop() -> None:
     [
         ("rate = 0\n", "steps[0].rate[0] = 0: out of range; allowed: > 0"),
         ("rate = 'fast'\n", "steps[0].rate"),
+        ("rate = 5\n", 'verdict.primary = "qps": is what a rate asks of every arm; allowed: another metric, e.g.'),
         ("connections = [1, 2]\nrate = [1, 2]\n", "steps[0].rate = [1, 2]: is a sweep beside a sweep of connections"),
         (
             "rate = 5\n[[steps]]\nworkload = 'oltp_read_only'\nconnections = 4\n",
@@ -184,7 +186,7 @@ def test_rates_that_no_report_could_show_are_refused(text: str, words: str) -> N
 
 
 def test_only_dynoload_takes_a_rate() -> None:
-    step = steps_of(parse(GOOD + "rate = 5\n"))[0]
+    step = steps_of(parse(GOOD + "rate = 5\n" + LATENCY))[0]
     assert Dynoload().check(step) == []
     for driver in (Sysbench(), Memslap(), Memaslap()):
         assert any("use dynoload" in problem for problem in driver.check(step)), driver.name

@@ -39,6 +39,8 @@ DEFAULT_SCALE = "quick"
 ARM_SECTIONS = ("arms", "factors", "vary")
 MOST_ARMS = 500
 """A product of factors beyond this is a slip: such a study would take months."""
+ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
+"""What an open loop gives is what it asked for, unless the server cannot keep up."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,12 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
     if experiment is not None and not problems:
+        primary = experiment.verdict.primary
+        if split_instance(primary)[0] in ASKED_BY_A_RATE and all(spec.rate for spec in experiment.steps):
+            allowed = 'another metric, e.g. "latency_p99_us"'
+            problems.append(
+                Problem(("verdict", "primary"), "is what a rate asks of every arm", primary, allowed=allowed)
+            )
         for index, spec in enumerate(experiment.steps):
             needed = vocabulary.workload_data[spec.workload]
             if needed != experiment.data.workload:
