@@ -16,7 +16,7 @@ from mydyno.servers.sources.debian import DebianSource
 from mydyno.servers.sources.debian_release import DebianReleaseSource
 from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
 from mydyno.servers.sources.memcached import MemcachedSource
-from mydyno.servers.sources.tarball import is_archive, unpacked
+from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 from mydyno.servers.version import ServerVersion
 
 
@@ -135,3 +135,16 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
     if key not in _builds or not _builds[key].program.exists():
         _builds[key] = await entry.source.get(entry.name, cache, host, say)
     return _builds[key]
+
+
+async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBuild | None:
+    """The build where it is on this host already; None where it would have to be fetched or unpacked first."""
+    if spec.dsn is not None:
+        return None
+    if spec.basedir is not None:
+        root = Path(spec.basedir).expanduser().resolve()
+        if not (root.is_dir() or (is_archive(root) and await unpacked_already(root, cache))):
+            return None
+    elif CATALOGUE[spec.name or ""].source.present(cache) is None:
+        return None
+    return await get_build(spec, cache, host)
