@@ -40,6 +40,7 @@ async def test_an_allocator_is_proved_on_the_live_server(bench: Workbench, insta
     memory = (await treatment.account(instance)).facts
     resident = memory["heap_bytes"] + memory["anonymous_bytes"] + memory["other_bytes"]
     assert resident == pytest.approx(status_bytes(instance.pid, "VmRSS"), rel=0.05)
+    assert memory["reserved_huge_bytes"] == 0
     assert 0 < memory["pool_data_bytes"] < memory["anonymous_bytes"] + memory["heap_bytes"]
     if name == "glibc":  # MariaDB asks by mallinfo2, which the others do not serve
         assert 0 < memory["allocator_in_use_bytes"] <= memory["allocator_held_bytes"]

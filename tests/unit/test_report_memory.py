@@ -53,7 +53,7 @@ def told(run: RunSummary) -> RunSummary:
         "pool_data_bytes": 300 * MIB,
     }
     own = {"allocator_held_bytes": 200 * MIB, "allocator_in_use_bytes": 150 * MIB}
-    facts |= own if run.arm == "glibc" else {"untold": "it tells nobody"}
+    facts |= own if run.arm == "glibc" else {"untold": "it tells nobody", "reserved_huge_bytes": 256 * MIB}
     evidence = Evidence(treatment="allocator", holds=True, text="where its memory lay", facts=facts)
     return run.model_copy(update={"evidence": (*run.evidence, evidence)})
 
@@ -68,6 +68,8 @@ def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_
     table = text.partition("What it was made of")[2]
     for words in ("100 MiB", "the allocator says it holds", "200 MiB", "of it free", "25 %"):
         assert words in table
+    assert "mapped on reserved huge pages" in table
+    assert table.count("100 MiB") == 2, "glibc's, and its range: jemalloc's pool is not in its private memory"
     assert "No figures of the allocator's own of jemalloc: it tells nobody." in table.replace("&#39;", "'")
 
 

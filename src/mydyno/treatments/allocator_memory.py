@@ -21,7 +21,7 @@ from mydyno.errors import ServerError
 from mydyno.servers.instance import Instance
 from mydyno.servers.sql import Control
 from mydyno.treatments.dynamic_linker import STATISTICS_SYMBOLS, Bindings
-from mydyno.treatments.smaps import Mapping, read_mappings
+from mydyno.treatments.smaps import HUGETLB_NAMES, Mapping, read_mappings
 
 _LABELS = {
     "Non-mmapped space allocated from system": "arenas",
@@ -64,8 +64,11 @@ def statistics_call(found: Bindings, program: Path, library: Path) -> Statistics
     return StatisticsCall("", NOT_CALLED)
 
 
-async def where_memory_lies(instance: Instance, call: StatisticsCall) -> dict[str, Any]:
-    """Bytes by kind, and under "untold" why the allocator's own figures are not among them. Never raises."""
+async def where_memory_lies(instance: Instance, call: StatisticsCall | None) -> dict[str, Any]:
+    """Bytes by kind, and under "untold" why the allocator's own figures are not among them. Never raises.
+
+    `call` is None where nobody asks for those.
+    """
     mappings = read_mappings(instance.pid)
     if mappings is None:
         return {"untold": "the kernel does not let mydyno read the server's smaps"}
@@ -73,6 +76,8 @@ async def where_memory_lies(instance: Instance, call: StatisticsCall) -> dict[st
     try:
         async with instance.control() as control:
             facts["pool_data_bytes"] = await _pool_data_bytes(control)
+            if call is None:
+                return facts
             told = await _told(instance, control, call, mappings)
     except ServerError as error:
         return facts | {"untold": f"the server did not answer: {error.message}"}
@@ -85,7 +90,13 @@ def _of_mappings(mappings: list[Mapping]) -> dict[str, int]:
     heap = sum(one.resident_bytes for one in mappings if one.name == "[heap]")
     private = sum(one.resident_bytes for one in mappings if one.anonymous)
     whole = sum(one.resident_bytes for one in mappings)
-    return {"heap_bytes": heap, "anonymous_bytes": private, "other_bytes": whole - heap - private}
+    return {
+        "heap_bytes": heap,
+        "anonymous_bytes": private,
+        "other_bytes": whole - heap - private,
+        "transparent_huge_bytes": sum(one.anonymous_huge_bytes for one in mappings),
+        "reserved_huge_bytes": sum(one.size_bytes for one in mappings if one.name.startswith(HUGETLB_NAMES)),
+    }
 
 
 async def _pool_data_bytes(control: Control) -> int:

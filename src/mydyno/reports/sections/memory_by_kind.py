@@ -58,7 +58,15 @@ def _pool(facts: Facts) -> float | None:
 def _rest(facts: Facts) -> float | None:
     """None where the pool lies elsewhere: on reserved huge pages, which smaps does not call resident."""
     rest = facts["anonymous_bytes"] + facts["heap_bytes"] - facts.get("pool_data_bytes", 0)
-    return rest if rest > 0 else None
+    return rest if rest > 0 and not facts.get("reserved_huge_bytes") else None
+
+
+def _transparent(facts: Facts) -> float | None:
+    return facts.get("transparent_huge_bytes")
+
+
+def _reserved(facts: Facts) -> float | None:
+    return facts.get("reserved_huge_bytes")
 
 
 def _other(facts: Facts) -> float | None:
@@ -75,6 +83,8 @@ def _in_use(facts: Facts) -> float | None:
 
 COLUMNS: tuple[tuple[str, Callable[[Facts], float | None]], ...] = (
     ("private memory, resident", _private),
+    ("of it on transparent huge pages", _transparent),
+    ("mapped on reserved huge pages", _reserved),
     ("InnoDB's pages with data", _pool),
     ("private beside them", _rest),
     ("programs, libraries, stacks", _other),
