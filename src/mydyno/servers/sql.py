@@ -131,10 +131,10 @@ class Control:
         await asyncio.to_thread(self._debug)
 
     def _debug(self) -> None:
-        assert self._connection is not None
+        connection: Any = self._connection  # PyMySQL has no public name for a command of its own
         try:
-            self._connection._execute_command(COMMAND.COM_DEBUG, b"")
-            self._connection._read_packet()  # OK or EOF, by version; an error is raised
+            connection._execute_command(COMMAND.COM_DEBUG, b"")
+            connection._read_packet()  # OK or EOF, by version; an error is raised
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"COM_DEBUG: {_words(error)}") from error
 
