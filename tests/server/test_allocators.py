@@ -17,6 +17,7 @@ from mydyno.running.workbench import Workbench
 from mydyno.servers.instance import Instance
 from mydyno.servers.templates import Template
 from mydyno.treatments.allocator import AllocatorTreatment
+from mydyno.treatments.allocator_memory import NOT_SERVED
 from tests.server.support import numbers_of, one_run
 
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
@@ -36,6 +37,23 @@ async def test_an_allocator_is_proved_on_the_live_server(bench: Workbench, insta
     assert set(evidence.facts["malloc_bindings"]["malloc"]) <= {str(treatment.library), evidence.facts["library"]}
     mapped = [Path(path).name for path in evidence.facts["mapped_allocators"]]
     assert len(mapped) == (0 if name == "glibc" else 1)
+    before = status_bytes(instance.pid, "VmRSS")
+    memory = (await treatment.account(instance)).facts
+    resident = memory["heap_bytes"] + memory["anonymous_bytes"] + memory["other_bytes"]
+    assert 0.97 * before <= resident <= 1.03 * status_bytes(instance.pid, "VmRSS")
+    assert memory["reserved_huge_bytes"] == 0
+    assert 0 < memory["pool_data_bytes"] < memory["anonymous_bytes"] + memory["heap_bytes"]
+    if name == "glibc":  # MariaDB asks by mallinfo2, which the others do not serve
+        assert 0 < memory["allocator_in_use_bytes"] <= memory["allocator_held_bytes"]
+        assert memory["allocator_held_bytes"] < status_bytes(instance.pid, "VmSize")
+    else:
+        assert memory["untold"] == NOT_SERVED
+
+
+def status_bytes(pid: int, field: str) -> int:
+    """A figure of /proc/PID/status, the second source."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition(f"{field}:")[2].split()[0]) << 10
 
 
 async def test_one_allocators_evidence_does_not_hold_for_another(bench: Workbench, instance: Instance) -> None:

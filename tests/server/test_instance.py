@@ -18,7 +18,8 @@ from mydyno.errors import ServerError, UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ServerSpec
-from mydyno.running.workbench import Workbench, check_variables
+from mydyno.running.builds import check_variables
+from mydyno.running.workbench import Workbench
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.initialisation import initialise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mydyno.drivers.dynoload import Dynoload
@@ -190,3 +192,21 @@ def test_only_dynoload_takes_a_rate() -> None:
     assert Dynoload().check(step) == []
     for driver in (Sysbench(), Memslap(), Memaslap()):
         assert any("use dynoload" in problem for problem in driver.check(step)), driver.name
+
+
+@pytest.mark.parametrize(("way", "value"), [("basedir", "/usr/local/mysql"), ("name", "mysql-5.6")])
+def test_another_server_takes_the_place_of_the_files_and_its_variables_stay(way: str, value: str) -> None:
+    found = load("allocators", "quick", (f"server.{way}={value}",))[0].server
+    assert (getattr(found, way), found.variables["innodb_flush_method"]) == (value, "O_DIRECT")
+    assert [found.name, found.basedir, found.dsn].count(None) == 2
+
+
+def test_two_servers_at_once_are_refused_on_the_command_line_too() -> None:
+    with pytest.raises(UserError, match="exactly one of name, basedir, dsn"):
+        load("allocators", "quick", ("server.basedir=/usr", "server.name=mysql-5.6"))
+
+
+def test_a_file_with_a_base_may_name_a_server_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('base = "variable"\nname = "own"\nserver.basedir = "/usr/local/mysql"\n')
+    assert load(str(file), "quick")[0].server.basedir == "/usr/local/mysql"

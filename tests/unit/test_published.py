@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mydyno.experiments import source_of, vocabulary
-from mydyno.model.experiment import StepSpec
+from mydyno.model.experiment import StepSpec, steps_of
+from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.records import EffectRecord, LimitRecord
 from mydyno.results.published import TableFigure, compare_with_published, figures_of, published_studies
@@ -111,3 +112,31 @@ def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() ->
     assert [(entry["metric"], entry["arm"], entry["control"]) for entry in entries] == pairs
     assert entries[2]["published_ratio"] == pytest.approx(45286.165 / 41167.834)
     assert entries[0]["published_ratio"] == pytest.approx(16766.666 / 21341.801)
+
+
+@pytest.mark.parametrize(
+    ("study", "name"),
+    [
+        ("study-1", "allocators-55"),
+        ("study-2", "cgroup-isolation"),
+        ("study-3", "allocators-57"),
+        ("study-4", "network"),
+        ("study-5", "memcached-api"),
+    ],
+)
+def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study: str, name: str) -> None:
+    ours = parse_experiment(source_of(name), vocabulary(), "published")
+    arms, steps = [arm.name for arm in ours.arms], steps_of(ours)
+    figures = list(figures_of(published_studies()[study]))
+    every = [
+        effect(arm, control, 1.0, 0.1, step.id).model_copy(update={"metric": metric})
+        for metric in dict.fromkeys(figure.metric for figure in figures)
+        for step in steps
+        for control in arms
+        for arm in arms
+        if arm != control
+    ]
+    entries = compare_with_published(ours, every)
+    assert len(entries) == len(figures)
+    assert {figure.metric for figure in figures} <= set(METRICS) | {"tpmc_instance_1"}
+    assert all(entry["ci_low"] is not None and entry["agreement"] for entry in entries)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import pyarrow.parquet as pq
 
+from mydyno.model.records import Evidence, RunSummary
 from mydyno.reports.numbers import display_unit
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory
 from tests.support.synthetic_study import Shape, build
+
+MIB = 1 << 20
 
 
 def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path: Path) -> None:
@@ -38,3 +42,39 @@ def test_arms_that_leave_memory_alone_have_no_section_on_it(tmp_path: Path) -> N
     links = {"1gbit": {"network": "1gbit"}, "10gbit": {"network": "10gbit"}}
     shape = Shape(arms=("10gbit", "1gbit"), blocks=1, connections=(16,), links=links)
     assert memory.build(StudyResult.load(build(tmp_path / "links", shape))) is None
+
+
+def told(run: RunSummary) -> RunSummary:
+    """The run with what allocators tell after the load: glibc of itself too, the others not."""
+    facts: dict[str, object] = {
+        "heap_bytes": 10 * MIB,
+        "anonymous_bytes": 390 * MIB,
+        "other_bytes": 25 * MIB,
+        "pool_data_bytes": 300 * MIB,
+    }
+    own = {"allocator_held_bytes": 200 * MIB, "allocator_in_use_bytes": 150 * MIB}
+    facts |= own if run.arm == "glibc" else {"untold": "it tells nobody", "reserved_huge_bytes": 256 * MIB}
+    evidence = Evidence(treatment="allocator", holds=True, text="where its memory lay", facts=facts)
+    return run.model_copy(update={"evidence": (*run.evidence, evidence)})
+
+
+def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_path: Path) -> None:
+    folder = build(tmp_path / "kinds", Shape(blocks=1, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    result = StudyResult.load(folder)
+    runs = tuple(told(run) for run in result.summary.runs)
+    section = memory.build(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
+    assert section is not None
+    text = re.sub("<[^>]*>", " ", section.html).replace("\xa0", " ").replace("\u202f", " ")
+    table = text.partition("What it was made of")[2]
+    for words in ("100 MiB", "the allocator says it holds", "200 MiB", "of it free", "25 %"):
+        assert words in table
+    assert "mapped on reserved huge pages" in table
+    assert table.count("100 MiB") == 2, "glibc's, and its range: jemalloc's pool is not in its private memory"
+    assert "No figures of the allocator's own of jemalloc: it tells nobody." in table.replace("&#39;", "'")
+
+
+def test_runs_that_tell_no_kinds_of_memory_have_no_table_of_them(tmp_path: Path) -> None:
+    folder = build(tmp_path / "untold", Shape(blocks=1, connections=(16,), measure_s=5))
+    section = memory.build(StudyResult.load(folder))
+    assert section is not None
+    assert "What it was made of" not in section.html

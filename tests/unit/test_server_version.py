@@ -67,3 +67,8 @@ def test_what_differs_between_versions(text: str, initialises_itself: bool, stat
     assert version.initialises_itself is initialises_itself
     assert version.set_password_sql("'u'@'h'", "p") == statement
     assert ("mysqlx" in version.quiet_variables) is mysqlx
+
+
+def test_a_line_without_a_patch_level_claims_none() -> None:
+    names = [ServerVersion.parse(text).name for text in ("9.7", "10.11-MariaDB", "memcached 1.6", "10.11.19-MariaDB")]
+    assert names == ["MySQL 9.7", "MariaDB 10.11", "memcached 1.6", "MariaDB 10.11.19"]

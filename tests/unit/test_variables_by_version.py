@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from mydyno.servers.build import listed_variables
 from mydyno.servers.variables_by_version import fitted
 from mydyno.servers.version import ServerVersion
 
@@ -41,7 +42,39 @@ def test_what_a_build_does_not_list_is_left_out_aloud() -> None:
     assert "innodb_numa_interleave" in result.notes[0]
 
 
-def test_prefixed_and_shortened_names_count_as_known() -> None:
+def test_prefixed_names_count_as_known_and_shortened_ones_do_not() -> None:
     known = frozenset({"log_bin", "external_locking", "sort_buffer_size"})
     said = {"skip_log_bin": "ON", "loose_external_locking": 0, "sort_buffer": "1M"}
-    assert fitted(said, MYSQL_97, known).variables == said
+    assert set(fitted(said, MYSQL_97, known).variables) == {"skip_log_bin", "loose_external_locking"}
+
+
+HELP = """\
+mysqld  Ver 5.6.14 for Linux on x86_64
+  -T, --exit-info[=#] Used for debugging. Use at your own risk!
+  --innodb-flush-neighbors[=name]
+                      Set to 0 (don't flush neighbors from buffer pool).
+  --skip-stack-trace  Don't print a stack trace on failure.
+
+Variables (--variable-name=value)
+and boolean options {FALSE|TRUE}                             Value (after reading options)
+------------------------------------------------------------ -------------
+init-connect
+innodb-flush-neighbors                                       1
+wsrep-slave-FK-checks                                        TRUE
+version-compile-machine                                      x86_64 of a b
+
+To see what variables a running MySQL server is using, type
+'mysqladmin variables' instead of 'mysqld --verbose --help'.
+"""
+
+
+def test_the_names_of_a_help_text_are_its_options_and_no_word_of_its_prose() -> None:
+    names = {
+        "exit_info", "innodb_flush_neighbors", "skip_stack_trace", "init_connect", "wsrep_slave_fk_checks",
+        "version_compile_machine",
+    }  # fmt: skip
+    assert listed_variables(HELP) == names
+
+
+def test_a_server_that_prints_no_table_lists_nothing() -> None:
+    assert listed_variables("mysqld: Can't read dir of '/etc/my.cnf.d'\n  --help  Display this\n") == frozenset()

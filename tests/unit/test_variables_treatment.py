@@ -10,7 +10,7 @@ from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_name, option_value
 from mydyno.servers.version import ServerVersion
-from mydyno.treatments.variables import VariablesTreatment, same_setting
+from mydyno.treatments.variables import VariablesTreatment, read_back, same_setting
 
 BUILD = ServerBuild(
     name="x",
@@ -57,6 +57,21 @@ def test_spellings_of_the_same_setting(wanted: str, actual: str) -> None:
 )
 def test_what_a_server_rounded_or_ignored_is_not_the_same(wanted: str, actual: str) -> None:
     assert not same_setting(wanted, actual)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sort_buffer_size", "262144"),
+        ("loose_sort_buffer_size", "262144"),
+        ("transaction_isolation", "READ-COMMITTED"),
+        ("innodb_flush", None),
+        ("loose_innodb_flush", None),
+    ],
+)
+def test_an_option_is_read_back_by_the_name_that_the_server_shows(name: str, told: str | None) -> None:
+    shown = {"sort_buffer_size": "262144", "tx_isolation": "READ-COMMITTED", "innodb_flush_method": "O_DIRECT"}
+    assert read_back(name, shown) == told
 
 
 def options(variables: dict[str, Scalar], port: int | None = None) -> list[str]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.output import print_json
 from mydyno.experiments import load
+from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ArmSpec, Experiment, steps_of
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.quantities import format_bytes, format_duration
+from mydyno.running.builds import check_variables, present_builds
 from mydyno.running.forecast import Forecast, forecast
 from mydyno.stats.signflip import smallest_p
 from mydyno.workloads.data import kind_of
@@ -32,8 +36,10 @@ def plan(
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it."""
     resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks))
+    host = Settings.resolve(data)
+    asyncio.run(_check_variables(resolved, host))
     made = make_plan(resolved)
-    expected = forecast(resolved, made, Settings.resolve(data))
+    expected = forecast(resolved, made, host)
     if as_json:
         print_json({
             "experiment": resolved.model_dump(mode="json"),
@@ -44,6 +50,12 @@ def plan(
         _print(resolved, made, expected)
     if expected.obstacles:
         raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+async def _check_variables(experiment: Experiment, settings: Settings) -> None:
+    """Against the servers that are in the cache already; `run` asks those that it has to fetch first."""
+    builds = await present_builds(experiment, settings, LocalHost("plan", settings.server_user))
+    check_variables(builds, experiment)
 
 
 def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:

@@ -68,7 +68,8 @@ def _row(entry: CatalogueEntry, settings: Settings) -> dict[str, Any]:
 def _state(row: dict[str, Any]) -> str:
     if row["in_cache"] is not None:
         return f"in the cache, {row['in_cache']}"
-    return f"not here yet (download about {row['download_bytes'] / 1e6:.0f} MB)"
+    megabytes = row["download_bytes"] / 1e6
+    return f"not here yet (download about {megabytes:.{0 if megabytes >= 1 else 1}f} MB)"
 
 
 def install(name: str = typer.Argument(help="A name from `mydyno servers`.")) -> None:

@@ -9,13 +9,18 @@ from typing import Any
 
 from mydyno.errors import UserError
 
+SERVER_WAYS = frozenset({"name", "basedir", "dsn"})
+"""The keys of [server] that say where it comes from; an override that says one takes the place of all of them."""
+
 
 def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """A new tree: tables are merged, everything else is replaced; a table over a list goes to each of its members.
 
     The last rule makes `steps.measure = "5s"` say it for all steps at once.
     """
-    result = copy.deepcopy(dict(tree))
+    server = override.get("server")
+    result = _without_server(tree) if isinstance(server, Mapping) and SERVER_WAYS & set(server) else dict(tree)
+    result = copy.deepcopy(result)
     for key, value in override.items():
         present = result.get(key)
         if isinstance(value, Mapping) and isinstance(present, dict):
@@ -43,12 +48,14 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    One thing is varied at a time: what `vary` says here takes the place of what the file says.
+    One thing is varied at a time: what `vary` says here takes the place of what the file says. So does another server.
 
     Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
     """
-    result = copy.deepcopy(dict(tree))
-    if any(parse_set(assignment)[0][0] == "vary" for assignment in assignments):
+    paths = [parse_set(assignment)[0] for assignment in assignments]
+    elsewhere = any(path[0] == "server" and path[1:2] and path[1] in SERVER_WAYS for path in paths)
+    result = copy.deepcopy(_without_server(tree) if elsewhere else dict(tree))
+    if any(path[0] == "vary" for path in paths):
         result.pop("vary", None)
     for assignment in assignments:
         path, value = parse_set(assignment)
@@ -56,6 +63,14 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
             raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
     return result
+
+
+def _without_server(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree without a word of where its server comes from; its variables stay."""
+    server = tree.get("server")
+    if not isinstance(server, Mapping):
+        return dict(tree)
+    return {**tree, "server": {key: value for key, value in server.items() if key not in SERVER_WAYS}}
 
 
 def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment: str) -> None:

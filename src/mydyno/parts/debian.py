@@ -1,7 +1,7 @@
 """Debian packages, downloaded with the machine's own apt configuration and unpacked in the cache; never installed.
 
 No root is needed. What the packages depend on and the system lacks is unpacked beside them, and programs find it
-through LD_LIBRARY_PATH. apt checks every download against the archive's signed hashes.
+through LD_LIBRARY_PATH. apt checks every download against the archive's signed hashes; an interrupted one starts clean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import Completed, LocalHost
-from mydyno.parts.once import sha256_of
+from mydyno.parts.once import made_once, sha256_of
 from mydyno.store.files import write_text
 
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
@@ -63,7 +63,7 @@ class DebianPackages:
         """The unpacked packages, if they are in the cache already."""
         root = self._root(names)
         manifest = self._manifest(root)
-        if not manifest.is_file():
+        if not (manifest.is_file() and root.is_dir()):
             return None
         return UnpackedPackages(
             root, {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
@@ -71,7 +71,14 @@ class DebianPackages:
 
     async def get(self, names: Sequence[str]) -> UnpackedPackages:
         """Packages and what the system lacks of their dependencies. Raises HostError with apt's own words."""
-        return self.present(names) or await self._fetch(names)
+        found = self.present(names)
+        if found is None:
+            async with made_once(self._root(names)) as aside:
+                if self.present(names) is None:  # another process may have made it while this one waited
+                    await self._fetch(names, aside)
+            found = self.present(names)
+        assert found is not None
+        return found
 
     def _root(self, names: Sequence[str]) -> Path:
         return self._folder / "+".join(sorted(names))
@@ -79,25 +86,23 @@ class DebianPackages:
     def _manifest(self, root: Path) -> Path:
         return root.with_name(f"{root.name}.json")
 
-    async def _fetch(self, names: Sequence[str]) -> UnpackedPackages:
+    async def _fetch(self, names: Sequence[str], aside: Path) -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
             raise HostError(
                 f"{', '.join(names)} would come from Debian packages, and this host has no apt-get",
                 "use a server of your own: server.basedir in the experiment, or --set server.basedir=PATH",
             )
         root = self._root(names)
-        aside = root.with_name(f".{root.name}.new")
-        shutil.rmtree(aside, ignore_errors=True)
-        downloads = aside / "downloads"
-        downloads.mkdir(parents=True)
-        wanted = await self._closure(names)
-        await self._download(wanted, downloads)
-        manifest = await unpack(self._host, sorted(downloads.glob("*.deb")), aside / "root")
-        shutil.rmtree(root, ignore_errors=True)
-        (aside / "root").rename(root)
-        shutil.rmtree(aside)
+        downloads = root.with_name(f".{root.name}.downloads")
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir()
+        try:
+            wanted = await self._closure(names)
+            await self._download(wanted, downloads)
+            manifest = await unpack(self._host, sorted(downloads.glob("*.deb")), aside)
+        finally:
+            shutil.rmtree(downloads, ignore_errors=True)
         write_text(self._manifest(root), json.dumps(manifest, indent=1))
-        return UnpackedPackages(root, {name: part["version"] for name, part in manifest.items()})
 
     async def _closure(self, names: Sequence[str]) -> list[str]:
         """The packages themselves and what an installation would add; with fresh lists if the machine has none."""

@@ -68,7 +68,8 @@ class DebianRelease:
             )
         await self._prepare_lists()
         install = ["install", "--yes", "--no-install-recommends", *names]
-        planned = await self._apt([*install, "--print-uris"])
+        # In an empty folder of archives: apt names only what is not in the folder yet.
+        planned = await self._apt(["-o", f"Dir::Cache::archives={self._folder}/apt/none", *install, "--print-uris"])
         parts = [match for line in planned.output.splitlines() if (match := _URI_LINE.match(line))]
         if planned.exit_code:
             raise HostError(f"Debian {self.suite} has no {', '.join(names)} for this host: {apt_words(planned.output)}")
@@ -81,7 +82,8 @@ class DebianRelease:
                 f"apt-get could not download {', '.join(names)}: {apt_words(done.output)}",
                 "is the network or mirror reachable? What has come is kept: the same command goes on from there",
             )
-        manifest = await unpack(self._host, sorted(archives.glob("*.deb")), aside / "root")
+        # By name: what an interrupted download of another day left beside them may be of older versions.
+        manifest = await unpack(self._host, sorted(archives / match[1] for match in parts), aside / "root")
         write_text(aside / "packages.json", json.dumps(manifest, indent=1))
         shutil.rmtree(archives, ignore_errors=True)
 
@@ -90,7 +92,7 @@ class DebianRelease:
         if architecture is None:
             raise HostError(f"Debian {self.suite} has no packages for {platform.machine()} that mydyno knows")
         apt = self._folder / "apt"
-        for folder in ("lists/partial", "cache/archives/partial"):
+        for folder in ("lists/partial", "cache/archives/partial", "none/partial"):
             (apt / folder).mkdir(parents=True, exist_ok=True)
         signed_by = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
         write_text(apt / "sources.list", f"deb {signed_by}{await self._mirror()} {self.suite} main\n")

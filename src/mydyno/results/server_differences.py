@@ -11,7 +11,7 @@ PLACES = re.compile(
     r"(_dir|_file|_path|_home|datadir|basedir|tmpdir|socket|pid_file|hostname|_uuid|timestamp|server_id)"
 )
 NOT_PERFORMANCE = re.compile(
-    r"^(version|license|system_time_zone|character_sets_dir|ft_|optimizer_trace|debug|ssl_|tls_)"
+    r"^(version|innodb_version|license|system_time_zone|character_sets_dir|ft_|optimizer_trace|debug|ssl_|tls_)"
 )
 MATTERS = re.compile(
     r"^(innodb_|binlog_|sync_|log_bin$|performance_schema$|query_cache|table_open_cache|thread_|join_buffer|sort_buffer|"
@@ -39,9 +39,17 @@ def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | N
     differing = {}
     for name in names:
         values = {arm: of_arm.get(name) for arm, of_arm in sorted(variables.items())}
-        if len({value.lower() for value in values.values() if value is not None}) > 1:
+        if len({_meaning(value) for value in values.values() if value is not None}) > 1:
             differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
     return differing
+
+
+def _meaning(value: str) -> str | float:
+    """A value without its spelling: 10 and 10.000000 say the same, and so do On and ON."""
+    try:
+        return float(value)
+    except ValueError:
+        return value.lower()
 
 
 def _counts(name: str) -> bool:

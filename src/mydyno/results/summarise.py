@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.model.records import EffectRecord, RunRecord, RunSummary, ServerRecord, StudyRecord, Summary
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
@@ -21,7 +22,7 @@ from mydyno.servers.version import ServerVersion
 from mydyno.stats.signflip import smallest_p
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Scope, decide, noise_floors
-from mydyno.verdicts.words import blocks
+from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
@@ -101,15 +102,17 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
 def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     servers = [server for run in runs for server in run.servers]
     with_sql = [server for server in servers if server.flavour != "memcached"] or servers
-    variables = with_sql[0].variables if with_sql else {}
-    pool = variables.get("innodb_buffer_pool_size")
+    pool = _common(with_sql, "innodb_buffer_pool_size")
+    of_arm = {run.arm: " and ".join(dict.fromkeys(map(_server_name, run.servers))) for run in runs if run.servers}
     dates = sorted(datetime.fromtimestamp(run.started_unix_ns / 1e9, UTC).date().isoformat() for run in runs)
     durability = [
-        f"{name}={variables[name]}" for name in ("innodb_flush_log_at_trx_commit", "sync_binlog") if name in variables
+        f"{name}={value}"
+        for name in ("innodb_flush_log_at_trx_commit", "sync_binlog")
+        if (value := _common(with_sql, name)) is not None
     ]
     return Scope(
         workload=step.workload,
-        server=" and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers)),
+        server=listing(tuple(dict.fromkeys(map(_server_name, servers)))) if servers else "",
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
         load="" if step.rate is None else f"at {step.rate:,.10g} transactions/s on {step.connections} connections",
@@ -119,7 +122,18 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         durability=", ".join(durability),
         first_date=dates[0] if dates else "",
         last_date=dates[-1] if dates else "",
+        server_of=of_arm if len(set(of_arm.values())) > 1 else {},
     )
+
+
+def _server_name(server: ServerRecord) -> str:
+    return ServerVersion.parse(server.version).name
+
+
+def _common(servers: Sequence[ServerRecord], variable: str) -> str | None:
+    """The variable's value where it is the same on all servers: what an arm changes is no part of the scope."""
+    values = {server.variables[variable] for server in servers if variable in server.variables}
+    return values.pop() if len(values) == 1 else None
 
 
 def _effect_record(effect: Effect) -> EffectRecord:

@@ -6,23 +6,21 @@ import os
 import pwd
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.drivers.base import Driver
 from mydyno.drivers.catalogue import DRIVERS
-from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
-from mydyno.model.problems import Key, format_key, nearest
 from mydyno.model.records import Evidence
 from mydyno.running.bench import Say
+from mydyno.running.builds import check_variables, get_builds, present_builds
 from mydyno.running.probe import Probe
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.catalogue import get_build
 from mydyno.servers.instance import ALONE, CONTROL_USER, LOAD_USER, Credentials, Instance, InstanceSettings, Place
 from mydyno.servers.memcached_instance import MemcachedInstance
 from mydyno.servers.my_cnf import option_name
@@ -34,10 +32,9 @@ from mydyno.servers.templates import (
     shaping_variables,
     template_key,
 )
-from mydyno.servers.variables_by_version import fitted, is_known
+from mydyno.servers.variables_by_version import fitted
 from mydyno.treatments.base import Rehearsed
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
 STORING_DRIVER = "dynoload"
@@ -213,6 +210,7 @@ async def open_workbench(
             entry = pwd.getpwnam(settings.server_user)
             os.chown(sockets, entry.pw_uid, entry.pw_gid)
         host = LocalHost(study, settings.server_user, undo)
+        check_variables(await present_builds(experiment, settings, host), experiment)
         builds = await get_builds(experiment, settings, host, say)
         check_variables(builds, experiment)
         drivers, versions = await get_drivers(experiment, settings, host, say)
@@ -239,50 +237,6 @@ async def get_drivers(
         drivers[name] = DRIVERS[name]()
         await drivers[name].get(settings, host)
     return drivers, {name: driver.version for name, driver in drivers.items()}
-
-
-async def get_builds(experiment: Experiment, settings: Settings, host: LocalHost, say: Say) -> dict[str, ServerBuild]:
-    """Every arm's server. Raises UserError and HostError."""
-    builds = {}
-    for arm in experiment.arms:
-        spec = server_of(arm, experiment.server)
-        if arm is experiment.arms[0] or "server" in arm.treatments:
-            say(f"getting the server {spec.name or spec.basedir}")
-        builds[arm.name] = await get_build(spec, settings.cache, host, say)
-    return builds
-
-
-def check_variables(builds: dict[str, ServerBuild], experiment: Experiment) -> None:
-    """Raise UserError for every variable that its server does not know, before one is started even once.
-
-    What the experiment says for all servers must be known to at least one of them; the others leave it out, aloud.
-    """
-    problems = []
-    builds = {arm: build for arm, build in builds.items() if build.version.flavour != "memcached"}
-    base = {option_name(name): name for name in experiment.server.variables}
-    values = {name: experiment.server.variables[said] for name, said in base.items()}
-    unknown = [set(_unknown(fitted(values, build.version).variables, build)) for build in builds.values()]
-    for plain in sorted(set.intersection(*unknown) & set(base)) if unknown else ():
-        problems.append(_no_variable(("server", "variables", base[plain]), plain, list(builds.values())))
-    for arm in experiment.arms:
-        if arm.name not in builds:
-            continue  # forecast refuses variables of a memcached
-        build = builds[arm.name]
-        for name in arm.treatments.get("variables", {}):
-            if _unknown([option_name(name)], build):
-                problems.append(_no_variable(("arms", arm.name, "variables", name), option_name(name), [build]))
-    if problems:
-        raise UserError("\n  ".join(problems))
-
-
-def _unknown(names: Iterable[str], build: ServerBuild) -> list[str]:
-    return [name for name in names if build.variables and not is_known(name, build.variables)]
-
-
-def _no_variable(key: Key, name: str, builds: list[ServerBuild]) -> str:
-    servers = ", ".join(dict.fromkeys(build.version.name for build in builds))
-    guess = nearest(name, frozenset().union(*(build.variables for build in builds)))
-    return f"{format_key(key)}: {servers} has no variable {key[-1]!r}" + (f"; did you mean {guess!r}?" if guess else "")
 
 
 def _raise_open_files() -> None:

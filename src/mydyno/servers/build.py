@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.servers.version import ServerVersion
+
+_OPTION = re.compile(r"^  (?:-\S, )?--([a-z][\w.-]*)", re.MULTILINE | re.IGNORECASE)
+_VARIABLE = re.compile(r"[a-z][a-z0-9_.]*")
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,18 @@ async def _known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str
         folders=build.folders,
         timeout_s=60,
     )
-    _, _, table = told.output.partition("\n---")
-    lines = (line.split() for line in table.splitlines())
-    return frozenset(words[0].replace("-", "_").lower() for words in lines if len(words) >= 2)
+    return listed_variables(told.output)
+
+
+def listed_variables(output: str) -> frozenset[str]:
+    """The names that `mysqld --verbose --help` lists, with underscores; empty where there is no table of values.
+
+    The options stand first, two spaces before the dashes; then the table of values, below a line of dashes and up to
+    the first empty line. A few options are in the first part alone (mysqld's my_print_variables), most are in both.
+    """
+    above, _, below = output.partition("\n---")
+    table = below.partition("\n")[2].partition("\n\n")[0]
+    values = [line.split(maxsplit=1)[0] for line in table.splitlines() if line.strip()]
+    options = _OPTION.findall(above) if values else []
+    names = (name.replace("-", "_").lower() for name in (*options, *values))
+    return frozenset(name for name in names if _VARIABLE.fullmatch(name))

@@ -16,7 +16,7 @@ from mydyno.servers.sources.debian import DebianSource
 from mydyno.servers.sources.debian_release import DebianReleaseSource
 from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
 from mydyno.servers.sources.memcached import MemcachedSource
-from mydyno.servers.sources.tarball import is_archive, unpacked
+from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 from mydyno.servers.version import ServerVersion
 
 
@@ -121,11 +121,9 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
     Raises UserError for a base directory that holds no server, HostError where it cannot be had.
     """
     if spec.basedir is not None:
-        root = Path(spec.basedir).expanduser().resolve()
+        root = _own_place(spec.basedir)
         if is_archive(root):
             root = await unpacked(root, cache, host)
-        if not root.is_dir():
-            raise UserError(f"server.basedir: {root} is neither a folder nor a tar archive")
         key = (str(root), cache)
         if key not in _builds:
             _builds[key] = await find_build(root.name or "basedir", root, host, {})
@@ -135,3 +133,26 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
     if key not in _builds or not _builds[key].program.exists():
         _builds[key] = await entry.source.get(entry.name, cache, host, say)
     return _builds[key]
+
+
+def _own_place(basedir: str) -> Path:
+    root = Path(basedir).expanduser().resolve()
+    if not (root.is_dir() or is_archive(root)):
+        raise UserError(f"server.basedir: {root} is neither a folder nor a tar archive")
+    return root
+
+
+async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBuild | None:
+    """The build where it is on this host already; None where it would have to be fetched or unpacked first.
+
+    Raises UserError for a base directory that is not there or holds no server.
+    """
+    if spec.dsn is not None:
+        return None
+    if spec.basedir is not None:
+        root = _own_place(spec.basedir)
+        if is_archive(root) and not await unpacked_already(root, cache):
+            return None
+    elif CATALOGUE[spec.name or ""].source.present(cache) is None:
+        return None
+    return await get_build(spec, cache, host)

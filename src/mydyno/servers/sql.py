@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import pymysql
 import pymysql.cursors
+from pymysql.constants import COMMAND
 
 from mydyno.errors import ServerError
 
@@ -124,6 +125,18 @@ class Control:
             except (TypeError, ValueError):
                 continue
         return found
+
+    async def debug(self) -> None:
+        """COM_DEBUG: the server writes what it knows of its own state to its log. Raises ServerError."""
+        await asyncio.to_thread(self._debug)
+
+    def _debug(self) -> None:
+        connection: Any = self._connection  # PyMySQL has no public name for a command of its own
+        try:
+            connection._execute_command(COMMAND.COM_DEBUG, b"")
+            connection._read_packet()  # OK or EOF, by version; an error is raised
+        except (pymysql.MySQLError, OSError) as error:
+            raise ServerError(f"COM_DEBUG: {_words(error)}") from error
 
 
 def _words(error: Exception) -> str:

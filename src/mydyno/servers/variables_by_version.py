@@ -133,8 +133,10 @@ def _absent(name: str, version: ServerVersion, known: frozenset[str]) -> str | N
 
 
 def is_known(name: str, known: frozenset[str]) -> bool:
-    """Whether a build lists the option, as it is, cut short, or behind one of the prefixes that options may carry."""
+    """Whether a build lists the option, as it is or behind one of the prefixes that options may carry.
+
+    A name cut short is not: old servers take one, new ones do not, and none reads it back by that name.
+    """
     if name.startswith("loose_"):
         return True  # says itself that not every server knows it
-    plain = re.sub("^(loose_|skip_|disable_|enable_|maximum_)+", "", name)
-    return any(other.startswith((plain, name)) for other in known)
+    return name in known or re.sub("^(skip_|disable_|enable_|maximum_)", "", name) in known

@@ -13,6 +13,8 @@ from mydyno.errors import UserError
 
 _TOLD = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
 _NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_LINE = re.compile(r"(memcached )?\d+\.\d+(-MariaDB)?")
+"""A version as the catalogue says it, without a patch level."""
 
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "memcached": "memcached"}
 
@@ -52,8 +54,9 @@ class ServerVersion:
 
     @property
     def name(self) -> str:
-        """For sentences: "MariaDB 10.11.19"."""
-        return f"{NAMES[self.flavour]} {'.'.join(map(str, self.number))}"
+        """For sentences: "MariaDB 10.11.19"; of a line whose patch level is not known: "MariaDB 10.11"."""
+        told = self.number[:2] if _LINE.fullmatch(self.text) else self.number
+        return f"{NAMES[self.flavour]} {'.'.join(map(str, told))}"
 
     def is_mysql_from(self, *number: int) -> bool:
         """Whether it is MySQL of this version or a later one (calendar versions, 26.7, are later)."""

@@ -24,6 +24,7 @@ from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.records import Evidence
 from mydyno.parts.debian import DebianPackages
 from mydyno.servers.instance import Instance
+from mydyno.treatments.allocator_memory import StatisticsCall, statistics_call, where_memory_lies
 from mydyno.treatments.allocator_options import PREFIXES, ReadBack, foreign_variables, read_back
 from mydyno.treatments.dynamic_linker import (
     MALLOC_SYMBOLS,
@@ -111,6 +112,7 @@ class AllocatorTreatment:
         self._version = ""
         self._preload: list[Path] = []
         self._options = ReadBack({}, (), ())
+        self._statistics_call = StatisticsCall("", "its bindings are not known yet")
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server was started by others; a library of one's own must exist."""
@@ -183,12 +185,17 @@ class AllocatorTreatment:
         folders = [*instance.build.folders, *instance.settings.folders]
         found = await bindings(instance.build.command, instance.environment, instance.host, folders)
         maps = mapped_libraries(instance.pid)
+        self._statistics_call = statistics_call(found, instance.build.program, self.library)
         reasons = self._binding_reasons(found, instance) + self._map_reasons(maps) + self._option_reasons(instance)
         users = _with_program_first(found.of("malloc").get(self._provider(found), []), instance.build.program)
         facts: dict[str, Any] = {
             "library": str(self.library),
             "version": self._version,
-            "malloc_bindings": {symbol: {p: len(u) for p, u in by.items()} for symbol, by in found.providers.items()},
+            "malloc_bindings": {
+                symbol: {p: len(u) for p, u in by.items()}
+                for symbol, by in found.providers.items()
+                if symbol in MALLOC_SYMBOLS
+            },
             "mapped_allocators": _allocators_in(maps or []),
             "preload_refused": list(found.refused),
             "options": self._options.facts,
@@ -246,6 +253,18 @@ class AllocatorTreatment:
             if actual.get(name) != value
         ]
         return [*lost, *self._options.wrong]
+
+    async def account(self, instance: Instance) -> Evidence:
+        """Where the memory lies after the load: it proves nothing more, and what cannot be told fails nothing."""
+        facts = await where_memory_lies(instance, self._statistics_call)
+        untold = facts.get("untold")
+        asked = (
+            f"{self.setting.name} not asked ({untold})"
+            if untold
+            else f"{self.setting.name} asked by {self._statistics_call.symbol}"
+        )
+        text = f"where its memory lay after the last step: smaps read, {asked}"
+        return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
     async def undo(self) -> None:
         """Nothing outside the instance was changed."""

@@ -29,6 +29,8 @@ MALLOC_SYMBOLS = (
     "_ZnwmSt11align_val_t",
 )
 """The C allocation interface, and C++'s operator new and delete, which the C++ library or the allocator serves."""
+STATISTICS_SYMBOLS = ("mallinfo2", "mallinfo")
+"""How a server asks its allocator what it holds (mallinfo(3)); the first one that it uses counts."""
 OPERATOR_PREFIXES = ("_Zn", "_Zd")
 
 
@@ -82,7 +84,7 @@ def parse_bindings(output: str, exit_code: int = 0) -> Bindings:
     """Read the output of LD_DEBUG=bindings."""
     providers: dict[str, dict[str, list[str]]] = {}
     for user, provider, symbol in _BINDING.findall(output):
-        if symbol in MALLOC_SYMBOLS:
+        if symbol in MALLOC_SYMBOLS or symbol in STATISTICS_SYMBOLS:
             users = providers.setdefault(symbol, {}).setdefault(provider, [])
             if user not in users:
                 users.append(user)

@@ -27,8 +27,8 @@ class Mapping:
 
     @property
     def anonymous(self) -> bool:
-        """Memory of no file, and not the heap or a stack."""
-        return self.name == "" and self.permissions == "rw-p"
+        """Memory of no file, and not the heap or a stack; newer allocators give theirs a name."""
+        return (self.name == "" or self.name.startswith("[anon")) and self.permissions == "rw-p"
 
 
 def read_mappings(pid: int) -> list[Mapping] | None:

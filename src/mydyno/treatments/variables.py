@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from mydyno.servers.my_cnf import option_name, option_value
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
+_READ_AS = {
+    "transaction_isolation": "tx_isolation",
+    "transaction_read_only": "tx_read_only",
+    "default_time_zone": "time_zone",
+    "memlock": "locked_in_memory",
+}
+"""Options that a server (or an old one) shows as a variable of another name."""
 
 
 class VariablesTreatment:
@@ -48,21 +56,32 @@ class VariablesTreatment:
         """Each variable read back by SQL."""
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
-        facts = {
-            name: {"wanted": option_value(value), "actual": actual.get(name)} for name, value in self._wanted.items()
-        }
+        told = {name: read_back(name, actual) for name in self._wanted}
+        facts = {name: {"wanted": option_value(value), "actual": told[name]} for name, value in self._wanted.items()}
         wrong = [
-            f"{name} is {actual.get(name, 'unknown to the server')}, wanted {option_value(value)}"
+            f"{name} is {'unknown to the server' if told[name] is None else told[name]}, wanted {option_value(value)}"
             for name, value in self._wanted.items()
-            if name not in actual or not same_setting(option_value(value), actual[name])
+            if not _holds(name, option_value(value), told[name])
         ]
-        text = (
-            "; ".join(wrong) or ", ".join(f"{name} = {actual[name]}" for name in self._wanted) + " (read back by SQL)"
-        )
+        text = "; ".join(wrong) or ", ".join(f"{name} = {told[name]}" for name in self._wanted) + " (read back by SQL)"
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
 
     async def undo(self) -> None:
         """Nothing outside the instance was changed."""
+
+
+def read_back(name: str, actual: Mapping[str, str]) -> str | None:
+    """What SHOW GLOBAL VARIABLES (`actual`, names in lower case) says of an option; None where it has no such one."""
+    plain = name.removeprefix("loose_")
+    return actual.get(plain, actual.get(_READ_AS.get(plain, plain)))
+
+
+def _holds(name: str, wanted: str, told: str | None) -> bool:
+    if told is None:
+        return False
+    if name == "log_bin" and wanted.upper() not in _ON_OFF:
+        wanted = "ON"  # its value is the name of the log's files, and it reads back whether there are any
+    return same_setting(wanted, told)
 
 
 def same_setting(wanted: str, actual: str) -> bool:

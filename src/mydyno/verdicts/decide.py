@@ -153,7 +153,7 @@ def _judged(
         step=pairs.step,
         arm=pairs.arm,
         control=family.control,
-        scope=family.scopes.get(pairs.step, Scope()),
+        scope=_scope(family, pairs),
         margin=family.margin,
         level=family.level,
         contrasts=contrasts,
@@ -180,11 +180,15 @@ def _judged(
     )
 
 
+def _scope(family: Family, pairs: Pairs) -> Scope:
+    return family.scopes.get(pairs.step, Scope()).between(pairs.arm, family.control)
+
+
 def _explored(family: Family, pairs: Pairs, noise: NoiseFloor) -> Effect:
     """The effect of one contrast of a secondary metric: unadjusted, with a sentence and without a verdict."""
     answer = paired(list(pairs.log_ratios.values()), family.level)
     effect = _unadjusted(family, pairs, noise, answer)
-    return replace(effect, sentence=exploratory.sentence(effect, family.metric, family.scopes.get(pairs.step, Scope())))
+    return replace(effect, sentence=exploratory.sentence(effect, family.metric, _scope(family, pairs)))
 
 
 def _unadjusted(family: Family, pairs: Pairs, noise: NoiseFloor, answer: Paired) -> Effect:

@@ -7,7 +7,7 @@ package.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -65,6 +65,15 @@ class Scope:
     durability: str = ""
     first_date: str = ""
     last_date: str = ""
+    server_of: Mapping[str, str] = field(default_factory=dict)
+    """Arm → its server, where arms run different ones."""
+
+    def between(self, arm: str, control: str) -> Scope:
+        """The scope of one contrast: of different servers it names the two that are compared, and no other."""
+        if arm not in self.server_of or control not in self.server_of:
+            return self
+        two = dict.fromkeys((self.server_of[arm], self.server_of[control]))
+        return replace(self, server=" against ".join(two))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ from mydyno.reports.numbers import signed_percent
 ROW, GROUP_GAP, TOP, BOTTOM = 19.0, 12.0, 8.0, 38.0
 LETTER = 6.4
 """The average width of a letter of an arm's name, in pixels."""
+NOTHING = -1.0
+"""−100 %: no rate lies below."""
+WILD = 5.0
+"""+500 %: an interval that goes farther ends in an arrow, or the others could not be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,12 @@ def _scale(
     ends = sorted(abs(value) for row in rows for value in (row.low, row.high) if value is not None)
     typical = ends[len(ends) // 2] if ends else 0.0
     largest = max([*centres, margin or 0.01, *(group.noise or 0 for group in groups)])
-    bound = max(largest, min(max(ends, default=0.0), max(4 * typical, 1.5 * largest)))
+    bound = max(largest, min(max(ends, default=0.0), max(4 * typical, 1.5 * largest), WILD))
     values = [value for row in rows for value in (row.effect, row.low, row.high, row.reference) if value is not None]
     low = max(-bound, min([*values, -(margin or 0.01), *(-(group.noise or 0) for group in groups)]))
     high = min(bound, max([*values, margin or 0.01, *(group.noise or 0 for group in groups)]))
-    ticks = nice_ticks(low, high, count)
-    return ticks, Linear(ticks[0], ticks[-1], start, end)
+    ticks = [tick for tick in nice_ticks(low, high, count) if tick >= NOTHING]
+    return ticks, Linear(max(NOTHING, min(low, ticks[0])), ticks[-1], start, end)
 
 
 def _noise_bracket(svg: Svg, scale: Linear, noise: float, y: float) -> None:

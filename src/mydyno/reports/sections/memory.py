@@ -14,6 +14,7 @@ from statistics import median
 from mydyno.model.records import RunSummary
 from mydyno.reports.numbers import display_unit, percent
 from mydyno.reports.result import StudyResult
+from mydyno.reports.sections import memory_by_kind
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
@@ -56,7 +57,13 @@ def build(result: StudyResult) -> Section | None:
         "memory",
         "Where the memory sits",
         "Memory",
-        render("servers.html", intro=_intro(of_arm), table=_table(result, of_arm)),
+        render(
+            "memory.html",
+            intro=_intro(of_arm),
+            table=_table(result, of_arm),
+            kinds=memory_by_kind.table(result, _cell),
+            untold=memory_by_kind.untold(result),
+        ),
     )
 
 

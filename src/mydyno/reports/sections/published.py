@@ -57,7 +57,7 @@ def _figure(result: StudyResult, study: str, entries: list[dict[str, Any]]) -> F
         interval = "–" if low is None or high is None else f"{signed_percent(low)} … {signed_percent(high)}"
         why = " · ".join(filter(None, (_text(entry, "because"), _text(entry, "note"))))
         cells = [_percent(published), _percent(ours), interval]
-        rows.append([label, arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), why])
+        rows.append([label, arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), Cell(why, "prose")])
     charts = []
     if by_group:
         forest = [ForestGroup(label, tuple(of_group)) for label, of_group in by_group.items()]

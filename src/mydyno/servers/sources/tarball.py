@@ -15,10 +15,19 @@ def is_archive(path: Path) -> bool:
     return path.is_file() and (".tar" in path.suffixes or path.suffix in (".tgz", ".txz"))
 
 
+async def unpacked_already(archive: Path, cache: Path) -> bool:
+    """Whether the cache holds what unpacked() would give."""
+    return (await _root(archive, cache)).is_dir()
+
+
+async def _root(archive: Path, cache: Path) -> Path:
+    checksum = await asyncio.to_thread(sha256_of, archive)
+    return cache / "servers" / f"{archive.name.partition('.tar')[0]}-{checksum[:16]}"
+
+
 async def unpacked(archive: Path, cache: Path, host: LocalHost) -> Path:
     """The archive's only top folder, or its whole, unpacked below the cache. Raises UserError for a damaged archive."""
-    checksum = await asyncio.to_thread(sha256_of, archive)
-    root = cache / "servers" / f"{archive.name.partition('.tar')[0]}-{checksum[:16]}"
+    root = await _root(archive, cache)
     if not root.is_dir():
         async with made_once(root) as aside:
             if not root.is_dir():
