@@ -25,7 +25,8 @@ from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments import network, tls
 from mydyno.treatments.compression import CompressionTreatment
-from mydyno.treatments.network import NetworkTreatment, judge
+from mydyno.treatments.link_proof import judge
+from mydyno.treatments.network import NetworkTreatment
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
 from mydyno.workloads.data import kind_of
 from tests.support.fake_bench import experiment
@@ -97,7 +98,6 @@ def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
     assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
     assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
-    assert "external" in (NetworkTreatment({}).obstacle(EXTERNAL) or "")
     monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
     assert "in use here" in (NetworkTreatment({}).obstacle(SERVER) or "")
     monkeypatch.setattr(network, "network_means", lambda: NetworkMeans(False, False, frozenset(), "need root"))

@@ -9,6 +9,9 @@ from typing import Any
 
 from mydyno.errors import UserError
 
+SERVERS = ("name", "basedir", "dsn")
+"""The keys of [server] of which one names it."""
+
 
 def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     """A new tree: tables are merged, everything else is replaced; a table over a list goes to each of its members.
@@ -43,19 +46,33 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    One thing is varied at a time: what `vary` says here takes the place of what the file says.
+    One thing is varied at a time: what `vary` says here takes the place of what the file says. A server named here
+    takes the place of the file's; an external one (dsn) that of its variables too, which configure a private server.
 
     Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
     """
     result = copy.deepcopy(dict(tree))
     if any(parse_set(assignment)[0][0] == "vary" for assignment in assignments):
         result.pop("vary", None)
+    _make_way_for_server(result, assignments)
     for assignment in assignments:
         path, value = parse_set(assignment)
         if path[0] == "scale":
             raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
     return result
+
+
+def _make_way_for_server(tree: dict[str, Any], assignments: Sequence[str]) -> None:
+    server = tree.get("server")
+    named = [
+        path[1] for assignment in assignments if (path := parse_set(assignment)[0])[:1] == ("server",) and path[1:]
+    ]
+    chosen = [name for name in named if name in SERVERS]
+    if not isinstance(server, dict) or not chosen:
+        return
+    for name in (*SERVERS, *(("variables",) if "dsn" in chosen else ())):
+        server.pop(name, None)
 
 
 def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment: str) -> None:

@@ -89,7 +89,8 @@ def _full_link_carries_its_speed(facts: Facts) -> Answer:
     most: dict[float, tuple[float, str]] = {}
     for (arm, step), limit in facts.limits.items():
         speed = _bits_per_s(facts.experiment.arm(arm).treatments.get("network"))
-        sent = facts.medians("network_tx_bytes_per_s", arm).get(step)
+        outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
+        sent = facts.medians(f"network_{'rx' if outside else 'tx'}_bytes_per_s", arm).get(step)
         if limit.limit == "link" and speed and sent:
             most[speed] = max(most.get(speed, (0.0, "")), (sent * 8 / speed, f"{arm} at {step}"))
     if not most:

@@ -3,7 +3,8 @@
 Told by utilisation over the measured window, never by the shape of a curve. A link is full when its interface carried
 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a load
 program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all usable
-CPUs; what is left of the busy time is the kernel's own threads and other programs.
+CPUs; what is left of the busy time is the kernel's own threads and other programs. Of an external server's host nothing
+is seen from here: its CPUs are named in no sentence, and where nothing here is full it may be they.
 """
 
 from __future__ import annotations
@@ -32,8 +33,14 @@ GROUPS = {
     "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
     "none": "neither link nor CPUs were full with",
 }
-NEEDED = ("cpu_user_pct", "cpu_system_pct", "server_cpu_user_pct", "server_cpu_system_pct", "driver_cpu_user_pct",
-          "driver_cpu_system_pct")  # fmt: skip
+NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not seen from here) with"
+NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
+OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
+DIRECTIONS = {
+    "server": (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s")),
+    "load": (("rx", "to_load_bits_per_s"), ("tx", "to_server_bits_per_s")),
+}
+"""{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
 
 
 def limits_of(
@@ -55,21 +62,24 @@ def limits_of(
 
 
 def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: int) -> dict[str, float]:
-    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link."""
+    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link.
+
+    server is absent where the server's process is not of this host.
+    """
     link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
     if link is None or any(name not in values for name in NEEDED):
         return {}
     carried = [
         values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(link[ceiling]) * FRAME_TO_PAYLOAD)
-        for way, ceiling in (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s"))
+        for way, ceiling in DIRECTIONS[link.get("side", "server")]
         if link.get(ceiling)
     ]
     threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
-    return {
+    server = {"server": sum(values[name] for name in OF_SERVER) / 100 / cpus} if OF_SERVER[0] in values else {}
+    return server | {
         "link": max(carried, default=0.0),
         "link_reached": 1.0 if link.get("reached") and link.get("bandwidth") else 0.0,
         "cpu": (values["cpu_user_pct"] + values["cpu_system_pct"]) / 100,
-        "server": (values["server_cpu_user_pct"] + values["server_cpu_system_pct"]) / 100 / cpus,
         "load": (values["driver_cpu_user_pct"] + values["driver_cpu_system_pct"]) / 100 / cpus,
         "thread": max((thread / 100 for thread in threads if thread is not None), default=0.0),
     }
@@ -77,13 +87,16 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: in
 
 def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cpus: int) -> LimitRecord:
     """The limit that these shares name, in a sentence with the shares."""
-    others = max(shares["cpu"] - shares["server"] - shares["load"], 0.0)
-    taken = (
-        f"CPUs {shares['cpu']:.0%} of {cpus} busy: server {shares['server']:.0%}, load {shares['load']:.0%}, "
-        f"others {others:.0%}"
-    )
+    others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+    server = _of_server(shares)
+    taken = f"CPUs {shares['cpu']:.0%} of {cpus} busy: {server}load {shares['load']:.0%}, others {others:.0%}"
+    taken += "" if server else "; the server's host is not seen from here"
     carried = f"link {shares['link']:.0%} of what it delivered in the timed transfer"
-    by_cpu: dict[Whose, float] = {"server CPU": shares["server"], "load CPU": shares["load"], "others' CPU": others}
+    by_cpu: dict[Whose, float] = {
+        "server CPU": shares.get("server", 0.0),
+        "load CPU": shares["load"],
+        "others' CPU": others,
+    }
     limit: Literal["link", "none"] | Whose
     if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
         limit, words = "link", "the link was the limit"
@@ -92,8 +105,10 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
         words = f"the CPUs were the limit, most of it {WHOSE[whose]}"
     elif shares["thread"] >= THREAD_FULL:
         limit, words = "load CPU", f"the load program's busiest thread was the limit ({shares['thread']:.0%} of a CPU)"
-    else:
+    elif server:
         limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
+    else:
+        limit, words = "none", "neither link nor this host's CPUs were full: the answers come no faster"
     noun = "connection" if connections == 1 else "connections"
     sentence = f"{arm} at {connections} {noun}: {words} ({carried}; {taken})."
     facts = {name: round(share, 4) for name, share in shares.items()}
@@ -112,7 +127,8 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
                 if found.step == step.id and found.limit == limit
             ]
             if arms:
-                groups.append(f"{words} {', '.join(arms)}")
+                seen = any("server" in found.shares for found in limits)
+                groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
         if groups:
             noun = "connection" if step.connections == 1 else "connections"
             sentences.append(f"At {step.connections} {noun} ({step.workload}): {'; '.join(groups)}.")
@@ -125,7 +141,11 @@ def _telling_share(found: LimitRecord) -> str:
         return f"{shares['link']:.0%} of the link"
     if found.limit == "none":
         return f"link {shares['link']:.0%}, CPUs {shares['cpu']:.0%}"
-    return f"server {shares['server']:.0%}, load {shares['load']:.0%} of all CPUs"
+    return f"{_of_server(shares)}load {shares['load']:.0%} of all CPUs"
+
+
+def _of_server(shares: Mapping[str, float]) -> str:
+    return f"server {shares['server']:.0%}, " if "server" in shares else ""
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

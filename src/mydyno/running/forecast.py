@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.experiment import ArmSpec, Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.running.kv_obstacles import kv_obstacles
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
-from mydyno.treatments.base import NeedsDriver, NeedsServer, OnDisk, ProvesLoad
+from mydyno.treatments.base import ChangesByServer, NeedsDriver, NeedsServer, OnDisk, ProvesLoad
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
@@ -65,7 +65,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     study_s = sum(arm_s[run.arm] for run in plan.runs)
     most = experiment.most_instances
     free = _free_bytes(settings.data)
-    host_changes = [change for arm in experiment.arms for t in treatments_of(arm) for change in t.host_changes()]
+    host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment)]
     obstacles = _treatment_obstacles(experiment, settings)
     needed = int((1.15 + 1.15 * most) * size)
     if most > 1 and experiment.server.dsn is not None:
@@ -91,6 +91,17 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         obstacles=(*obstacles, *_memory_obstacles(experiment)),
         cautions=tuple(_cautions(experiment, settings)),
     )
+
+
+def _changes_of(arm: ArmSpec, experiment: Experiment) -> list[str]:
+    """What the arm's treatments change on this host."""
+    found: list[str] = []
+    for treatment in treatments_of(arm):
+        if isinstance(treatment, ChangesByServer):
+            found += treatment.host_changes_for(experiment.server)
+        else:
+            found += treatment.host_changes()
+    return found
 
 
 def _copies(count: int) -> str:
