@@ -134,6 +134,6 @@ def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
             server, load = list(candidate.hosts())
             return str(server), str(load)
     raise HostError(
-        f"every address of {POOL} is in use here ({', '.join(str(network) for network in used[:3])})",
+        f"every address of {POOL} is in use here ({', '.join(map(str, ipaddress.collapse_addresses(used)))})",
         "that network is kept for measurements (RFC 2544); remove the address or route that covers it",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,7 +127,13 @@ def _treatment_obstacles(experiment: Experiment, settings: Settings) -> list[str
             for obstacle in asked:
                 if obstacle is not None:
                     found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
-    return [f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}: {words}" for words, arms in found.items()]
+    return [f"{_whose(arms, experiment)}: {words}" for words, arms in found.items()]
+
+
+def _whose(arms: Sequence[str], experiment: Experiment) -> str:
+    if 2 < len(arms) == len(experiment.arms):
+        return "every arm"
+    return f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}"
 
 
 def _free_bytes(folder: Path) -> int:
