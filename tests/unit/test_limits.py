@@ -63,6 +63,26 @@ def test_shares_are_of_what_the_transfer_delivered_and_of_all_cpus() -> None:
     )
 
 
+def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_seen() -> None:
+    seen = {name: value for name, value in VALUES.items() if not name.startswith("server_")}
+    turned = {**seen, "network_rx_bytes_per_s": seen["network_tx_bytes_per_s"], "network_tx_bytes_per_s": 1e6}
+    shares = utilisation(run(link={**LINK, "side": "load"}), turned, "s", 2)
+    assert shares == pytest.approx({"link": 0.5, "link_reached": 1.0, "cpu": 0.95, "load": 0.3, "thread": 0.4})
+    busy = judge("1gbit", "s", 4, shares, 2)
+    assert busy.limit == "others' CPU"
+    idle = judge("1gbit", "s", 4, {**shares, "cpu": 0.4}, 2)
+    assert idle.sentence == (
+        "1gbit at 4 connections: neither link nor this host's CPUs were full: the answers come no faster (link 50% of "
+        "what it delivered in the timed transfer; CPUs 40% of 2 busy: load 30%, others 10%; the server's host is "
+        "not seen from here)."
+    )
+    step = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
+    assert limit_sentences([idle], [step]) == (
+        "At 4 connections (w): neither the link nor this host's CPUs were full (the server's host is not seen from "
+        "here) with 1gbit (link 50%, CPUs 40%).",
+    )
+
+
 def test_without_a_link_or_samples_nothing_is_said() -> None:
     assert utilisation(run(link={}), VALUES, "s", 2) == {}
     assert utilisation(run(), {"tps": 1.0}, "s", 2) == {}

@@ -108,6 +108,12 @@ def _no_full_link(facts: Facts) -> str:
     return f"no link was full here: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
 
 
+def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
+    """What was there instead of pairs at a full link: `words` say which pairs."""
+    full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
+    return f"no {words} at a full link; full was that of {', '.join(full)}" if full else _no_full_link(facts)
+
+
 def _full_link_is_flat(facts: Facts) -> Answer:
     growth = {}
     for arm in facts.experiment.arms:
@@ -142,7 +148,8 @@ def _told(effect: EffectRecord) -> str:
 
 def _compression_at_a_full_link(facts: Facts) -> Answer:
     pairs = [e for e, _ in facts.contrasts("compression") if facts.limit(e.control, e.step) == "link"]
-    return _by_verdict(pairs, "higher", _no_full_link(facts))
+    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in compression alone had its control")
+    return _by_verdict(pairs, "higher", absent)
 
 
 def _compression_elsewhere(facts: Facts) -> Answer:
@@ -171,7 +178,8 @@ def _tls_at_a_full_link(facts: Facts) -> Answer:
         for effect, _ in facts.contrasts("tls")
         if facts.limit(effect.control, effect.step) == facts.limit(effect.arm, effect.step) == "link"
     ]
-    return _by_verdict(pairs, "equivalent", _no_full_link(facts))
+    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in TLS alone was together")
+    return _by_verdict(pairs, "equivalent", absent)
 
 
 def _tls_stops_scaling(facts: Facts) -> Answer:

@@ -1,6 +1,7 @@
 """The network between load and server: two network namespaces, a veth pair between them, shaped at both ends.
 
-Of an external server (dsn) it is the real one: network_external says what is done there.
+To an external server (dsn) it is the real one: server.card names this host's card, whose speed ethtool sets; without
+it, `network = {}` measures the link as it is.
 
 `network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with
 `network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what
