@@ -18,6 +18,8 @@ from mydyno.model.records import LimitRecord, RunRecord, RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95
+MOST_ALONE = 3
+"""Arms of one limit that each have their shares in the sentence; of more only the range is said."""
 FRAME_TO_PAYLOAD = 1514 / 1448
 """An interface counts whole frames, a transfer counts payload."""
 Whose = Literal["server CPU", "load CPU", "others' CPU"]
@@ -89,9 +91,10 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
     """The limit that these shares name, in a sentence with the shares."""
     others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
     server = _of_server(shares)
-    taken = f"CPUs {shares['cpu']:.0%} of {cpus} busy: {server}load {shares['load']:.0%}, others {others:.0%}"
+    taken = f"CPUs {_percent(shares['cpu'])} of {cpus} busy: {server}load {_percent(shares['load'])}"
+    taken += f", others {_percent(others)}"
     taken += "" if server else "; the server's host is not seen from here"
-    carried = f"link {shares['link']:.0%} of what it delivered in the timed transfer"
+    carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
     by_cpu: dict[Whose, float] = {
         "server CPU": shares.get("server", 0.0),
         "load CPU": shares["load"],
@@ -104,7 +107,10 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
         limit = whose = max(by_cpu, key=lambda name: by_cpu[name])
         words = f"the CPUs were the limit, most of it {WHOSE[whose]}"
     elif shares["thread"] >= THREAD_FULL:
-        limit, words = "load CPU", f"the load program's busiest thread was the limit ({shares['thread']:.0%} of a CPU)"
+        limit, words = (
+            "load CPU",
+            f"the load program's busiest thread was the limit ({_percent(shares['thread'])} of a CPU)",
+        )
     elif server:
         limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
     else:
@@ -121,12 +127,11 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
     for step in steps:
         groups = []
         for limit, words in GROUPS.items():
-            arms = [
-                f"{found.arm} ({_telling_share(found)})"
-                for found in limits
-                if found.step == step.id and found.limit == limit
-            ]
-            if arms:
+            group = [found for found in limits if found.step == step.id and found.limit == limit]
+            if group:
+                arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
+                if len(group) > MOST_ALONE:
+                    arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
                 seen = any("server" in found.shares for found in limits)
                 groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
         if groups:
@@ -135,17 +140,27 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
     return tuple(sentences)
 
 
-def _telling_share(found: LimitRecord) -> str:
-    shares = found.shares
-    if found.limit == "link":
-        return f"{shares['link']:.0%} of the link"
-    if found.limit == "none":
-        return f"link {shares['link']:.0%}, CPUs {shares['cpu']:.0%}"
-    return f"{_of_server(shares)}load {shares['load']:.0%} of all CPUs"
+def _telling_shares(found: Sequence[LimitRecord]) -> str:
+    """The shares that made these arms' common limit, each as a range over them."""
+    if found[0].limit == "link":
+        return f"{_range(found, 'link')} of the link"
+    if found[0].limit == "none":
+        return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
+    server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
+    return f"{server}load {_range(found, 'load')} of all CPUs"
+
+
+def _range(found: Sequence[LimitRecord], name: str) -> str:
+    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def _of_server(shares: Mapping[str, float]) -> str:
-    return f"server {shares['server']:.0%}, " if "server" in shares else ""
+    return f"server {_percent(shares['server'])}, " if "server" in shares else ""
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

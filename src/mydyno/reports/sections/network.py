@@ -16,7 +16,7 @@ from mydyno.model.contrasts import only_difference
 from mydyno.model.records import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.numbers import DisplayUnit, display_unit, percent, signed_percent
+from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.answer import SYMBOLS, WORDS, merit
 from mydyno.reports.sections.over_time import time_series
@@ -132,9 +132,9 @@ def _limits_table(result: StudyResult) -> Table | None:
                 cells.append(Cell("–"))
                 continue
             shares = limit.shares
-            below = ", ".join(
-                f"{name} {percent(shares[name])}" for name in ("link", "server", "load") if name in shares
-            )
+            told = {name: shares[name] for name in ("link", "server", "load") if name in shares}
+            told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+            below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
             cells.append(Cell(LIMITS[limit.limit], "word", below=below))
         rows.append(cells)
     several = len(result.workloads) > 1
@@ -143,7 +143,8 @@ def _limits_table(result: StudyResult) -> Table | None:
         "What limited each arm, from utilisation",
         ["arm", *head],
         rows,
-        "Link: share of what the timed transfer delivered. Server and load: share of all CPUs of the host.",
+        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host, other "
+        "being the kernel's own threads and everybody else.",
     )
 
 
@@ -187,7 +188,7 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
         cells = [_verdict_cell(result, by_place.get((step.id, *pair))) for pair in pairs]
         rows.append([f"{step.workload}, {step.level}", *cells])
     head = ["load", *(f"{arm} against {control}" for arm, control in pairs)]
-    return Table(f"{result.summary.primary} of each pair, with its 95 % interval", head, rows)
+    return Table(f"{metric_name(result.summary.primary)} of each pair, with its 95 % interval", head, rows)
 
 
 def _verdict_cell(result: StudyResult, effect: EffectRecord | None) -> Cell:
