@@ -132,7 +132,7 @@ def give_back(facts: dict[str, Any]) -> str | None:
     """Undo a change of the kind `network_card`: gives what is still otherwise, or None."""
     interface, speed = str(facts["interface"]), facts["speed_mbit_per_s"]
     words = ["ethtool", "-s", interface]
-    if facts["negotiates"]:
+    if facts["negotiates"] or speed is None:
         words += ["autoneg", "on"]
         words += ["advertise", *(word for mode in facts["advertised"] for word in (mode, "on"))]
     else:
@@ -157,11 +157,12 @@ def _with_link(interface: str, mbit_per_s: int | None) -> CardState:
         time.sleep(POLL_S)
 
 
-def interface_towards(address: str) -> str | None:
-    """The interface by which this host sends to an address (ip-route(8)); None where it knows no way."""
+def interface_towards(host: str) -> str | None:
+    """The interface by which this host sends to a name or an address (ip-route(8)); None where it knows no way."""
     try:
+        address = socket.gethostbyname(host)
         (route, *_) = json.loads(command(["ip", "-json", "route", "get", address]) or "[{}]")
-    except (HostError, ValueError):
+    except (HostError, OSError, ValueError):
         return None
     return str(route["dev"]) if "dev" in route else None
 
