@@ -31,6 +31,7 @@ slow = { network = "100mbit" }
 [factors.spoken]
 plain = { tls = "off", compression = "off" }
 zlib = { tls = "off", compression = "zlib" }
+tls = { tls = { version = "1.3", cipher = "TLS_AES_128_GCM_SHA256" }, compression = "off" }
 [[steps]]
 workload = "oltp_read_only"
 connections = 4
@@ -132,7 +133,7 @@ def test_the_card_is_given_back_after_each_run(far: FarStudy | None, runs: dict[
         return
     assert far.host.ethtool.state == (10000, "on")
     changes = far.host.ethtool.changes
-    assert len(changes) == 2 * 5, "five runs, each set and given back"
+    assert len(changes) == 2 * 7, "seven runs, each set and given back"
     assert all("autoneg on advertise" in change for change in changes[1::2])
     assert list((far.study.cache / "undo").glob("*")) == []
 
@@ -148,21 +149,30 @@ def test_compression_and_plain_text_are_proved_from_the_load_s_side(runs: dict[s
     assert counted["text"] == "oltp_read_only-4: dynoload counted 0 TLS handshakes"
 
 
+def test_tls_is_proved_by_the_load_s_own_count(runs: dict[str, Any] | None) -> None:
+    if runs is None:
+        return
+    session, counted = evidence(runs["fast-tls"], "tls")
+    assert "Ssl_version TLSv1.3" in session["text"]
+    assert "dynoload counted 4 full handshakes and 0 resumed ones (4 with TLSv1.3 TLS_AES_128" in counted["text"]
+    assert "sessions with TLS," not in counted["text"], "the server's count has other people's sessions in it"
+
+
 def test_limits_speak_of_the_link_and_this_host_alone(runs: dict[str, Any] | None) -> None:
     if runs is None:
         return
     limits = {limit["arm"]: limit for limit in runs["summary"]["limits"]}
-    assert set(limits) == {"fast-plain", "fast-zlib", "slow-plain", "slow-zlib"}
+    assert set(limits) == {f"{speed}-{spoken}" for speed in ("fast", "slow") for spoken in ("plain", "zlib", "tls")}
     assert limits["slow-plain"]["shares"]["link"] > 0.3, "what came in by the load's own interface"
     assert all("server" not in limit["shares"] for limit in limits.values())
     assert all("the server's host is not seen from here" in limit["sentence"] for limit in limits.values())
     assert "the load&#39;s interface received" in runs["report"] or "the load's interface received" in runs["report"]
 
 
-def test_tls_is_refused_by_a_server_without_it_and_said_so(far: FarStudy | None) -> None:
+def test_a_version_that_the_server_does_not_speak_makes_its_runs_invalid(far: FarStudy | None) -> None:
     if far is None:
         return
-    asked = '--set=factors.spoken={plain={tls="off"},zlib={tls="1.3"}}'
+    asked = '--set=factors.spoken={plain={tls="off"},zlib={tls="1.2"}}'
     exit_code, told = far.finish(
         "run", asked, "--set", "factors.bandwidth={fast={network={}}}", "--allow-writes", "--studies",
         str(far.study.folder / "refused"),

@@ -5,6 +5,7 @@ The wire's speed is the fake ethtool's: what it is told, it makes of both ends b
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pymysql
 
+from mydyno.hosts.certificates import make_certificates
+from mydyno.hosts.local import LocalHost
 from mydyno.servers.build import ServerBuild
 from tests.support.fake_ethtool import FakeEthtool
 
@@ -69,7 +72,7 @@ def second_host(build: ServerBuild, folder: Path) -> Iterator[SecondHost]:
             _do(net, "ip", "address", "add", f"{address}/30", "dev", card)
             _do(net, "ip", "link", "set", "dev", card, "up")
         environment = {"BASEDIR": str(build.basedir), "LIBRARIES": build.environment.get("LD_LIBRARY_PATH", "")}
-        command = [str(START_SERVER), str(server), "--port", "3306", f"--bind-address={FAR}"]
+        command = [str(START_SERVER), str(server), "--port", "3306", f"--bind-address={FAR}", *_tls(folder)]
         started = _do(far_net, *command, environment=environment)
         assert "ready" in started, started
         sql = f"CREATE DATABASE sbtest; CREATE USER bench IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON sbtest.* TO bench"
@@ -87,6 +90,16 @@ def second_host(build: ServerBuild, folder: Path) -> Iterator[SecondHost]:
                 os.sched_yield()
         for holder in (near, far):
             holder.communicate(b"")
+
+
+def _tls(folder: Path) -> list[str]:
+    """Options of a server that speaks TLS 1.3 alone, with a certificate of its own."""
+    certificates = folder / "certificates"
+    certificates.mkdir()
+    made = asyncio.run(make_certificates(certificates, "rsa-2048", [FAR], LocalHost("tests", None)))
+    made.key.chmod(0o644)  # the server runs as nobody
+    files = {"ca": made.authority, "cert": made.certificate, "key": made.key}
+    return [*(f"--ssl-{name}={path}" for name, path in files.items()), "--tls-version=TLSv1.3"]
 
 
 def _do(net: str, *command: str, environment: dict[str, str] | None = None) -> str:
