@@ -18,10 +18,13 @@ INTEGER, BIT_STRING, SEQUENCE = 0x02, 0x03, 0x30
 """Tags of DER (X.690)."""
 
 
-def encrypted_password(password: bytes, nonce: bytes, public_key_pem: bytes) -> bytes:
-    """What goes to the server in place of the password. Raises ValueError for what is no RSA key in PEM."""
-    mixed = bytes(byte ^ salt for byte, salt in zip(password + b"\0", cycle(nonce[:NONCE_BYTES]), strict=False))
-    modulus, exponent = read_public_key(public_key_pem)
+def encrypted_password(password: bytes, salt: bytes, public_key: bytes) -> bytes:
+    """What goes to the server in place of the password; `salt` is the server's nonce, the key is in PEM.
+
+    Raises ValueError for what is no RSA key in PEM.
+    """
+    mixed = bytes(byte ^ mask for byte, mask in zip(password + b"\0", cycle(salt[:NONCE_BYTES]), strict=False))
+    modulus, exponent = read_public_key(public_key)
     size = (modulus.bit_length() + 7) // 8
     padded = _oaep(mixed, size)
     return pow(int.from_bytes(padded, "big"), exponent, modulus).to_bytes(size, "big")

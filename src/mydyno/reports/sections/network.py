@@ -132,7 +132,7 @@ def _limits_table(result: StudyResult) -> Table | None:
                 cells.append(Cell("–"))
                 continue
             shares = limit.shares
-            told = {name: shares[name] for name in ("link", "server", "load") if name in shares}
+            told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
             told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
             below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
             cells.append(Cell(LIMITS[limit.limit], "word", below=below))
