@@ -154,7 +154,7 @@ def test_tls_is_proved_by_the_load_s_own_count(runs: dict[str, Any] | None) -> N
         return
     session, counted = evidence(runs["fast-tls"], "tls")
     assert "Ssl_version TLSv1.3" in session["text"]
-    assert "dynoload counted 4 full handshakes and 0 resumed ones (4 with TLSv1.3 TLS_AES_128" in counted["text"]
+    assert "(4 with TLSv1.3 TLS_AES_128_GCM_SHA256)" in counted["text"]
     assert "sessions with TLS," not in counted["text"], "the server's count has other people's sessions in it"
 
 

@@ -149,7 +149,7 @@ class TlsTreatment:
             holds = not version and not cipher
             text = "a session on the load's path is in plain text (Ssl_cipher is empty)"
         else:
-            # Python cannot choose suites of TLS 1.3: where the server is not held to one, dynoload's count is the proof.
+            # Python cannot choose suites of TLS 1.3: of a server not held to one, dynoload's count is the proof.
             open_suite = self._external and self.setting.version == "1.3"
             holds = version == f"TLSv{self.setting.version}" and (open_suite or self.setting.cipher in (None, cipher))
             text = (
