@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from mydyno.hosts.lock import study_lock
@@ -104,3 +106,50 @@ def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone
     finally:
         remove_namespace({"path": str(orphan)})
         foreign.unlink(missing_ok=True)
+
+
+def in_mount_namespace(lines: str) -> str:
+    """What a program prints that runs with mounts of its own, in which /run/netns is nobody's yet."""
+    program = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom mydyno.hosts.namespace import *\nimport subprocess\n"
+    source = str(Path(__file__).parents[2] / "src")
+    hidden = 'mount -t tmpfs none /run && exec "$@"'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh", sys.executable, "-c"]
+    done = subprocess.run([*command, program + lines, source], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+IP = """
+def ip(*words):
+    subprocess.run(["ip", "netns", *words], check=True)
+def mounts():
+    return [line for line in open("/proc/self/mountinfo") if "/run/netns" in line]
+server, load = namespace_path("covered", "server"), namespace_path("covered", "load")
+"""
+
+
+def test_namespaces_of_others_neither_cover_ours_nor_go_with_them() -> None:
+    if not means_or_words():
+        return
+    told = in_mount_namespace(
+        IP + "make_namespace(server); make_namespace(load); ip('add', 'other')\n"
+        "print(command([*entering(server), 'ip', '-brief', 'link']).split()[0])\n"
+        "print([remove_namespace({'path': str(one)}) for one in (server, load)], os.listdir(FOLDER))\n"
+        "ip('delete', 'other'); make_namespace(server); print(remove_namespace({'path': str(server)}))\n"
+        "print(FOLDER.exists(), mounts())\n"
+    )
+    assert told.splitlines() == ["lo", "[None, None] ['other']", "None", "False []"]
+
+
+def test_a_namespace_that_ip_netns_covered_is_told_and_goes_once_the_cover_can() -> None:
+    if not means_or_words():
+        return
+    made = "FOLDER.mkdir()\nfor one in (server, load):\n    one.touch(); command(['unshare', f'--net={one}', 'true'])\n"
+    told = in_mount_namespace(
+        IP + made + "ip('add', 'other'); print(remove_namespace({'path': str(server)}))\n"
+        "ip('delete', 'other'); print([remove_namespace({'path': str(one)}) for one in (server, load)])\n"
+        "print(FOLDER.exists(), mounts())\n"
+    )
+    left, gone, nothing = told.splitlines()
+    assert left.startswith("the network namespace mydyno-covered-server: /run/netns is mounted over it")
+    assert (gone, nothing) == ("[None, None]", "False []")

@@ -26,7 +26,7 @@ from mydyno.hosts.link import (
 )
 from mydyno.hosts.transfer import timed_transfer
 from mydyno.hosts.undo import UndoJournal
-from mydyno.treatments.network import judge
+from mydyno.treatments.link_proof import judge
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"

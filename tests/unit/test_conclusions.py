@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mydyno.model.contrasts import only_difference
-from mydyno.model.experiment import ArmSpec, Experiment, StepSpec
+from mydyno.model.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.records import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
 from mydyno.results.conclusions import conclusions_of
 from tests.support.fake_bench import experiment
@@ -130,7 +130,20 @@ def test_tls_at_a_full_link_costs_nothing_where_both_arms_fill_it() -> None:
     both = (limit("1gbit-plain-raw", FORTY, "link"), limit("1gbit-tls-raw", FORTY, "link"))
     assert told((pair,), both)["at the link's limit TLS costs nothing more"].answer == "agrees"
     one = (both[0], limit("1gbit-tls-raw", FORTY, "server CPU"))
-    assert told((pair,), one)["at the link's limit TLS costs nothing more"].answer == "cannot tell"
+    alone = told((pair,), one)["at the link's limit TLS costs nothing more"]
+    assert alone.answer == "cannot tell"
+    assert alone.because == (
+        "no pair of arms that differ in TLS alone was together at a full link; "
+        f"full was that of 1gbit-plain-raw at {FORTY}"
+    )
+
+
+def test_traffic_from_another_host_is_what_the_load_s_interface_received() -> None:
+    external = asked(server=ServerSpec(dsn="mysql://bench@far/sbtest"))
+    values = {FORTY: {"network_rx_bytes_per_s": 121e6, "network_tx_bytes_per_s": 1e6, "tps": 1.0}}
+    arm = "1gbit-plain-raw"
+    (first, *_) = conclusions_of(external, (run(arm, values),), (), (limit(arm, FORTY, "link"),))
+    assert first.answer == "agrees"
 
 
 @pytest.mark.parametrize(

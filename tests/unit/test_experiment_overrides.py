@@ -210,3 +210,22 @@ def test_a_file_with_a_base_may_name_a_server_of_its_own(tmp_path: Path) -> None
     file = tmp_path / "own.toml"
     file.write_text('base = "variable"\nname = "own"\nserver.basedir = "/usr/local/mysql"\n')
     assert load(str(file), "quick")[0].server.basedir == "/usr/local/mysql"
+
+
+def test_a_server_that_is_set_takes_the_place_of_the_file_s() -> None:
+    file = {"server": {"name": "mariadb-10.11", "variables": {"innodb_buffer_pool_size": "1G"}}}
+    external = with_settings(file, ["server.dsn=mysql://bench@far/sbtest", "server.card=eth1"])["server"]
+    assert external == {"dsn": "mysql://bench@far/sbtest", "card": "eth1"}
+    other = with_settings(file, ["server.basedir=/opt/mysql"])["server"]
+    assert other == {"basedir": "/opt/mysql", "variables": {"innodb_buffer_pool_size": "1G"}}
+    kept = with_settings(file, ["server.variables.innodb_buffer_pool_size=2G"])["server"]
+    assert kept == {"name": "mariadb-10.11", "variables": {"innodb_buffer_pool_size": "2G"}}
+    both = with_settings(file, ["server.name=mysql-9.7", "server.dsn=mysql://bench@far/sbtest"])["server"]
+    assert set(both) == {"name", "dsn"}, "which is a mistake, and told as one"
+
+
+def test_a_network_card_is_only_for_another_host_s_server() -> None:
+    text = GOOD.replace('name = "mariadb-10.11"', 'name = "mariadb-10.11"\ncard = "eth1"')
+    assert "server.card: a server on this host is never reached over a network card; allowed: with dsn" in mistakes(
+        text
+    )

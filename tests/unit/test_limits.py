@@ -17,7 +17,7 @@ SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0
 @pytest.mark.parametrize(
     ("changed", "limit", "words"),
     [
-        ({"link": 0.97}, "link", "the link was the limit (link 97 %".replace(" %", "%")),
+        ({"link": 0.97}, "link", "the link was the limit (link 97 %"),
         ({"link": 0.97, "link_reached": 0.0}, "none", "neither link nor CPU was full"),
         ({"cpu": 0.98, "server": 0.6, "load": 0.3}, "server CPU", "most of it the server's"),
         ({"cpu": 0.98, "server": 0.3, "load": 0.6}, "load CPU", "most of it the load's"),
@@ -63,6 +63,35 @@ def test_shares_are_of_what_the_transfer_delivered_and_of_all_cpus() -> None:
     )
 
 
+def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_seen() -> None:
+    seen = {name: value for name, value in VALUES.items() if not name.startswith("server_")}
+    turned = {**seen, "network_rx_bytes_per_s": seen["network_tx_bytes_per_s"], "network_tx_bytes_per_s": 1e6}
+    shares = utilisation(run(link={**LINK, "side": "load"}), turned, "s", 2)
+    assert shares == pytest.approx({"link": 0.5, "link_reached": 1.0, "cpu": 0.95, "load": 0.3, "thread": 0.4})
+    busy = judge("1gbit", "s", 4, shares, 2)
+    assert busy.limit == "others' CPU"
+    idle = judge("1gbit", "s", 4, {**shares, "cpu": 0.4}, 2)
+    assert idle.sentence == (
+        "1gbit at 4 connections: neither link nor this host's CPUs were full: the answers come no faster (link 50 % of "
+        "what it delivered in the timed transfer; CPUs 40 % of 2 busy: load 30 %, others 10 %; the server's host is "
+        "not seen from here)."
+    )
+    step = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
+    assert limit_sentences([idle], [step]) == (
+        "At 4 connections (w): neither the link nor this host's CPUs were full (the server's host is not seen from "
+        "here) with 1gbit (link 50 %, CPUs 40 %).",
+    )
+
+
+def test_many_arms_of_one_limit_have_one_range_of_shares() -> None:
+    step = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
+    busy = [judge(f"arm-{n}", "s", 4, {**SHARES, "cpu": 0.98, "server": 0.5 + n / 100}, 2) for n in range(4)]
+    assert limit_sentences(busy, [step]) == (
+        "At 4 connections (w): the CPUs, most of them busy with the server, limited arm-0, arm-1, arm-2, arm-3 "
+        "(server 50 to 53 %, load 10 % of all CPUs).",
+    )
+
+
 def test_without_a_link_or_samples_nothing_is_said() -> None:
     assert utilisation(run(link={}), VALUES, "s", 2) == {}
     assert utilisation(run(), {"tps": 1.0}, "s", 2) == {}
@@ -96,9 +125,9 @@ def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
         judge("fast", "s", 64, SHARES, 2),
     ]
     assert limit_sentences(found, [step, unasked]) == (
-        "At 64 connections (oltp_read_only): the link limited slow-raw (97% of the link); the CPUs, most of them busy "
-        "with the server, limited slow-zlib (server 70%, load 20% of all CPUs); neither link nor CPUs were full with "
-        "fast (link 20%, CPUs 50%).",
+        "At 64 connections (oltp_read_only): the link limited slow-raw (97 % of the link); the CPUs, most of them busy "
+        "with the server, limited slow-zlib (server 70 %, load 20 % of all CPUs); neither link nor CPUs were full with "
+        "fast (link 20 %, CPUs 50 %).",
     )
 
 

@@ -25,7 +25,8 @@ from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments import network, tls
 from mydyno.treatments.compression import CompressionTreatment
-from mydyno.treatments.network import NetworkTreatment, judge
+from mydyno.treatments.link_proof import judge
+from mydyno.treatments.network import NetworkTreatment
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
 from mydyno.workloads.data import kind_of
 from tests.support.fake_bench import experiment
@@ -40,7 +41,15 @@ def transfer(mbit_per_s: float, busy: float = 0.3) -> Transfer:
     return Transfer(mbit_per_s * 1e6, busy)
 
 
-def step(counters: dict[str, float] | None = None, traffic: dict[str, int] | None = None) -> StepRecord:
+def handshakes(full: int, resumed: int, version: str = "1.3", suite: str = "TLS_AES_128_GCM_SHA256") -> dict[str, Any]:
+    """As dynoload tells them."""
+    agreed = {"version": f"TLSv{version}", "cipher_suite": suite, "connections": full + resumed}
+    return {"whole_load": {"full": full, "resumed": resumed, "negotiated": [agreed] if full + resumed else []}}
+
+
+def step(
+    counters: dict[str, float] | None = None, traffic: dict[str, int] | None = None, tls: dict[str, Any] | None = None
+) -> StepRecord:
     result = DriverResult(
         driver="dynoload",
         version="1",
@@ -49,6 +58,7 @@ def step(counters: dict[str, float] | None = None, traffic: dict[str, int] | Non
         queries=16,
         duration_s=2,
         traffic=traffic or {},
+        tls=tls or {},
     )
     return StepRecord(
         id="oltp_read_only-64",
@@ -97,7 +107,6 @@ def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
     assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
     assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
-    assert "external" in (NetworkTreatment({}).obstacle(EXTERNAL) or "")
     monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
     assert "in use here" in (NetworkTreatment({}).obstacle(SERVER) or "")
     monkeypatch.setattr(network, "network_means", lambda: NetworkMeans(False, False, frozenset(), "need root"))
@@ -158,7 +167,53 @@ def test_tls_is_held_to_one_version_in_each_servers_words() -> None:
 )
 def test_every_session_of_the_load_is_counted(version: str, begun: int, encrypted: int, holds: bool) -> None:
     counters = {"Connections": float(begun), "Ssl_accepts": float(encrypted), "Ssl_finished_accepts": float(encrypted)}
-    assert TlsTreatment(version).load_evidence(step(counters), []).holds is holds
+    counted = handshakes(64, 0) if version != "off" else None
+    assert TlsTreatment(version).load_evidence(step(counters, tls=counted), []).holds is holds
+
+
+SUITE = "TLS_AES_256_GCM_SHA384"
+
+
+@pytest.mark.parametrize(
+    ("setting", "workload", "counted", "holds", "words"),
+    [
+        (
+            {"version": "1.3"},
+            "oltp_read_only",
+            handshakes(64, 0),
+            True,
+            "64 full handshakes and 0 resumed ones (64 with TLSv1.3",
+        ),
+        ({"version": "1.3"}, "oltp_read_only", handshakes(63, 0), False, "63 full"),
+        ({"version": "1.2"}, "oltp_read_only", handshakes(64, 0), False, "64 with TLSv1.3"),
+        ({"version": "1.3", "cipher": SUITE}, "oltp_read_only", handshakes(64, 0, suite=SUITE), True, SUITE),
+        ({"version": "1.3", "cipher": SUITE}, "oltp_read_only", handshakes(64, 0), False, "TLS_AES_128"),
+        ({"version": "1.3"}, "oltp_read_only", {}, False, "no session"),
+        ({"version": "1.3"}, "connect", handshakes(70, 900), True, "70 full handshakes and 900 resumed ones"),
+        ({"version": "1.3"}, "connect", handshakes(900, 70), False, "most should have been resumed"),
+        ({"version": "1.3", "resumption": False}, "connect", handshakes(970, 0), True, "970 full"),
+        ({"version": "1.3", "resumption": False}, "connect", handshakes(900, 70), False, "none was to be resumed"),
+        ({"version": "off"}, "connect", {}, True, "dynoload counted 0 TLS handshakes"),
+        ({"version": "off"}, "connect", handshakes(64, 0), False, "dynoload counted 64 TLS handshakes"),
+    ],
+)
+def test_dynoload_s_own_count_of_handshakes_must_fit_too(
+    setting: dict[str, Any], workload: str, counted: dict[str, Any], holds: bool, words: str
+) -> None:
+    treatment = TlsTreatment(setting)
+    treatment._resumes = True  # as its own two sessions found
+    treatment._external = True  # nothing else is counted then
+    asked = step(tls=counted).model_copy(update={"workload": workload})
+    evidence = treatment.load_evidence(asked, [])
+    assert evidence.holds is holds
+    assert words in evidence.text
+
+
+def test_a_server_that_resumes_nothing_is_no_fault_of_the_load() -> None:
+    treatment = TlsTreatment("1.3")
+    treatment._external = True
+    asked = step(tls=handshakes(970, 0)).model_copy(update={"workload": "connect"})
+    assert treatment.load_evidence(asked, []).holds
 
 
 def test_sessions_that_nobody_counted_prove_nothing() -> None:
@@ -200,8 +255,9 @@ def test_connections_that_only_come_and_go_have_nothing_to_compress() -> None:
 
 def test_handshakes_cut_off_by_the_loads_end_are_no_plain_sessions() -> None:
     counters = {"Connections": 5000.0, "Ssl_accepts": 4940.0, "Ssl_finished_accepts": 4940.0}
-    assert not TlsTreatment("1.3").load_evidence(step(counters), []).holds
-    asked = step(counters).model_copy(update={"workload": "connect"})
+    counted = handshakes(4900, 0)
+    assert not TlsTreatment("1.3").load_evidence(step(counters, tls=counted), []).holds
+    asked = step(counters, tls=counted).model_copy(update={"workload": "connect"})
     assert TlsTreatment("1.3").load_evidence(asked, []).holds
     assert not TlsTreatment("off").load_evidence(asked, []).holds
 

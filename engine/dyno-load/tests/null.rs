@@ -70,6 +70,12 @@ fn text_statements_and_connection_churn_run_too() {
     ));
     assert_eq!(churn.count("/plan/planned"), 100, "{}", churn.stderr);
     assert_eq!(churn.count("/statements/connect/count"), 100);
+    assert!(churn.last().get("tls").is_none());
+    // Each connection's bytes count, not those of the two that were there at the end alone.
+    for way in ["sent", "received"] {
+        let bytes = churn.count(&format!("/traffic/wire_{way}_bytes"));
+        assert!(bytes > 50 * 50, "{bytes} bytes {way} over 100 connections");
+    }
 }
 
 #[test]

@@ -38,4 +38,18 @@ impl Counters {
             wire_bytes_out: self.wire_bytes_out - earlier.wire_bytes_out,
         }
     }
+
+    /// The sum of both, for figures of several connections.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            packets_in: self.packets_in + other.packets_in,
+            packets_out: self.packets_out + other.packets_out,
+            raw_bytes_in: self.raw_bytes_in + other.raw_bytes_in,
+            raw_bytes_out: self.raw_bytes_out + other.raw_bytes_out,
+            compressed_bytes_in: self.compressed_bytes_in + other.compressed_bytes_in,
+            compressed_bytes_out: self.compressed_bytes_out + other.compressed_bytes_out,
+            wire_bytes_in: self.wire_bytes_in + other.wire_bytes_in,
+            wire_bytes_out: self.wire_bytes_out + other.wire_bytes_out,
+        }
+    }
 }

@@ -61,7 +61,7 @@ async def _check_variables(experiment: Experiment, settings: Settings) -> None:
 def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     server = experiment.server
     print(f"{experiment.name} ({experiment.scale}): {experiment.question}\n")
-    print(f"server    {server.name or server.basedir or 'external server (dsn)'}")
+    print(f"server    {server.name or server.basedir or f'external, {server.dsn}'}")
     for name, value in server.variables.items():
         print(f"          {name} = {value}")
     data = experiment.data

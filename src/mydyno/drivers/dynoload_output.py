@@ -128,6 +128,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         latency_log2_us=tuple((one["below_us"], one["count"]) for one in distribution.get("log2", ())),
         transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
+        tls=final.get("tls", {}),
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(

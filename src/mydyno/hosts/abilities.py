@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
@@ -43,6 +44,7 @@ def abilities(settings: Settings) -> list[Ability]:
         _repeatable_cpu(),
         _links(),
         _latency(),
+        _network_cards(),
         _left_namespaces(settings),
         _root(),
         *_control_groups(),
@@ -111,6 +113,16 @@ def _links() -> Ability:
 def _latency() -> Ability:
     obstacle = network_means().obstacle(bandwidth=False, latency=True)
     return Ability("added network latency", obstacle is None, obstacle or "netem")
+
+
+def _network_cards() -> Ability:
+    """Cards whose speed ethtool can set, for `network` with an external server (server.card)."""
+    name = "speed of a network card"
+    obstacles = {card: network_card.obstacle(card, None) for card in network_card.cards()}
+    able = [card for card, obstacle in obstacles.items() if obstacle is None]
+    if able:
+        return Ability(name, True, ", ".join(able))
+    return Ability(name, False, "; ".join(filter(None, obstacles.values())) or "this host has no network card")
 
 
 def _left_namespaces(settings: Settings) -> Ability:

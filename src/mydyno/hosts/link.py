@@ -127,13 +127,13 @@ def taken_networks() -> list[str]:
 
 def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
     """(server's, load's) addresses of a network of four that nothing here uses. Raises HostError: all are taken."""
-    used = [ipaddress.ip_network(one, strict=False) for one in taken]
+    used = [ipaddress.IPv4Network(one, strict=False) for one in taken]
     used = [network for network in used if network.overlaps(POOL)]
     for candidate in POOL.subnets(new_prefix=30):
         if not any(candidate.overlaps(network) for network in used):
             server, load = list(candidate.hosts())
             return str(server), str(load)
     raise HostError(
-        f"every address of {POOL} is in use here ({', '.join(str(network) for network in used[:3])})",
+        f"every address of {POOL} is in use here ({', '.join(map(str, ipaddress.collapse_addresses(used)))})",
         "that network is kept for measurements (RFC 2544); remove the address or route that covers it",
     )

@@ -1,7 +1,8 @@
 """Network namespaces as hosts: made under a name that everybody can list (ip netns), entered, and removed for sure.
 
-A namespace is kept by a bind mount on a file in /run/netns, as ip-netns(8) does it, but without that program's mount
-of the folder on itself, which nothing ever takes away again.
+A namespace is kept by a bind mount on a file in /run/netns, as ip-netns(8) does it. That program also mounts the folder
+on itself, once, before its first namespace: over namespaces that are there already, which nobody then reaches any more
+by their paths. So the same is done here before; it is taken away with the last file, and ip-netns makes it again.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def study_of(path: Path) -> str:
 def make_namespace(path: Path) -> None:
     """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
     FOLDER.mkdir(parents=True, exist_ok=True)
+    if not _is_mounted(FOLDER):
+        command(["mount", "--bind", str(FOLDER), str(FOLDER)])
+        command(["mount", "--make-rshared", str(FOLDER)])
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -56,13 +60,58 @@ def remove_namespace(facts: dict[str, Any]) -> str | None:
     for interface in facts.get("interfaces", ()):
         # Now, and not when the kernel gets to it: the other end of a pair may be looked at next.
         _quiet([*entering(path), "ip", "link", "delete", "dev", interface])
+    if not _unmount(path):
+        return f"the network namespace {path.name}"
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        left = _uncover(path)
+        if left is not None:
+            return left
+    _leave_folder()
+    return None
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether anything is mounted there, be it covered. os.path.ismount sees no folder that is mounted on itself."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4] == str(path) for line in lines)
+
+
+def _unmount(path: Path) -> bool:
     while os.path.ismount(path):  # Path.is_mount sees no mounts on files
         if _quiet(["umount", "--lazy", str(path)]):
-            return f"the network namespace {path.name}"
-    path.unlink(missing_ok=True)
+            return False
+    return True
+
+
+def _uncover(path: Path) -> str | None:
+    """Remove a namespace that somebody's mount of the folder on itself covers; gives what is left, or None.
+
+    The cover holds copies of all namespaces of that time. It goes only where nobody else's namespace lies on it.
+    """
+    for own in FOLDER.glob(f"{PREFIX}{study_of(path)}-*"):
+        _unmount(own)
+    _quiet(["umount", str(FOLDER)])
+    try:
+        if _unmount(path):
+            path.unlink(missing_ok=True)
+            return None
+    except OSError:
+        pass
+    return (
+        f"the network namespace {path.name}: /run/netns is mounted over it (ip netns add did that) and holds other "
+        "namespaces; it goes with mydyno clean after those, or with the next start of this host"
+    )
+
+
+def _leave_folder() -> None:
+    """Take the folder away, with its mount on itself, where nobody has a namespace in it."""
     with contextlib.suppress(OSError):
-        FOLDER.rmdir()  # only where nobody else has one
-    return None
+        if not any(FOLDER.iterdir()):
+            if _is_mounted(FOLDER):
+                _quiet(["umount", str(FOLDER)])
+            FOLDER.rmdir()
 
 
 def left_namespaces() -> list[Path]:

@@ -12,7 +12,14 @@ import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 
-PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "umount": "mount"}
+PROGRAMS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+    "umount": "mount",
+}
 TRIALS = {"tbf": "tbf rate 1gbit burst 128kb latency 10ms", "htb": "htb", "netem": "netem delay 1ms"}
 
 

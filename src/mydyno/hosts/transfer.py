@@ -39,7 +39,7 @@ def timed_transfer(source: Path | None, destination: Path | None, address: str, 
         receiver, _ = listener.accept()
     finally:
         listener.close()
-    before = _cpu_ticks()
+    before = cpu_ticks()
     thread = threading.Thread(target=_send, args=(sender, RAMP_S + window_s))
     thread.start()
     try:
@@ -47,8 +47,7 @@ def timed_transfer(source: Path | None, destination: Path | None, address: str, 
     finally:
         receiver.close()
         thread.join()
-    busy, total = (after - then for after, then in zip(_cpu_ticks(), before, strict=True))
-    return Transfer(rate, busy / total if total else 0.0)
+    return Transfer(rate, busy_since(before))
 
 
 def _listen(address: str) -> socket.socket:
@@ -73,24 +72,52 @@ def _receive(receiver: socket.socket, window_s: float) -> float:
     """Bits per second between the ramp's end and the window's."""
     receiver.settimeout(TIMEOUT_S)
     buffer = bytearray(1 << 20)
-    began = time.monotonic()
-    total = 0
-    first: tuple[float, int] | None = None
-    last = (began, 0)
+    window = TimedWindow(window_s)
     while count := receiver.recv_into(buffer):
+        window.take(count)  # what comes behind the window is only emptied, so that the sender is not cut off
+    return window.bits_per_s()
+
+
+class TimedWindow:
+    """Bytes as they arrive, timed from the first arrival behind RAMP_S to the last within `length_s` behind that."""
+
+    def __init__(self, length_s: float) -> None:
+        self._began = time.monotonic()
+        self._length_s = length_s
+        self._total = 0
+        self._first: tuple[float, int] | None = None
+        self._last = (self._began, 0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what arrives now is too late to count."""
+        return time.monotonic() - self._began > RAMP_S + self._length_s
+
+    def take(self, count: int) -> None:
+        """So many bytes arrived now."""
         now = time.monotonic()
-        total += count
-        if now - began > RAMP_S + window_s:
-            continue  # only emptied, so that the sender is not cut off
-        if first is None and now - began >= RAMP_S:
-            first = (now, total)
-        last = (now, total)
-    if first is None or last[0] <= first[0]:
-        raise OSError(f"{total} bytes arrived in {time.monotonic() - began:.1f} s: too few to time")
-    return (last[1] - first[1]) * 8 / (last[0] - first[0])
+        self._total += count
+        if now - self._began > RAMP_S + self._length_s:
+            return
+        if self._first is None and now - self._began >= RAMP_S:
+            self._first = (now, self._total)
+        self._last = (now, self._total)
+
+    def bits_per_s(self) -> float:
+        """The rate. Raises OSError where less than two arrivals fell into the window."""
+        if self._first is None or self._last[0] <= self._first[0]:
+            took_s = time.monotonic() - self._began
+            raise OSError(f"{self._total} bytes arrived in {took_s:.1f} s: too few to time")
+        return (self._last[1] - self._first[1]) * 8 / (self._last[0] - self._first[0])
 
 
-def _cpu_ticks() -> tuple[int, int]:
+def busy_since(before: tuple[int, int]) -> float:
+    """The share of this host's CPUs that was busy since cpu_ticks() was `before`."""
+    busy, total = (after - then for after, then in zip(cpu_ticks(), before, strict=True))
+    return busy / total if total else 0.0
+
+
+def cpu_ticks() -> tuple[int, int]:
     """(busy, all) ticks of all CPUs since boot (proc(5), stat)."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(fields) - fields[3] - fields[4], sum(fields)

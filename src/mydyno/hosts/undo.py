@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
@@ -51,6 +52,7 @@ UNDOERS: dict[str, Undoer] = {
     "cgroup_delegation": _return_delegation,
     "folder": _remove_folder,
     "namespace": remove_namespace,
+    "network_card": network_card.give_back,
     "processes": _end_processes,
     "sysctl": give_back,
 }

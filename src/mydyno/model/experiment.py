@@ -47,6 +47,9 @@ class ServerSpec(Frozen):
         None, description="a MySQL or MariaDB (>= 5.5): its folder, or the vendor's tar archive"
     )
     dsn: Text | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
+    card: Name | None = Field(
+        None, description="with dsn: this host's network card that leads there; network sets its speed by ethtool"
+    )
     variables: Variables = Field(default_factory=dict, description="server variables for every arm (my.cnf)")
 
 

@@ -19,7 +19,8 @@ def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
     The last rule makes `steps.measure = "5s"` say it for all steps at once.
     """
     server = override.get("server")
-    result = _without_server(tree) if isinstance(server, Mapping) and SERVER_WAYS & set(server) else dict(tree)
+    ways = SERVER_WAYS & set(server) if isinstance(server, Mapping) else set()
+    result = _without_server(tree, "dsn" in ways) if ways else dict(tree)
     result = copy.deepcopy(result)
     for key, value in override.items():
         present = result.get(key)
@@ -48,13 +49,14 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    One thing is varied at a time: what `vary` says here takes the place of what the file says. So does another server.
+    One thing is varied at a time: what `vary` says here takes the place of what the file says. A server named here
+    takes the place of the file's; an external one (dsn) that of its variables too, which configure a private server.
 
     Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
     """
     paths = [parse_set(assignment)[0] for assignment in assignments]
-    elsewhere = any(path[0] == "server" and path[1:2] and path[1] in SERVER_WAYS for path in paths)
-    result = copy.deepcopy(_without_server(tree) if elsewhere else dict(tree))
+    ways = {path[1] for path in paths if path[0] == "server" and len(path) == 2} & SERVER_WAYS
+    result = copy.deepcopy(_without_server(tree, "dsn" in ways) if ways else dict(tree))
     if any(path[0] == "vary" for path in paths):
         result.pop("vary", None)
     for assignment in assignments:
@@ -65,12 +67,13 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     return result
 
 
-def _without_server(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree without a word of where its server comes from; its variables stay."""
+def _without_server(tree: Mapping[str, Any], external: bool) -> dict[str, Any]:
+    """The tree without a word of where its server comes from; its variables stay, except for an external one."""
     server = tree.get("server")
     if not isinstance(server, Mapping):
         return dict(tree)
-    return {**tree, "server": {key: value for key, value in server.items() if key not in SERVER_WAYS}}
+    gone = SERVER_WAYS | ({"variables"} if external else set())
+    return {**tree, "server": {key: value for key, value in server.items() if key not in gone}}
 
 
 def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment: str) -> None:

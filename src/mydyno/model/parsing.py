@@ -307,6 +307,12 @@ def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
         return [
             Problem(("server",), f"says {', '.join(said) or 'no server'}", allowed="exactly one of name, basedir, dsn")
         ]
+    if server.get("card") is not None and said != ["dsn"]:
+        return [
+            Problem(
+                ("server", "card"), "a server on this host is never reached over a network card", allowed="with dsn"
+            )
+        ]
     if said == ["name"] and server["name"] not in vocabulary.servers:
         return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
     return []

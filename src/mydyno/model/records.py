@@ -76,6 +76,9 @@ class DriverResult(Record):
     traffic: dict[str, int] = Field(default_factory=dict)
     """Of the window, where the driver counts it: raw_sent_bytes, raw_received_bytes (the protocol's packets),
     wire_sent_bytes, wire_received_bytes (compressed and encrypted as they left)."""
+    tls: dict[str, Any] = Field(default_factory=dict)
+    """Handshakes that the driver itself counted, where any was made: `measured` and `whole_load`, each with full,
+    resumed, and negotiated [{version, cipher_suite, connections}]."""
     busiest_thread_cpu_pct: float | None = None
     """CPU of the driver's busiest thread, in percent of one CPU, where the driver tells it."""
     health: Literal["valid", "suspect", "invalid"] = "valid"

@@ -45,7 +45,7 @@ def render_page(folder: StudyFolder) -> str:
         effects.build(result),
         key_values.build(result),
         *links,
-        sweep.build(result, elsewhere=network.METRICS if links else ()),
+        sweep.build(result, elsewhere=network.metrics(result) if links else ()),
     ]
     after = [
         memory.build(result),

@@ -89,7 +89,8 @@ def _full_link_carries_its_speed(facts: Facts) -> Answer:
     most: dict[float, tuple[float, str]] = {}
     for (arm, step), limit in facts.limits.items():
         speed = _bits_per_s(facts.experiment.arm(arm).treatments.get("network"))
-        sent = facts.medians("network_tx_bytes_per_s", arm).get(step)
+        outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
+        sent = facts.medians(f"network_{'rx' if outside else 'tx'}_bytes_per_s", arm).get(step)
         if limit.limit == "link" and speed and sent:
             most[speed] = max(most.get(speed, (0.0, "")), (sent * 8 / speed, f"{arm} at {step}"))
     if not most:
@@ -105,6 +106,12 @@ def _no_full_link(facts: Facts) -> str:
     fullest = max(facts.limits.values(), key=lambda limit: limit.shares.get("link", 0.0))
     share = fullest.shares.get("link", 0.0)
     return f"no link was full here: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
+
+
+def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
+    """What was there instead of pairs at a full link: `words` say which pairs."""
+    full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
+    return f"no {words} at a full link; full was that of {', '.join(full)}" if full else _no_full_link(facts)
 
 
 def _full_link_is_flat(facts: Facts) -> Answer:
@@ -141,7 +148,8 @@ def _told(effect: EffectRecord) -> str:
 
 def _compression_at_a_full_link(facts: Facts) -> Answer:
     pairs = [e for e, _ in facts.contrasts("compression") if facts.limit(e.control, e.step) == "link"]
-    return _by_verdict(pairs, "higher", _no_full_link(facts))
+    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in compression alone had its control")
+    return _by_verdict(pairs, "higher", absent)
 
 
 def _compression_elsewhere(facts: Facts) -> Answer:
@@ -170,7 +178,8 @@ def _tls_at_a_full_link(facts: Facts) -> Answer:
         for effect, _ in facts.contrasts("tls")
         if facts.limit(effect.control, effect.step) == facts.limit(effect.arm, effect.step) == "link"
     ]
-    return _by_verdict(pairs, "equivalent", _no_full_link(facts))
+    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in TLS alone was together")
+    return _by_verdict(pairs, "equivalent", absent)
 
 
 def _tls_stops_scaling(facts: Facts) -> Answer:

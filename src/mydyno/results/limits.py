@@ -3,7 +3,8 @@
 Told by utilisation over the measured window, never by the shape of a curve. A link is full when its interface carried
 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a load
 program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all usable
-CPUs; what is left of the busy time is the kernel's own threads and other programs.
+CPUs; what is left of the busy time is the kernel's own threads and other programs. Of an external server's host nothing
+is seen from here: its CPUs are named in no sentence, and where nothing here is full it may be they.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from mydyno.model.records import LimitRecord, RunRecord, RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95
+MOST_ALONE = 3
+"""Arms of one limit that each have their shares in the sentence; of more only the range is said."""
 FRAME_TO_PAYLOAD = 1514 / 1448
 """An interface counts whole frames, a transfer counts payload."""
 Whose = Literal["server CPU", "load CPU", "others' CPU"]
@@ -32,8 +35,14 @@ GROUPS = {
     "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
     "none": "neither link nor CPUs were full with",
 }
-NEEDED = ("cpu_user_pct", "cpu_system_pct", "server_cpu_user_pct", "server_cpu_system_pct", "driver_cpu_user_pct",
-          "driver_cpu_system_pct")  # fmt: skip
+NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not seen from here) with"
+NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
+OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
+DIRECTIONS = {
+    "server": (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s")),
+    "load": (("rx", "to_load_bits_per_s"), ("tx", "to_server_bits_per_s")),
+}
+"""{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
 
 
 def limits_of(
@@ -55,21 +64,24 @@ def limits_of(
 
 
 def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: int) -> dict[str, float]:
-    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link."""
+    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link.
+
+    server is absent where the server's process is not of this host.
+    """
     link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
     if link is None or any(name not in values for name in NEEDED):
         return {}
     carried = [
         values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(link[ceiling]) * FRAME_TO_PAYLOAD)
-        for way, ceiling in (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s"))
+        for way, ceiling in DIRECTIONS[link.get("side", "server")]
         if link.get(ceiling)
     ]
     threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
-    return {
+    server = {"server": sum(values[name] for name in OF_SERVER) / 100 / cpus} if OF_SERVER[0] in values else {}
+    return server | {
         "link": max(carried, default=0.0),
         "link_reached": 1.0 if link.get("reached") and link.get("bandwidth") else 0.0,
         "cpu": (values["cpu_user_pct"] + values["cpu_system_pct"]) / 100,
-        "server": (values["server_cpu_user_pct"] + values["server_cpu_system_pct"]) / 100 / cpus,
         "load": (values["driver_cpu_user_pct"] + values["driver_cpu_system_pct"]) / 100 / cpus,
         "thread": max((thread / 100 for thread in threads if thread is not None), default=0.0),
     }
@@ -77,13 +89,17 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: in
 
 def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cpus: int) -> LimitRecord:
     """The limit that these shares name, in a sentence with the shares."""
-    others = max(shares["cpu"] - shares["server"] - shares["load"], 0.0)
-    taken = (
-        f"CPUs {shares['cpu']:.0%} of {cpus} busy: server {shares['server']:.0%}, load {shares['load']:.0%}, "
-        f"others {others:.0%}"
-    )
-    carried = f"link {shares['link']:.0%} of what it delivered in the timed transfer"
-    by_cpu: dict[Whose, float] = {"server CPU": shares["server"], "load CPU": shares["load"], "others' CPU": others}
+    others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+    server = _of_server(shares)
+    taken = f"CPUs {_percent(shares['cpu'])} of {cpus} busy: {server}load {_percent(shares['load'])}"
+    taken += f", others {_percent(others)}"
+    taken += "" if server else "; the server's host is not seen from here"
+    carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
+    by_cpu: dict[Whose, float] = {
+        "server CPU": shares.get("server", 0.0),
+        "load CPU": shares["load"],
+        "others' CPU": others,
+    }
     limit: Literal["link", "none"] | Whose
     if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
         limit, words = "link", "the link was the limit"
@@ -91,9 +107,14 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
         limit = whose = max(by_cpu, key=lambda name: by_cpu[name])
         words = f"the CPUs were the limit, most of it {WHOSE[whose]}"
     elif shares["thread"] >= THREAD_FULL:
-        limit, words = "load CPU", f"the load program's busiest thread was the limit ({shares['thread']:.0%} of a CPU)"
-    else:
+        limit, words = (
+            "load CPU",
+            f"the load program's busiest thread was the limit ({_percent(shares['thread'])} of a CPU)",
+        )
+    elif server:
         limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
+    else:
+        limit, words = "none", "neither link nor this host's CPUs were full: the answers come no faster"
     noun = "connection" if connections == 1 else "connections"
     sentence = f"{arm} at {connections} {noun}: {words} ({carried}; {taken})."
     facts = {name: round(share, 4) for name, share in shares.items()}
@@ -106,26 +127,40 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
     for step in steps:
         groups = []
         for limit, words in GROUPS.items():
-            arms = [
-                f"{found.arm} ({_telling_share(found)})"
-                for found in limits
-                if found.step == step.id and found.limit == limit
-            ]
-            if arms:
-                groups.append(f"{words} {', '.join(arms)}")
+            group = [found for found in limits if found.step == step.id and found.limit == limit]
+            if group:
+                arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
+                if len(group) > MOST_ALONE:
+                    arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
+                seen = any("server" in found.shares for found in limits)
+                groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
         if groups:
             noun = "connection" if step.connections == 1 else "connections"
             sentences.append(f"At {step.connections} {noun} ({step.workload}): {'; '.join(groups)}.")
     return tuple(sentences)
 
 
-def _telling_share(found: LimitRecord) -> str:
-    shares = found.shares
-    if found.limit == "link":
-        return f"{shares['link']:.0%} of the link"
-    if found.limit == "none":
-        return f"link {shares['link']:.0%}, CPUs {shares['cpu']:.0%}"
-    return f"server {shares['server']:.0%}, load {shares['load']:.0%} of all CPUs"
+def _telling_shares(found: Sequence[LimitRecord]) -> str:
+    """The shares that made these arms' common limit, each as a range over them."""
+    if found[0].limit == "link":
+        return f"{_range(found, 'link')} of the link"
+    if found[0].limit == "none":
+        return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
+    server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
+    return f"{server}load {_range(found, 'load')} of all CPUs"
+
+
+def _range(found: Sequence[LimitRecord], name: str) -> str:
+    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _of_server(shares: Mapping[str, float]) -> str:
+    return f"server {_percent(shares['server'])}, " if "server" in shares else ""
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import ServerError, UserError
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network_card import interface_towards
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment, steps_of
@@ -21,12 +23,14 @@ from mydyno.servers.external import PASSWORD_VARIABLE, ExternalInstance, check_d
 from mydyno.servers.instance import ALONE, Place
 from mydyno.servers.sql import Address, Control
 
-READ_ONLY_WORKLOADS = frozenset(("oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"))
+READ_ONLY_WORKLOADS = frozenset(
+    ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
+)
 
 
 @dataclass
 class ExternalBench:
-    """Stands where running.workbench.Workbench stands. Runs differ in nothing but their order: an A/A study."""
+    """Stands where running.workbench.Workbench stands. Arms differ in what the load's side alone can do."""
 
     settings: Settings
     experiment: Experiment
@@ -46,18 +50,22 @@ class ExternalBench:
         assert (number, place.number) == (1, 1), "forecast refuses several instances of an external server"
         folder.mkdir(parents=True, exist_ok=True)
         log.write_text("an external server keeps its own error log\n")
-        return ExternalInstance(self.address, folder)
+        return ExternalInstance(self.address, folder, self.host, self.undo, self.experiment.server.card)
 
     def probe(self, instances: Sequence[ExternalInstance]) -> Probe:
-        """The sampler: this host, and the server's status by SQL."""
+        """The sampler: this host, its interface that leads to the server, and the server's status by SQL."""
         (instance,) = instances
         place = f"socket={instance.socket}" if instance.socket else f"host={self.address.host},port={self.address.port}"
         target = f"1:-,{place},user={self.address.user}"
         program = self.settings.program("dynoprobe")
-        return Probe(self.host, program, [target], self.address.password, instance.data, self.scratch, self.sockets)
+        interface = None if self.address.socket else interface_towards(self.address.host)
+        return Probe(
+            self.host, program, [target], self.address.password, instance.data, self.scratch, self.sockets,
+            f"{interface}@{os.getpid()}" if interface else None,
+        )  # fmt: skip
 
     async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
-        """Nothing: an external server has no treatments."""
+        """Nothing: what is done to a load's path shows only on it."""
         return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.experiment import ArmSpec, Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.running.kv_obstacles import kv_obstacles
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
-from mydyno.treatments.base import NeedsDriver, NeedsServer, OnDisk, ProvesLoad
+from mydyno.treatments.base import ChangesByServer, NeedsDriver, NeedsServer, OnDisk, ProvesLoad
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
@@ -65,7 +66,7 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     study_s = sum(arm_s[run.arm] for run in plan.runs)
     most = experiment.most_instances
     free = _free_bytes(settings.data)
-    host_changes = [change for arm in experiment.arms for t in treatments_of(arm) for change in t.host_changes()]
+    host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment)]
     obstacles = _treatment_obstacles(experiment, settings)
     needed = int((1.15 + 1.15 * most) * size)
     if most > 1 and experiment.server.dsn is not None:
@@ -93,6 +94,17 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
     )
 
 
+def _changes_of(arm: ArmSpec, experiment: Experiment) -> list[str]:
+    """What the arm's treatments change on this host."""
+    found: list[str] = []
+    for treatment in treatments_of(arm):
+        if isinstance(treatment, ChangesByServer):
+            found += treatment.host_changes_for(experiment.server)
+        else:
+            found += treatment.host_changes()
+    return found
+
+
 def _copies(count: int) -> str:
     return "a copy" if count == 1 else f"{count} copies"
 
@@ -115,7 +127,13 @@ def _treatment_obstacles(experiment: Experiment, settings: Settings) -> list[str
             for obstacle in asked:
                 if obstacle is not None:
                     found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
-    return [f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}: {words}" for words, arms in found.items()]
+    return [f"{_whose(arms, experiment)}: {words}" for words, arms in found.items()]
+
+
+def _whose(arms: Sequence[str], experiment: Experiment) -> str:
+    if 2 < len(arms) == len(experiment.arms):
+        return "every arm"
+    return f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}"
 
 
 def _free_bytes(folder: Path) -> int:

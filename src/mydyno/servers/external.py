@@ -10,9 +10,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mydyno.errors import UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import DataSpec
 from mydyno.model.records import ServerRecord
-from mydyno.servers.instance import InstanceSettings
+from mydyno.servers.instance import LOAD_USER, InstanceSettings
+from mydyno.servers.load_path import LoadPath
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.version import ServerVersion
 
@@ -60,16 +63,27 @@ class ExternalInstance:
     pid = 0
     """Unknown: no process of this host is sampled as the server's."""
 
-    def __init__(self, address: Address, folder: Path) -> None:
+    def __init__(self, address: Address, folder: Path, host: LocalHost, undo: UndoJournal, card: str | None) -> None:
         self._address = address
+        self.host = host
+        self.undo = undo
+        self.card = card
+        """This host's interface that leads there, whose speed treatments may set; None: none was named."""
         self.folder = folder
         self.data = folder
         self.settings = InstanceSettings()
         self.socket = address.socket
 
     def address(self, user: str = "", database: str = "") -> Address:  # noqa: ARG002 - there is one account
-        """How to reach it."""
+        """How to reach it: as the load, where a treatment says what is spoken on its path."""
+        path = self.settings.load_path
+        if user == LOAD_USER and path is not None:
+            return path.address(self._address.user, self._address.password, self._address.database)
         return self._address
+
+    def own_path(self) -> LoadPath:
+        """The way that the DSN names, to be told what is spoken on it."""
+        return LoadPath(self._address.host, self._address.port, "")
 
     def control(self) -> Control:
         """A control connection; use with `async with`."""

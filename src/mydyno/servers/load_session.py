@@ -68,6 +68,12 @@ class LoadSession(Control):
             address.namespace, lambda: socket.create_connection((address.host, address.port), self._timeout_s)
         )
 
+    def raw_socket(self) -> socket.socket:
+        """The connection's socket, for one who goes on in the protocol by himself; the session is then spent."""
+        assert self._connection is not None
+        found: socket.socket = self._connection._sock  # type: ignore[attr-defined]  # the stubs leave it out
+        return found
+
     async def session_status(self, *names: str) -> dict[str, str]:
         """SHOW SESSION STATUS of these names; what the server does not know is absent."""
         found = {}

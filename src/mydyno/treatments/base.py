@@ -38,6 +38,14 @@ class Treatment(Protocol):
 
 
 @runtime_checkable
+class ChangesByServer(Protocol):
+    """A treatment whose changes to this host depend on where the server is."""
+
+    def host_changes_for(self, server: ServerSpec) -> list[str]:
+        """What host_changes() gives, for this server."""
+
+
+@runtime_checkable
 class OnDisk(Protocol):
     """A treatment that also depends on where the data lie."""
 

@@ -19,10 +19,11 @@ from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
+from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
 from mydyno.store.samples import Sample
-from mydyno.treatments.load_path import speak
+from mydyno.treatments.load_path import external_obstacle, speak
 from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
@@ -59,9 +60,9 @@ class CompressionTreatment:
         self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """MariaDB's protocol knows zlib alone; an external server's load comes as it comes."""
+        """MariaDB's protocol knows zlib alone; an external server is asked for it when the run begins."""
         if server.dsn is not None:
-            return "the path to an external server (dsn) is not changed; use server.name or server.basedir"
+            return external_obstacle(server)
         if self.setting.algorithm == "zstd" and (server.name or "").startswith("mariadb"):
             return 'MariaDB\'s protocol compresses with zlib alone; say "zlib", or take MySQL >= 8.0.18'
         return None
@@ -82,16 +83,20 @@ class CompressionTreatment:
 
     async def apply(self, instance: Instance) -> None:
         """To the load, and to a server that chooses among several. Raises ServerError where it lacks the algorithm."""
+        algorithm, level = self.setting.algorithm, self.setting.level
+        said = algorithm if level is None else f"{algorithm}:{level}"
+        if isinstance(instance, ExternalInstance):
+            speak(instance, compression=said)
+            return
         version = instance.build.version
         chooses = version.flavour == "mysql" and version.number >= (8, 0, 18)
-        algorithm, level = self.setting.algorithm, self.setting.level
         if algorithm == "zstd" and not chooses:
             raise ServerError(f"{version.name} compresses with zlib alone; zstd needs MySQL >= 8.0.18")
         if chooses:
             # It prefers zlib where it may; "uncompressed" stays for mydyno's own sessions.
             allowed = "uncompressed" if algorithm == "off" else f"{algorithm},uncompressed"
             instance.settings.variables["protocol_compression_algorithms"] = allowed
-        speak(instance, compression=algorithm if level is None else f"{algorithm}:{level}")
+        speak(instance, compression=said)
 
     async def evidence(self, instance: Instance) -> Evidence:
         """Compression, algorithm and level, as far as the server tells them, of a session on the load's own path."""

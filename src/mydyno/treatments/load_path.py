@@ -6,7 +6,9 @@ import socket
 from dataclasses import replace
 from typing import Any
 
+from mydyno.model.experiment import ServerSpec
 from mydyno.model.records import StepRecord
+from mydyno.servers.external import ExternalInstance, parse_dsn
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
 
@@ -18,13 +20,24 @@ OWN_SESSIONS = 3
 def speak(instance: Instance, **spoken: Any) -> None:
     """Say what is spoken on the load's path; without a network treatment the path is made, over loopback."""
     path = instance.settings.load_path
-    if path is None:
+    if path is None and isinstance(instance, ExternalInstance):
+        path = instance.own_path()
+    elif path is None:
         with socket.socket() as free:
             free.bind((LOOPBACK, 0))
             port = free.getsockname()[1]
         path = LoadPath(LOOPBACK, port, LOOPBACK)
         instance.settings.variables.update({"skip_networking": "OFF", "bind_address": LOOPBACK, "port": port})
     instance.settings.load_path = replace(path, **spoken)
+
+
+def external_obstacle(server: ServerSpec) -> str | None:
+    """Why nothing can be said of the way to an external server: a Unix socket has none."""
+    if server.dsn is not None and parse_dsn(server.dsn).socket is not None:
+        return (
+            "server.dsn names a Unix socket, over which no network, TLS or compression is measured; name host and port"
+        )
+    return None
 
 
 def plain_sessions(step: StepRecord) -> tuple[int, int, int] | None:

@@ -1,5 +1,8 @@
 """The network between load and server: two network namespaces, a veth pair between them, shaped at both ends.
 
+To an external server (dsn) it is the real one: server.card names this host's card, whose speed ethtool sets; without
+it, `network = {}` measures the link as it is.
+
 `network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with
 `network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what
 Ethernet of that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). A bandwidth beyond what this host's CPUs can carry is
@@ -34,17 +37,12 @@ from mydyno.hosts.network_means import network_means
 from mydyno.hosts.transfer import Transfer, timed_transfer
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.records import Evidence
+from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
+from mydyno.treatments import network_external
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_asked, judge
 
-TOLERANCE = 0.05
-ATTEMPTS = 6
-"""Of a timed transfer that came out wrong: neighbours on the CPUs disturb it."""
-TIMED_ATTEMPTS = 3
-"""Of a transfer in which the receiver waited so long for a CPU that there was nothing to time."""
-CPU_BOUND = 0.85
-STRICT_SHARE = 0.25
-"""A cap below this share of what the bare pair delivers must be reached, however busy the CPUs are."""
 PORT = 3306
 
 
@@ -83,11 +81,12 @@ class NetworkTreatment:
         self._changes: list[int] = []
         self._host: LocalHost | None = None
         self._bare: Transfer | None = None
+        self._external: network_external.CardLink | None = None
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """Needs root, a veth pair, and what it is shaped with; an external server has a network of its own."""
+        """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
         if server.dsn is not None:
-            return "an external server (dsn) is reached as it is; use server.name or server.basedir"
+            return network_external.obstacle(self._shape, server)
         obstacle = network_means().obstacle(self._shape.bits_per_s is not None, self._shape.latency is not None)
         if obstacle is None:
             try:
@@ -103,6 +102,12 @@ class NetworkTreatment:
             "each run and removed after it; no interface of the host is touched"
         ]
 
+    def host_changes_for(self, server: ServerSpec) -> list[str]:
+        """To an external server no namespace is made; a card's speed is set where one is named."""
+        if server.dsn is None:
+            return self.host_changes()
+        return [] if server.card is None else network_external.host_changes(self._shape, server.card)
+
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Nothing to fetch."""
         self._host = host
@@ -110,6 +115,10 @@ class NetworkTreatment:
 
     async def apply(self, instance: Instance) -> None:
         """Make the link, measure it bare, shape it, and lead the server into one end and the load into the other."""
+        if isinstance(instance, ExternalInstance):
+            self._external = network_external.CardLink(self._shape, instance)
+            await self._external.apply()
+            return
         host = instance.host
         self._host = host
         server_address, load_address = free_addresses(taken_networks())
@@ -148,6 +157,9 @@ class NetworkTreatment:
 
     async def evidence(self, instance: Instance) -> Evidence:
         """A timed transfer each way, and what tc says of both ends."""
+        if self._external is not None:
+            evidence = await self._external.evidence()
+            return evidence.model_copy(update={"facts": {"bandwidth": self.setting.bandwidth, **evidence.facts}})
         assert self._ends is not None and self._bare is not None
         server, load = self._ends
         try:
@@ -176,41 +188,18 @@ class NetworkTreatment:
         A receiver that had to wait for a CPU finds megabytes in its buffer and seems fast; a link that is not shaped
         is fast every time.
         """
-        expected = self._shape.payload_bits_per_s
         found: list[Transfer] = []
         while len(found) < ATTEMPTS:
             found.append(await self._transfer(source, destination))
-            if expected is None or abs(found[-1].bits_per_s / expected - 1) <= TOLERANCE:
+            if is_as_fast_as_asked(self._shape, found[-1]):
                 return found[-1]
         return max(found, key=lambda transfer: transfer.bits_per_s)
 
     async def undo(self) -> None:
         """Remove the namespaces, and with them the pair and all that was put on it."""
+        if self._external is not None:
+            await self._external.undo()
         for number in reversed(self._changes):
             if self._host is not None:
                 await asyncio.to_thread(self._host.undo.undo, number)
         self._changes = []
-
-
-def judge(shape: Shape, bare_bits_per_s: float, down: Transfer, up: Transfer) -> tuple[bool, str]:
-    """Whether the link is what was asked for, and the sentence that says what it is."""
-    both = (
-        f"{down.bits_per_s / 1e6:.0f} Mbit/s from server to load, {up.bits_per_s / 1e6:.0f} Mbit/s back "
-        "(TCP payload, timed)"
-    )
-    expected = shape.payload_bits_per_s
-    if expected is None:
-        return True, f"{both}, not shaped"
-    wanted = f"Ethernet of {(shape.bits_per_s or 0) / 1e6:.0f} Mbit/s delivers {expected / 1e6:.0f}"
-    fastest, slowest = max(down.bits_per_s, up.bits_per_s), min(down.bits_per_s, up.bits_per_s)
-    if fastest > expected * (1 + TOLERANCE):
-        return False, f"{both}: too fast, the shaping does not hold; {wanted}"
-    if slowest >= expected * (1 - TOLERANCE):
-        return True, f"{both}; {wanted}"
-    if expected > bare_bits_per_s * STRICT_SHARE and max(down.cpu_busy, up.cpu_busy) >= CPU_BOUND:
-        return True, (
-            f"{both}: the bandwidth was not reached ({wanted}); this host's CPUs were {down.cpu_busy:.0%} busy and "
-            f"carry {bare_bits_per_s / 1e6:.0f} Mbit/s without any cap, so its CPUs are the limit, not the link"
-        )
-    busy = max(down.cpu_busy, up.cpu_busy)
-    return False, f"{both}: more than {TOLERANCE:.0%} too slow, with the CPUs {busy:.0%} busy; {wanted}"

@@ -3,9 +3,13 @@
 The server gets a certificate of the study's own authority and one version of TLS; the load gets the same, so that no
 other can be spoken. Proved twice in every run: a session on the load's own path is asked for Ssl_version and Ssl_cipher
 before the load, and after each step the server's counters tell how many of the load's sessions made a TLS handshake:
-all of them, or, with "off", none. Whether the server resumes sessions is tried before the load by two sessions; the
-load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes on in plain text
-where TLS fails. "off" goes with any driver.
+all of them, or, with "off", none; dynoload tells version and suite of every session of its own, and whether its
+handshake was a full one or resumed an earlier session. Whether the server resumes sessions is tried before the load by
+two sessions; the load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes
+on in plain text where TLS fails. "off" goes with any driver.
+
+An external server (dsn) keeps its own certificate and its own choice of versions: the load's side alone is held, and
+its own count of handshakes stands for the server's, whose counters count other people's sessions too.
 """
 
 from __future__ import annotations
@@ -24,16 +28,19 @@ from mydyno.hosts.certificates import make_certificates
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
+from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
 from mydyno.servers.sql import ClientTls
 from mydyno.servers.tls_resumption import resumes_sessions
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
-from mydyno.treatments.load_path import plain_sessions, speak
+from mydyno.treatments.load_path import external_obstacle, plain_sessions, speak
 from mydyno.workloads import connect
 
 VersionName = Literal["off", "1.2", "1.3"]
+Mode = Literal["required", "verify_ca", "verify_identity"]
+DEFAULT_KEY: Literal["rsa-2048"] = "rsa-2048"
 
 
 class TlsSetting(Frozen):
@@ -43,11 +50,11 @@ class TlsSetting(Frozen):
     cipher: str | None = Field(None, description="the one suite allowed, by OpenSSL's name")
     verify: Literal["none", "ca", "identity"] = Field("none", description="what the load checks of the certificate")
     resumption: bool = Field(True, description="whether a later connection may resume an earlier one's session")
-    key: Literal["rsa-2048", "ecdsa-p256"] = Field("rsa-2048", description="the server's key")
+    key: Literal["rsa-2048", "ecdsa-p256"] = Field(DEFAULT_KEY, description="the server's key")
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(VersionName | TlsSetting)
-MODES: dict[str, Literal["required", "verify_ca", "verify_identity"]] = {
+MODES: dict[str, Mode] = {
     "none": "required",
     "ca": "verify_ca",
     "identity": "verify_identity",
@@ -61,11 +68,18 @@ class TlsTreatment:
 
     def __init__(self, value: str | dict[str, Any]) -> None:
         self.setting = TlsSetting.model_validate({"version": value} if isinstance(value, str) else value)
+        self._resumes = False
+        """Whether the server resumed a session of this run."""
+        self._external = False
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """Needs openssl for certificates; an external server has its own."""
+        """Needs openssl for certificates; an external server has its own, which nobody here can verify or exchange."""
         if server.dsn is not None:
-            return "the certificates of an external server (dsn) are others' own; use server.name or server.basedir"
+            words = external_obstacle(server)
+            chosen = "verify" if self.setting.verify != "none" else "key" if self.setting.key != DEFAULT_KEY else None
+            if words is None and chosen is not None:
+                return f"{chosen} needs the server's host: the certificate of an external server (dsn) is its owner's"
+            return words
         if self.setting.version != "off" and shutil.which("openssl") is None:
             return "openssl is not on PATH: it makes the study's certificates"
         return None
@@ -90,6 +104,10 @@ class TlsTreatment:
     async def apply(self, instance: Instance) -> None:
         """Certificates and the one version into my.cnf; the same to the load."""
         speak(instance)
+        if isinstance(instance, ExternalInstance):
+            self._external = True
+            speak(instance, tls=self._asked("required", None))
+            return
         if self.setting.version == "off":
             instance.settings.variables.update(off_variables(instance.build.version))
             speak(instance, tls=ClientTls())
@@ -108,9 +126,14 @@ class TlsTreatment:
             {"ssl_ca": str(made.authority), "ssl_cert": str(made.certificate), "ssl_key": str(made.key)}
             | server_variables(instance.build.version, self.setting)
         )
+        speak(instance, tls=self._asked(MODES[self.setting.verify], made.authority))
+
+    def _asked(self, mode: Mode, authority: Path | None) -> ClientTls:
+        """What the load asks of TLS."""
+        if self.setting.version == "off":
+            return ClientTls()
         ciphers = (self.setting.cipher,) if self.setting.cipher else ()
-        mode = MODES[self.setting.verify]
-        speak(instance, tls=ClientTls(mode, made.authority, (self.setting.version,), ciphers, self.setting.resumption))
+        return ClientTls(mode, authority, (self.setting.version,), ciphers, self.setting.resumption)
 
     async def evidence(self, instance: Instance) -> Evidence:
         """Ssl_version and Ssl_cipher of a session on the load's own path."""
@@ -118,7 +141,7 @@ class TlsTreatment:
             async with LoadSession(instance.address(LOAD_USER)) as session:
                 facts: dict[str, Any] = await session.session_status("Ssl_version", "Ssl_cipher")
             if self.setting.version != "off":
-                facts["resumes"] = await resumes_sessions(instance.address(LOAD_USER))
+                facts["resumes"] = self._resumes = await resumes_sessions(instance.address(LOAD_USER))
         except ServerError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
         version, cipher = facts.get("Ssl_version", ""), facts.get("Ssl_cipher", "")
@@ -126,7 +149,9 @@ class TlsTreatment:
             holds = not version and not cipher
             text = "a session on the load's path is in plain text (Ssl_cipher is empty)"
         else:
-            holds = version == f"TLSv{self.setting.version}" and self.setting.cipher in (None, cipher)
+            # Python cannot choose suites of TLS 1.3: of a server not held to one, dynoload's count is the proof.
+            open_suite = self._external and self.setting.version == "1.3"
+            holds = version == f"TLSv{self.setting.version}" and (open_suite or self.setting.cipher in (None, cipher))
             text = (
                 f"a session on the load's path has Ssl_version {version}, Ssl_cipher {cipher}; {self._resuming(facts)}"
             )
@@ -142,29 +167,55 @@ class TlsTreatment:
         return server + (", and the load offers its own" if facts["resumes"] else ": each handshake is a full one")
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
-        """How many of the step's sessions made a TLS handshake, counted by the server."""
+        """How many of the step's sessions made a TLS handshake, as the server and dynoload counted them."""
         del samples
-        found = plain_sessions(step)
-        if found is None:
-            return Evidence(treatment=self.name, holds=False, text=f"{step.id}: the server counted no sessions")
-        encrypted, plain, own = found
+        facts: dict[str, Any] = {
+            "step": step.id,
+            "driver_command": [word for word in step.driver.command if word.startswith(("--ssl", "--tls"))],
+            "handshakes": step.driver.tls,
+        }
+        holds, text = True, ""
+        if not self._external:
+            found = plain_sessions(step)
+            if found is None:
+                return Evidence(treatment=self.name, holds=False, text=f"{step.id}: the server counted no sessions")
+            holds, text = self._as_the_server_counted(step, *found)
+            facts |= {"encrypted": found[0], "plain": found[1]}
+        if step.driver.driver == "dynoload":
+            driver_holds, words = self._as_the_driver_counted(step)
+            holds, text = holds and driver_holds, "; ".join(filter(None, (text, words)))
+        return Evidence(treatment=self.name, holds=holds, text=f"{step.id}: {text}", facts=facts)
+
+    def _as_the_server_counted(self, step: StepRecord, encrypted: int, plain: int, own: int) -> tuple[bool, str]:
         if step.workload == connect.NAME:
             own += step.connections  # cut off in their handshake when the load ended
         if self.setting.version == "off":
             holds = encrypted == 0
-            text = f"{step.id}: none of {plain} sessions made a TLS handshake"
+            text = f"none of {plain} sessions made a TLS handshake"
         else:
             holds = encrypted >= step.connections and plain <= own
-            text = f"{step.id}: {encrypted} sessions with TLS, {plain} without (mydyno's own)"
+            text = f"{encrypted} sessions with TLS, {plain} without (mydyno's own)"
         if not holds:
-            text = f"{step.id}: {encrypted} sessions with TLS and {plain} without, at {step.connections} connections"
-        facts = {
-            "step": step.id,
-            "encrypted": encrypted,
-            "plain": plain,
-            "driver_command": [word for word in step.driver.command if word.startswith(("--ssl", "--tls"))],
-        }
-        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts)
+            text = f"{encrypted} sessions with TLS and {plain} without, at {step.connections} connections"
+        return holds, text
+
+    def _as_the_driver_counted(self, step: StepRecord) -> tuple[bool, str]:
+        """Every session has the version and the suite that were asked for; resumed ones come only where they may."""
+        told = step.driver.tls.get("whole_load", {})
+        full, resumed = int(told.get("full", 0)), int(told.get("resumed", 0))
+        if self.setting.version == "off":
+            return full + resumed == 0, f"dynoload counted {full + resumed} TLS handshakes"
+        agreed = [(one["version"], one["cipher_suite"], int(one["connections"])) for one in told.get("negotiated", ())]
+        spoken = ", ".join(f"{count} with {version} {suite}" for version, suite, count in agreed)
+        text = f"dynoload counted {full} full handshakes and {resumed} resumed ones ({spoken or 'no session'})"
+        wanted = f"TLSv{self.setting.version}"
+        as_asked = all(version == wanted and self.setting.cipher in (None, suite) for version, suite, _ in agreed)
+        holds = as_asked and full + resumed >= step.connections
+        if resumed and not self.setting.resumption:
+            return False, f"{text}: none was to be resumed"
+        if step.workload == connect.NAME and self.setting.resumption and self._resumes and resumed < full:
+            return False, f"{text}: most should have been resumed"
+        return holds, text
 
     async def undo(self) -> None:
         """Nothing outside the instance and the study's folder was changed."""

@@ -238,6 +238,10 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
         body.insert("plan".into(), plan);
     }
     body.insert("traffic".into(), json!(measured.traffic));
+    if totals.all_handshakes.count() > 0 {
+        let tls = json!({ "measured": measured.handshakes, "whole_load": totals.all_handshakes });
+        body.insert("tls".into(), tls);
+    }
     let mut cpu = cpu(measured, duration_s);
     cpu["busiest_worker_pct"] = json!(totals.busiest_worker_cpu_pct);
     if counts.queries() > 0 {

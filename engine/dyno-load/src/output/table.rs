@@ -95,6 +95,17 @@ fn write_totals(
             end.planned, counts.dropped_late, end.not_started, end.unfinished
         )?;
     }
+    for agreed in &totals.all_handshakes.negotiated {
+        writeln!(
+            text,
+            "  {:<14}{:>12}  connections with {}",
+            agreed.version, agreed.connections, agreed.cipher_suite
+        )?;
+    }
+    if totals.all_handshakes.count() > 0 {
+        let all = &totals.all_handshakes;
+        writeln!(text, "  handshakes    {:>12}  full, {} resumed", all.full, all.resumed)?;
+    }
     super::tpcc::write(text, result, measured)?;
     if counts.queries() > 0 {
         writeln!(

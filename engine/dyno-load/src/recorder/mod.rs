@@ -7,12 +7,14 @@
 mod by_type;
 mod connecting;
 mod errors;
+mod handshakes;
 mod slowest;
 mod usage;
 
 pub use by_type::{ByType, TypeRecorder};
 pub use connecting::{ConnectingTimes, Part};
 pub use errors::{client_code, ErrorCounts};
+pub use handshakes::Handshakes;
 pub use slowest::{Slow, Slowest};
 pub use usage::{ThreadUsage, UsageMeter};
 
@@ -111,6 +113,8 @@ pub struct Recorder {
     pub errors: ErrorCounts,
     /// Bytes.
     pub traffic: Traffic,
+    /// TLS handshakes; none in plain text.
+    pub handshakes: Handshakes,
     /// What the worker's thread used.
     pub usage: ThreadUsage,
     /// What only memcached has; empty for SQL.
@@ -131,6 +135,7 @@ impl Recorder {
             slowest: Slowest::new(slowest),
             errors: ErrorCounts::default(),
             traffic: Traffic::default(),
+            handshakes: Handshakes::default(),
             usage: ThreadUsage::default(),
             kv: KvRecord::default(),
         }
@@ -173,6 +178,7 @@ impl Recorder {
         self.slowest.merge(&other.slowest);
         self.errors.merge(&other.errors);
         self.traffic.add(&other.traffic);
+        self.handshakes.merge(&other.handshakes);
         self.usage.add(&other.usage);
         self.kv.merge(&other.kv);
     }
@@ -189,6 +195,7 @@ impl Recorder {
         self.slowest.clear();
         self.errors.clear();
         self.traffic = Traffic::default();
+        self.handshakes.clear();
         self.usage = ThreadUsage::default();
         self.kv.clear();
     }

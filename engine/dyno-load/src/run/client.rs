@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
-use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, Value};
+use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, TlsInfo, Value};
 
 use super::poller::{Interest, Poller};
 use super::settings::Settings;
@@ -91,6 +91,8 @@ pub struct Client {
     counted: Counters,
     /// The part of connecting that is under way, and since when.
     part: (Part, u64),
+    /// What connections before this one carried and nobody has taken yet.
+    earlier: Counters,
 }
 
 impl Client {
@@ -116,6 +118,7 @@ impl Client {
             awaits_room: false,
             counted: Counters::default(),
             part: (Part::Greeting, 0),
+            earlier: Counters::default(),
         }
     }
 
@@ -128,6 +131,7 @@ impl Client {
         let socket = Socket::connect(address)?;
         poller.add(&socket, token, Interest::Read)?;
         self.socket = Some(socket);
+        self.earlier = self.take_counters();
         self.connection = Connection::new(Arc::clone(&settings.options));
         self.counted = Counters::default();
         self.statements.clear();
@@ -165,7 +169,9 @@ impl Client {
         if self.connection.quit().is_ok() {
             if let Some(socket) = &mut self.socket {
                 // The server notices the closed socket too: a goodbye that does not fit is no loss.
-                let _ = socket.write(self.connection.outgoing());
+                if let Ok(count) = socket.write(self.connection.outgoing()) {
+                    self.connection.sent(count);
+                }
             }
         }
         self.close();
@@ -367,12 +373,18 @@ impl Client {
         }
     }
 
-    /// What passed over the connection since the last call.
+    /// What passed over this connection, and those before it, since the last call.
     pub fn take_counters(&mut self) -> Counters {
         let now = *self.connection.counters();
-        let since = now.since(&self.counted);
+        let since = now.since(&self.counted).plus(&self.earlier);
         self.counted = now;
+        self.earlier = Counters::default();
         since
+    }
+
+    /// What TLS came to; none in plain text.
+    pub fn tls(&self) -> Option<TlsInfo> {
+        self.connection.tls()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use super::timeline::{IntervalId, Phase, Timeline};
-use crate::recorder::{Recorder, ThreadUsage};
+use crate::recorder::{Handshakes, Recorder, ThreadUsage};
 use crate::workload::StatementKind;
 
 /// One interval of the whole run.
@@ -40,6 +40,8 @@ pub struct Totals {
     pub all_by_kind: [u64; StatementKind::COUNT],
     /// What only memcached has, from the first operation to the last; empty for SQL.
     pub all_kv: crate::kv::KvCounts,
+    /// TLS handshakes from the first connection to the last.
+    pub all_handshakes: Handshakes,
     /// Transactions of the measurement's plan that ended after the stop; they are in the latencies, not in the rates.
     pub ended_after_stop: u64,
     /// Highest CPU use of one worker in one interval of the measurement, percent of one CPU.
@@ -82,6 +84,7 @@ impl<'a> Collector<'a> {
                 all: crate::recorder::Counts::default(),
                 all_by_kind: [0; StatementKind::COUNT],
                 all_kv: crate::kv::KvCounts::default(),
+                all_handshakes: Handshakes::default(),
                 ended_after_stop: 0,
                 busiest_worker_cpu_pct: 0.0,
                 intervals: 0,
@@ -137,6 +140,7 @@ impl<'a> Collector<'a> {
     fn complete(&mut self, id: IntervalId, worker: usize, recorder: Box<Recorder>) -> std::io::Result<()> {
         self.totals.all.add(&recorder.counts);
         self.totals.all_kv.add(&recorder.kv.counts);
+        self.totals.all_handshakes.merge(&recorder.handshakes);
         for (sum, histogram) in self.totals.all_by_kind.iter_mut().zip(&recorder.statements) {
             *sum += histogram.count();
         }

@@ -95,6 +95,9 @@ impl Worker {
 
     /// A connection is logged in.
     pub(super) fn logged_in(&mut self, index: usize, now: u64) -> Result<(), Failure> {
+        if let Some(info) = self.clients[index].tls() {
+            self.recorder.handshakes.record(&info);
+        }
         if self.settings.is_churn() {
             self.note_statements(index, now);
             return self.connected(index, now);

@@ -195,7 +195,10 @@ impl Worker {
 
     fn begin(&mut self, timeline: Timeline) {
         self.timeline = timeline;
+        // Of all that was before the first interval only the connections' handshakes count.
+        let handshakes = std::mem::take(&mut self.recorder.handshakes);
         self.recorder.clear();
+        self.recorder.handshakes = handshakes;
         self.usage = self.meter.read();
         self.interval = timeline.interval_at(timeline.start_ns);
         self.phase = self.interval.phase;

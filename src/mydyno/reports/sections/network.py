@@ -16,7 +16,7 @@ from mydyno.model.contrasts import only_difference
 from mydyno.model.records import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.numbers import DisplayUnit, display_unit, percent, signed_percent
+from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.answer import SYMBOLS, WORDS, merit
 from mydyno.reports.sections.over_time import time_series
@@ -27,12 +27,13 @@ from mydyno.results.limits import FRAME_TO_PAYLOAD
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
+TRAFFIC_OF_LOAD = ("host", "network_rx_bytes_per_s")
+"""What comes from an external server: its own interface is not sampled, that of the load is."""
 PRICES = ("network_bytes_per_transaction", "server_cpu_us_per_transaction", "driver_cpu_us_per_transaction")
-METRICS = (*PRICES, "network_tx_bytes_per_s")
-"""What has its charts in these sections."""
 POINTS = 45
-UNSHAPED, LOOPBACK = "not shaped", "loopback"
-"""Links without a bandwidth of their own; the second is no link, and no interface that is sampled sees its bytes."""
+UNSHAPED, LOOPBACK, OUTSIDE = "not shaped", "loopback", "as it is"
+"""Links without a bandwidth of their own; the second is no link, and no interface that is sampled sees its bytes; the
+third leads to an external server."""
 NEAR = 8
 """A ceiling beyond so many times the greatest value would flatten everything below it: it is said, not drawn."""
 LIMITS = {
@@ -72,12 +73,17 @@ class Traffic:
     """{arm: bytes per second of frames}; absent where the bandwidth was not reached."""
 
 
+def metrics(result: StudyResult) -> tuple[str, ...]:
+    """What has its charts in these sections."""
+    return (*PRICES, _traffic(result)[1])
+
+
 def build(result: StudyResult) -> list[Section]:
     """The sections; empty for an experiment that leaves the network alone."""
     experiment = result.study.experiment
     if not any(name in arm.treatments for arm in experiment.arms for name in TREATMENTS) or not result.runs:
         return []
-    panels, durations = read_one(result, TRAFFIC, POINTS)
+    panels, durations = read_one(result, _traffic(result), POINTS)
     traffic = Traffic(panels, durations, _ceilings(result))
     sections = [_overview(result, traffic)]
     for part in PARTS:
@@ -93,7 +99,7 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
         linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
-        wanted = METRICS if linked else PRICES
+        wanted = metrics(result) if linked else PRICES
         figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(f"The price of a transaction, and the traffic: {workload}", figures))
     return Section(
@@ -102,7 +108,7 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
         "Network",
         render(
             "network.html",
-            intro="Traffic is what the server's interface sent, headers included. CPU per transaction is that of the "
+            intro=f"Traffic is what {_whose_interface(result)}, headers included. CPU per transaction is that of the "
             "server's and the load's processes; a packet's way through the kernel is paid by whoever the kernel finds.",
             conclusions=[],
             tables=[table] if (table := _limits_table(result)) else [],
@@ -126,9 +132,9 @@ def _limits_table(result: StudyResult) -> Table | None:
                 cells.append(Cell("–"))
                 continue
             shares = limit.shares
-            below = (
-                f"link {percent(shares['link'])}, server {percent(shares['server'])}, load {percent(shares['load'])}"
-            )
+            told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
+            told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+            below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
             cells.append(Cell(LIMITS[limit.limit], "word", below=below))
         rows.append(cells)
     several = len(result.workloads) > 1
@@ -137,7 +143,8 @@ def _limits_table(result: StudyResult) -> Table | None:
         "What limited each arm, from utilisation",
         ["arm", *head],
         rows,
-        "Link: share of what the timed transfer delivered. Server and load: share of all CPUs of the host.",
+        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host, other "
+        "being the kernel's own threads and everybody else.",
     )
 
 
@@ -181,7 +188,7 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
         cells = [_verdict_cell(result, by_place.get((step.id, *pair))) for pair in pairs]
         rows.append([f"{step.workload}, {step.level}", *cells])
     head = ["load", *(f"{arm} against {control}" for arm, control in pairs)]
-    return Table(f"{result.summary.primary} of each pair, with its 95 % interval", head, rows)
+    return Table(f"{metric_name(result.summary.primary)} of each pair, with its 95 % interval", head, rows)
 
 
 def _verdict_cell(result: StudyResult, effect: EffectRecord | None) -> Cell:
@@ -236,14 +243,14 @@ def _traffic_figure(
     known = [traffic.ceilings[arm] for arm in arms if arm in traffic.ceilings]
     ceiling = median(known) if known else None
     near = ceiling is not None and ceiling < NEAR * max(values)
-    unit = display_unit(TRAFFIC[1], max(values))
+    unit = display_unit(_traffic(result)[1], max(values))
     window = result.summary.windows.get(step.id)
     words = _unbounded(bandwidth) if ceiling is None else f"ceiling {unit.text(ceiling)}"
     label = unit.label if near or not words else f"{unit.label} · {words}"
     chart = timeline_chart(
         f"traffic:{bandwidth}:{step.id}{where and f':{where}'}",
         f"{bandwidth}, {step.level}",
-        f"Bytes per second that the server's interface sent, {step.workload} at {step.level}: median of each arm's "
+        f"Bytes per second that {_whose_interface(result)}, {step.workload} at {step.level}: median of each arm's "
         f"runs, with the range of all its runs as a band. {words}".rstrip(),
         DisplayUnit(unit.divisor, label),
         series,
@@ -254,15 +261,25 @@ def _traffic_figure(
     return Figure([Markup(chart)])
 
 
+def _traffic(result: StudyResult) -> tuple[str, str]:
+    return TRAFFIC if result.study.experiment.server.dsn is None else TRAFFIC_OF_LOAD
+
+
+def _whose_interface(result: StudyResult) -> str:
+    outside = result.study.experiment.server.dsn is not None
+    return "the load's interface received" if outside else "the server's interface sent"
+
+
 def _unbounded(bandwidth: str) -> str:
     """Why there is no ceiling; empty where none was asked for."""
-    return "" if bandwidth == UNSHAPED else f"{bandwidth} not reached here"
+    return "" if bandwidth in (UNSHAPED, OUTSIDE) else f"{bandwidth} not reached here"
 
 
 def _bandwidth(result: StudyResult, arm: str) -> str:
     network = result.study.experiment.arm(arm).treatments.get("network")
     named = network.get("bandwidth") if isinstance(network, dict) else network
-    return str(named) if named else UNSHAPED if network is not None else LOOPBACK
+    outside = result.study.experiment.server.dsn is not None
+    return str(named) if named else OUTSIDE if outside else UNSHAPED if network is not None else LOOPBACK
 
 
 def _ceilings(result: StudyResult) -> dict[str, float]:
