@@ -193,6 +193,13 @@ def test_numbers_have_sensible_digits() -> None:
         "0", "0.0123", "1.23", "123", "123\u202f456", "\u22125.00",
     ]  # fmt: skip
     assert significant(float("nan")) == "–"
+    assert [signed_percent(value) for value in (9.0, 9.5, 21.4, 998.0, 5e4)] == [
+        "+900\u202f%",
+        "×10.5",
+        "×22",
+        "×999",
+        ">×1\u202f000",
+    ]
     assert [signed_percent(value) for value in (0.0864, -0.0005, 1.5, 0.0)] == [
         "+8.6\u202f%", "\u22120.05\u202f%", "+150\u202f%", "0.00\u202f%",
     ]  # fmt: skip

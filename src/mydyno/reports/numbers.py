@@ -140,12 +140,15 @@ def whole(value: float) -> str:
 
 
 def signed_percent(share: float, decimals: int | None = None) -> str:
-    """A share of 1 as a signed percentage, e.g. "+8.6 %"; one decimal below 100 %, two below 0.1 %."""
+    """A share of 1 as a signed percentage, e.g. "+8.6 %"; one decimal below 100 %, two below 0.1 %, a factor from
+    ten times as much on: "×12".
+    """
     if not math.isfinite(share):
         return "–"
     percent = share * 100
     if percent > 900:
-        return f">+900{NARROW_SPACE}%"  # an interval this wide says nothing more by its digits
+        factor = 1 + share
+        return f"×{factor:.{1 if factor < 20 else 0}f}" if factor < 1000 else f">×1{NARROW_SPACE}000"
     if decimals is None:
         decimals = 0 if abs(percent) >= 100 else 1 if abs(percent) >= 0.1 else 2
     text = f"{abs(percent):.{decimals}f}"
