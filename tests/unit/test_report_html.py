@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.reports.result import ReportStep
 from mydyno.store.study_folder import StudyFolder
 from tests.support.synthetic_study import Shape, build
 
@@ -347,3 +348,12 @@ def test_many_sentences_are_folded_with_the_decided_ones_open(full: tuple[StudyF
     assert 1 <= shown.count("<li>") <= 8
     undecided = [effect.sentence for effect in summary.effects if effect.verdict in ("inconclusive", "not_measurable")]
     assert undecided and not any(escape(sentence) in shown for sentence in undecided)
+
+
+def test_a_level_of_an_open_loop_is_its_rate() -> None:
+    step = ReportStep("oltp_read_only-64-at-1500", "oltp_read_only", 64, 1500.0)
+    assert (step.level, step.short_level) == ("1,500 transactions/s on 64 connections", "1,500/s")
+    assert (step.amount, step.amount_text, step.amount_name) == (1500.0, "1500", "transactions/s")
+    closed = ReportStep("oltp_read_only-1", "oltp_read_only", 1)
+    assert (closed.level, closed.short_level, closed.amount_text) == ("1 connection", "1 connection", "1")
+    assert closed.amount_name == "connections"

@@ -35,6 +35,11 @@ class ReportStep:
         return connections if self.rate is None else f"{self.rate:,.10g} transactions/s on {connections}"
 
     @property
+    def short_level(self) -> str:
+        """The level where there is little room, e.g. "32 connections", "5,000/s"."""
+        return self.level if self.rate is None else f"{self.rate:,.10g}/s"
+
+    @property
     def amount(self) -> float:
         """The level as a number: of connections, or of transactions a second in an open loop."""
         return self.connections if self.rate is None else self.rate

@@ -123,7 +123,7 @@ def _groups(result: StudyResult, metric: str, workload: str) -> list[ForestGroup
         effects = _shown(result, metric, step.id)
         if effects:
             rows = tuple(_row(result, effect) for effect in effects)
-            groups.append(ForestGroup(step.level, rows, _noise(result, metric, step.id)))
+            groups.append(ForestGroup(step.short_level, rows, _noise(result, metric, step.id)))
     return groups
 
 

@@ -54,7 +54,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         if not ratios and floor is None:
             continue
         share = floor - 1 if floor is not None else None
-        name = _short(step) if several else step.level
+        name = _short(step) if several else step.short_level
         shares = tuple(ratio - 1 for ratio in ratios.values())
         rows.append(NoiseRow(name, shares, share))
         spread = f"{signed_percent(min(shares))} … {signed_percent(max(shares))}" if shares else "–"
@@ -165,7 +165,7 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
         for index, (run, value, used) in enumerate(values, 1)
         if run.arm in result.styles
     ]
-    heading = f"{_short(step)}" if len(result.workloads) > 1 else step.level
+    heading = f"{_short(step)}" if len(result.workloads) > 1 else step.short_level
     chart = order_chart(
         f"order:{metric}:{step.id}",
         f"{metric_name(metric)}, {heading}",

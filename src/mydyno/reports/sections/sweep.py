@@ -1,4 +1,4 @@
-"""Each metric against connections: every run as a dot, medians joined; and study 3's bars for QPS and TPS."""
+"""Each metric against the load: every run as a dot, medians joined; and study 3's bars for QPS and TPS."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
     groups = [group for group in groups if group.figures]
     return Section(
         "connections",
-        "Each metric against connections",
-        "Connections",
+        "Each metric against the load",
+        "Load",
         render(
             "figures.html",
             intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
@@ -75,7 +75,7 @@ def metric_figure(
     arms: Collection[str] | None = None,
     where: str = "",
 ) -> Figure | None:
-    """A metric against connections with its table, of these arms alone where said; None where no run has a value.
+    """A metric against the level of load with its table, of these arms alone where said; None where no run has a value.
 
     `where` keeps the chart's name apart from that of the same metric in another section.
     """
