@@ -29,7 +29,7 @@ pub enum Exit {
 }
 
 /// An error with a message (what, where, value) and a hint (what to try).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Error {
     /// The user's input.
     User(String),
@@ -48,6 +48,19 @@ impl Error {
             Self::User(_) => Exit::Input,
             Self::Server(_) | Self::Host(_) => Exit::Impossible,
             Self::Output(_) => Exit::Failed,
+        }
+    }
+}
+
+impl Error {
+    /// The same error, with who had it before its message.
+    pub fn had_by(self, who: &str) -> Self {
+        let named = |message: String| format!("{who}: {message}");
+        match self {
+            Self::User(message) => Self::User(named(message)),
+            Self::Server(message) => Self::Server(named(message)),
+            Self::Host(message) => Self::Host(named(message)),
+            Self::Output(message) => Self::Output(named(message)),
         }
     }
 }

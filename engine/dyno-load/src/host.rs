@@ -48,6 +48,11 @@ pub fn niceness() -> i32 {
     getpriority_process(None).unwrap_or(0)
 }
 
+/// The name of this host, for results; "?" where the kernel does not tell.
+pub fn name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_string())
+}
+
 /// A flag that the first Ctrl-C or SIGTERM sets, so that a run ends in order; a second one ends the program.
 ///
 /// # Errors
