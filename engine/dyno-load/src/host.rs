@@ -10,6 +10,9 @@ use rustix::process::{getpriority_process, setpriority_process};
 use crate::error::Error;
 use crate::verdict::TcpSegments;
 
+/// Holds the password in the environment.
+pub const PASSWORD_VARIABLE: &str = "DYNO_PASSWORD";
+
 /// Raises the limit of open files to what is needed, as far as the hard limit goes.
 ///
 /// # Errors

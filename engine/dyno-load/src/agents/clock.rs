@@ -4,6 +4,8 @@
 //! The answer was given at some moment between our asking and our hearing it, so the clock's offset is known to half of the
 //! round trip: that is a bound, not a guess, and the shortest round trip has the least.
 
+use std::sync::atomic::AtomicBool;
+
 use dyno_core::clock::now_ns;
 
 use super::peer::Peer;
@@ -33,13 +35,13 @@ impl Clock {
     /// Asks an agent for its time, again and again.
     ///
     /// # Errors
-    /// When the agent is gone, or does not answer until `deadline_ns`.
-    pub fn ask(peer: &mut Peer, deadline_ns: u64) -> Result<Self, String> {
+    /// When the agent is gone, does not answer until `deadline_ns`, or `interrupted` is set meanwhile.
+    pub fn ask(peer: &mut Peer, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Self, String> {
         let mut best: Option<Round> = None;
         for _ in 0..ROUNDS {
             let asked_ns = now_ns();
             peer.send(&Order::Ping, deadline_ns)?;
-            let theirs_ns = match peer.expect(deadline_ns)? {
+            let theirs_ns = match peer.expect(deadline_ns, interrupted)? {
                 Answer::Pong { now_ns } => now_ns,
                 other => return Err(super::peer::out_of_turn(&other)),
             };

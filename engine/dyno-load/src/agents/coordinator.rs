@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
 use serde::Serialize;
@@ -53,22 +54,27 @@ struct Agent {
 pub struct Coordinator {
     agents: Vec<Agent>,
     threads_each: u32,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Coordinator {
     /// Starts the agents and asks for their clocks.
     ///
     /// # Errors
-    /// When a command cannot be started, does not start an agent, or one of another version.
-    pub fn start(commands: &[String]) -> Result<Self, Error> {
+    /// When a command cannot be started, does not start an agent, or one of another version; when `interrupted` is set.
+    pub fn start(commands: &[String], interrupted: &Arc<AtomicBool>) -> Result<Self, Error> {
         let peers = commands
             .iter()
             .map(|command| Peer::start(command))
             .collect::<Result<Vec<_>, _>>()?;
-        let agents = peers.into_iter().map(greet).collect::<Result<_, _>>()?;
+        let agents = peers
+            .into_iter()
+            .map(|peer| greet(peer, interrupted))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             agents,
             threads_each: 0,
+            interrupted: Arc::clone(interrupted),
         })
     }
 
@@ -99,14 +105,14 @@ impl Coordinator {
                 share,
             };
             let told = agent.peer.send(&order, deadline_ns);
-            told.map_err(|problem| lost(&agent.peer, &problem))?;
+            told.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))?;
         }
         for agent in &mut self.agents {
-            let answer = agent.peer.expect(deadline_ns);
-            match answer.map_err(|problem| lost(&agent.peer, &problem))? {
+            let answer = agent.peer.expect(deadline_ns, &self.interrupted);
+            match answer.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
                 Answer::Accepted { niceness } => agent.niceness = niceness,
                 Answer::Refused(error) => return Err(error.had_by(&agent.peer.name())),
-                other => return Err(lost(&agent.peer, &out_of_turn(&other))),
+                other => return Err(lost(&agent.peer, &out_of_turn(&other), &self.interrupted)),
             }
         }
         Ok(())
@@ -121,7 +127,6 @@ impl Coordinator {
     pub fn run(
         self,
         settings: &Settings,
-        interrupted: &AtomicBool,
         before_load: &mut dyn FnMut(),
         observer: &mut dyn Observer,
     ) -> io::Result<(Outcome, Vec<AgentFacts>)> {
@@ -154,7 +159,7 @@ impl Coordinator {
             before_load();
             Some(now_ns() + delay_ns)
         };
-        let outcome = run::run_workers(&pace, &start, interrupted, &mut before, observer)?;
+        let outcome = run::run_workers(&pace, &start, &self.interrupted, &mut before, observer)?;
         drop(drifts);
         for (place, drift_us) in incoming_drifts.try_iter() {
             facts[place].clock_drift_us = Some(drift_us);
@@ -176,16 +181,21 @@ impl Coordinator {
 }
 
 /// An agent that cannot be spoken with.
-fn lost(peer: &Peer, problem: &str) -> Error {
-    Error::Host(format!("{} {problem}", peer.name()))
+fn lost(peer: &Peer, problem: &str, interrupted: &AtomicBool) -> Error {
+    let message = format!("{} {problem}", peer.name());
+    if interrupted.load(Ordering::Relaxed) {
+        Error::Interrupted(message)
+    } else {
+        Error::Host(message)
+    }
 }
 
-fn greet(mut peer: Peer) -> Result<Agent, Error> {
+fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
     let deadline_ns = now_ns() + PATIENCE_NS;
-    let greeting = peer.expect(deadline_ns);
-    let hello = match greeting.map_err(|problem| lost(&peer, &problem))? {
+    let greeting = peer.expect(deadline_ns, interrupted);
+    let hello = match greeting.map_err(|problem| lost(&peer, &problem, interrupted))? {
         Answer::Hello(hello) => hello,
-        other => return Err(lost(&peer, &out_of_turn(&other))),
+        other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
     };
     if hello.version != PROGRAM_VERSION || hello.protocol != PROTOCOL_VERSION {
         return Err(Error::Host(format!(
@@ -197,7 +207,8 @@ fn greet(mut peer: Peer) -> Result<Agent, Error> {
             hello.protocol
         )));
     }
-    let clock = Clock::ask(&mut peer, deadline_ns).map_err(|problem| lost(&peer, &problem))?;
+    let clock =
+        Clock::ask(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
     Ok(Agent {
         peer,
         hello,

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyno_core::clock::now_ns;
@@ -22,6 +23,8 @@ use crate::recorder::Recorder;
 const GRACE: Duration = Duration::from_secs(2);
 /// Longest line that is taken: some thousand times that of an interval.
 const LONGEST_LINE_BYTES: usize = 256 << 20;
+/// Longest wait without a look at what happens elsewhere.
+pub const LOOK_NS: u64 = 50_000_000;
 /// How much of what it says on stderr is kept, from the end.
 const KEPT_BYTES: usize = 2000;
 
@@ -64,7 +67,7 @@ impl Peer {
         let mut child = Command::new(program)
             .args(arguments)
             // The password goes through the pipe alone.
-            .env_remove(crate::cli::PASSWORD_VARIABLE)
+            .env_remove(crate::host::PASSWORD_VARIABLE)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -157,10 +160,17 @@ impl Peer {
     /// What it says next.
     ///
     /// # Errors
-    /// As [`Self::receive`], and when it says nothing until `deadline_ns`.
-    pub fn expect(&mut self, deadline_ns: u64) -> Result<Answer, String> {
-        self.receive(deadline_ns.saturating_sub(now_ns()))?
-            .ok_or_else(|| format!("does not answer{}", self.last_words()))
+    /// As [`Self::receive`], when it says nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
+    pub fn expect(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer, String> {
+        while now_ns() < deadline_ns {
+            if let Some(answer) = self.receive(LOOK_NS)? {
+                return Ok(answer);
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err("was waited for when this program was interrupted".into());
+            }
+        }
+        Err(format!("does not answer{}", self.last_words()))
     }
 
     fn take_line(&mut self) -> Result<Option<Vec<u8>>, String> {

@@ -6,13 +6,11 @@ use std::sync::mpsc::Sender;
 use dyno_core::clock::now_ns;
 
 use super::clock::Clock;
-use super::peer::{out_of_turn, Answer, Peer};
+use super::peer::{out_of_turn, Answer, Peer, LOOK_NS};
 use super::protocol::Order;
 use crate::recorder::Recorder;
 use crate::run::{Channels, End, Failure, Pace, Report, Timeline};
 
-/// Longest wait for an answer, so that a stop by another agent is seen.
-const LOOK_NS: u64 = 50_000_000;
 /// What an agent gets beyond the time that its own limits allow.
 const PATIENCE_NS: u64 = 2_000_000_000;
 /// How long an agent may be silent beyond the end of an interval.
@@ -147,7 +145,7 @@ impl Proxy {
 
     fn note_drift(&mut self) {
         // Where it cannot be had it is absent.
-        if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS) {
+        if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled) {
             let drift_us = (clock.offset_ns - self.clock.offset_ns) as f64 / 1e3;
             let _ = self.drifts.send((self.channels.place, drift_us));
         }

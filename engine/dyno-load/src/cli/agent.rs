@@ -1,6 +1,7 @@
 //! `dynoload agent`, and `--agent` of the runs: what is asked goes typed to other hosts, where the same functions resolve it.
 
 use std::io::IsTerminal as _;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use clap::Args;
@@ -72,6 +73,7 @@ pub fn engage(
     settings: &mut Settings,
     mut asked: Asked,
     any_server: bool,
+    interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<Coordinator>, Error> {
     if arguments.agent.is_empty() {
         return Ok(None);
@@ -83,7 +85,7 @@ pub fn engage(
             "--connections {connections} is fewer than the {count} agents; each needs one at least"
         )));
     }
-    let mut coordinator = Coordinator::start(&arguments.agent)?;
+    let mut coordinator = Coordinator::start(&arguments.agent, interrupted)?;
     let share = connections / count;
     let load = asked.load();
     let each =

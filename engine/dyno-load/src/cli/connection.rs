@@ -10,10 +10,8 @@ use dyno_mysql::{Compression, Endpoint, Options, Secret, TlsContext, TlsMode, Tl
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::host::PASSWORD_VARIABLE;
 use crate::run::socket::Address;
-
-/// Holds the password in the environment.
-pub const PASSWORD_VARIABLE: &str = "DYNO_PASSWORD";
 
 /// Where the server is, who asks, and how.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

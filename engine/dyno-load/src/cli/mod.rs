@@ -22,8 +22,6 @@ mod tpcc_run;
 
 use clap::{Parser, Subcommand};
 
-pub use connection::PASSWORD_VARIABLE;
-
 use crate::error::{Error, Exit};
 
 const EXIT_CODES: &str = "Exit codes:

@@ -136,14 +136,24 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         },
     )?;
     let any_server = arguments.output.any_server;
+    let interrupted = crate::host::interruption()?;
     let team = agent::engage(
         &arguments.agents,
         &mut settings,
         agent::Asked::Oltp(asked.clone()),
         any_server,
+        &interrupted,
     )?;
     let shown = json::settings(&settings, &description);
-    measure(&Arc::new(settings), shown, &facts, control, team, &arguments.output)
+    measure(
+        &Arc::new(settings),
+        shown,
+        &facts,
+        control,
+        team,
+        &interrupted,
+        &arguments.output,
+    )
 }
 
 /// Runs the load, judges it, and writes every output.
@@ -153,6 +163,7 @@ pub fn measure(
     facts: &Facts,
     mut control: Client,
     team: Option<Coordinator>,
+    interrupted: &AtomicBool,
     output: &OutputArguments,
 ) -> Result<Exit, Error> {
     match (&team, shown.as_object_mut()) {
@@ -160,7 +171,6 @@ pub fn measure(
         (Some(_), Some(shown)) => drop(shown.remove("niceness")),
         _ => crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?,
     }
-    let interrupted = crate::host::interruption()?;
     let progress = Progress::new(output.quiet);
     progress.say(&format!(
         "{} on {} {} at {}: {} connections, {} threads{}",
@@ -179,10 +189,10 @@ pub fn measure(
     let mut read_counters = || before = ServerCounters::read(&mut control).ok();
     let (outcome, agents) = match team {
         None => (
-            run::run(settings, &interrupted, &mut read_counters, &mut sinks)?,
+            run::run(settings, interrupted, &mut read_counters, &mut sinks)?,
             Vec::new(),
         ),
-        Some(team) => team.run(settings, &interrupted, &mut read_counters, &mut sinks)?,
+        Some(team) => team.run(settings, &mut read_counters, &mut sinks)?,
     };
     sinks.progress().finish();
     let counters = reconcile(before.as_ref(), &mut control, settings, &outcome);
@@ -194,7 +204,7 @@ pub fn measure(
             sent: after.sent.saturating_sub(before.sent),
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
         });
-    let duration_s = measured_s(settings, &outcome, &interrupted);
+    let duration_s = measured_s(settings, &outcome, interrupted);
     let (verdict, findings) = judge(settings, &outcome, &counters, &agents, tcp, duration_s);
     let result = Final {
         settings: &shown,

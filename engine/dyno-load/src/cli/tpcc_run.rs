@@ -124,11 +124,13 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         },
     )?;
     let any_server = arguments.output.any_server;
+    let interrupted = crate::host::interruption()?;
     let team = agent::engage(
         &arguments.agents,
         &mut settings,
         agent::Asked::Tpcc(asked.clone()),
         any_server,
+        &interrupted,
     )?;
     let constants = json!({ "nurand_constants": settings.context.tpcc.as_ref().map(|plan| plan.nurand_constants) });
     let mut description = run_settings::description(&asked.connection, &asked.load, constants);
@@ -136,7 +138,15 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         description.think = format!("key and think times × {}", asked.terminals.time_factor);
     }
     let shown = format::settings(&settings, &description);
-    measure(&Arc::new(settings), shown, &facts, control, team, &arguments.output)
+    measure(
+        &Arc::new(settings),
+        shown,
+        &facts,
+        control,
+        team,
+        &interrupted,
+        &arguments.output,
+    )
 }
 
 fn settings(arguments: &Asked, warehouses: u32) -> Result<Settings, Error> {
