@@ -16,7 +16,7 @@ fn totals() -> Totals {
     }
 }
 
-fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdict, Vec<&'static str>) {
+fn verdict_of<'a>(totals: &'a Totals, change: impl FnOnce(&mut Evidence<'a>)) -> (Verdict, Vec<&'static str>) {
     let mut evidence = Evidence {
         totals,
         end: End {
