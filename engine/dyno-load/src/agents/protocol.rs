@@ -112,6 +112,11 @@ mod tests {
         recorder.response.record(1_000_000);
         recorder.statement(StatementKind::PointSelect, 5_000, 1, 10, 0);
         recorder.connecting.record(Part::Tls, 700);
+        recorder.handshakes.record(&dyno_mysql::TlsInfo {
+            version: "TLSv1.3",
+            cipher_suite: "TLS_AES_128_GCM_SHA256",
+            resumed: true,
+        });
         recorder.errors.record(1213, "Deadlock found");
         recorder.traffic.wire_sent_bytes = 99;
         recorder.usage.busiest_cpu_us = 8;

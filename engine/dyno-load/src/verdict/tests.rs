@@ -10,6 +10,7 @@ fn totals() -> Totals {
         all: Default::default(),
         all_by_kind: Default::default(),
         all_kv: Default::default(),
+        all_handshakes: Default::default(),
         ended_after_stop: 0,
         busiest_worker_cpu_pct: 40.0,
         intervals: 10,
