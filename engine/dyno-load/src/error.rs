@@ -5,7 +5,8 @@
 //! ├── User     the command line, the password, the tables
 //! ├── Server   the server is away, refuses, or cannot do what is asked
 //! ├── Host     this host cannot do it
-//! └── Bug      this program is wrong
+//! ├── Output   an output that fails, or what should not happen
+//! └── Interrupted   by Ctrl-C, before there was a result
 //! ```
 
 use std::fmt;
@@ -29,7 +30,7 @@ pub enum Exit {
 }
 
 /// An error with a message (what, where, value) and a hint (what to try).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Error {
     /// The user's input.
     User(String),
@@ -39,6 +40,8 @@ pub enum Error {
     Host(String),
     /// An output that fails, or what should not happen.
     Output(String),
+    /// Interrupted before there was a result.
+    Interrupted(String),
 }
 
 impl Error {
@@ -48,13 +51,32 @@ impl Error {
             Self::User(_) => Exit::Input,
             Self::Server(_) | Self::Host(_) => Exit::Impossible,
             Self::Output(_) => Exit::Failed,
+            Self::Interrupted(_) => Exit::Interrupted,
+        }
+    }
+}
+
+impl Error {
+    /// The same error, with who had it before its message.
+    pub fn had_by(self, who: &str) -> Self {
+        let named = |message: String| format!("{who}: {message}");
+        match self {
+            Self::User(message) => Self::User(named(message)),
+            Self::Server(message) => Self::Server(named(message)),
+            Self::Host(message) => Self::Host(named(message)),
+            Self::Output(message) => Self::Output(named(message)),
+            Self::Interrupted(message) => Self::Interrupted(named(message)),
         }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::User(message) | Self::Server(message) | Self::Host(message) | Self::Output(message)) = self;
+        let (Self::User(message)
+        | Self::Server(message)
+        | Self::Host(message)
+        | Self::Output(message)
+        | Self::Interrupted(message)) = self;
         formatter.write_str(message)
     }
 }

@@ -10,6 +10,9 @@ use rustix::process::{getpriority_process, setpriority_process};
 use crate::error::Error;
 use crate::verdict::TcpSegments;
 
+/// Holds the password in the environment.
+pub const PASSWORD_VARIABLE: &str = "DYNO_PASSWORD";
+
 /// Raises the limit of open files to what is needed, as far as the hard limit goes.
 ///
 /// # Errors
@@ -46,6 +49,11 @@ pub fn raise_priority() {
 /// The niceness of this thread, -20 to 19.
 pub fn niceness() -> i32 {
     getpriority_process(None).unwrap_or(0)
+}
+
+/// The name of this host, for results; "?" where the kernel does not tell.
+pub fn name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_string())
 }
 
 /// A flag that the first Ctrl-C or SIGTERM sets, so that a run ends in order; a second one ends the program.

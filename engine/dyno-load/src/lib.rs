@@ -1,5 +1,6 @@
 //! `dynoload`: the load engine for MySQL and MariaDB that costs less than what it measures.
 
+pub mod agents;
 pub mod cli;
 pub mod data;
 pub mod error;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use clap::Args;
 use dyno_mysql::{Compression, Endpoint, Options, Secret, TlsContext, TlsMode, TlsOptions};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
+use crate::host::PASSWORD_VARIABLE;
 use crate::run::socket::Address;
 
-/// Holds the password in the environment.
-const PASSWORD_VARIABLE: &str = "DYNO_PASSWORD";
-
 /// Where the server is, who asks, and how.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionArguments {
     /// Name or address of the server
@@ -62,6 +62,10 @@ pub struct ConnectionArguments {
     /// Believe the RSA key that a server sends over an open network (caching_sha2_password without TLS)
     #[arg(long)]
     pub get_server_public_key: bool,
+    /// The password, where the coordinator of a run has sent it; never written with the options.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub password: Option<Secret>,
 }
 
 impl ConnectionArguments {
@@ -107,6 +111,9 @@ impl ConnectionArguments {
     }
 
     fn password(&self) -> Result<Secret, Error> {
+        if let Some(password) = &self.password {
+            return Ok(password.clone());
+        }
         let Some(path) = &self.password_file else {
             return Ok(Secret::new(std::env::var(PASSWORD_VARIABLE).unwrap_or_default()));
         };

@@ -111,6 +111,7 @@ impl Observer for Clamped<'_> {
         };
         self.inner.interval(&Interval {
             phase: interval.phase,
+            index: interval.index,
             start_s: interval.start_s,
             length_s: interval.length_s.min(longest_s),
             recorder: interval.recorder,
@@ -157,6 +158,7 @@ fn measure(
         settings: &shown,
         server: facts,
         outcome: &outcome,
+        agents: &[],
         counters: &counters,
         verdict,
         findings: &findings,
@@ -234,6 +236,7 @@ fn judge(
         threads: part.settings.pace.threads,
         open_loop: part.settings.pace.plan.is_some(),
         counters,
+        agents: &[],
         tcp,
         asked_hit_share: part.words.hit_ratio,
     })

@@ -1,5 +1,6 @@
 //! The command line: one file a command. Parses, checks, calls, prints; turns errors into exit codes.
 
+mod agent;
 mod calibrate;
 mod connection;
 mod kv_measure;
@@ -53,6 +54,9 @@ enum Command {
     /// TPC-C 5.11: prepare its tables, run its five transactions, check its consistency conditions.
     #[command(subcommand, after_help = EXIT_CODES)]
     Tpcc(Box<tpcc::Tpcc>),
+    /// The side of a run with --agent that loads: to be started by the run, not by hand.
+    #[command(after_help = agent::ABOUT)]
+    Agent,
     /// A server that does nothing, to measure against.
     Null(null::NullArguments),
     /// Measure what this program itself costs on this host, against the null server.
@@ -94,6 +98,7 @@ pub fn main() -> Exit {
         }
     };
     let result = match arguments.command {
+        Command::Agent => agent::run(),
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(oltp) => run_oltp(&oltp),

@@ -1,13 +1,14 @@
 //! The options of the tables and transactions, named as in sysbench 1.0.20.
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 
 use super::parse::{count, number, switch};
 use crate::error::Error;
 use crate::workload::{OltpOptions, RowText};
 
 /// The tables.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Tables")]
 pub struct TableArguments {
     /// Number of tables
@@ -34,7 +35,7 @@ pub struct TableArguments {
 }
 
 /// The transactions.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Transactions")]
 pub struct TransactionArguments {
     /// Rows of a range select

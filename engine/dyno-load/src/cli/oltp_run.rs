@@ -7,19 +7,22 @@ use std::sync::Arc;
 
 use clap::Args;
 use dyno_mysql::blocking::Client;
+use serde::{Deserialize, Serialize};
 
+use super::agent::{self, AgentArguments};
 use super::connection::ConnectionArguments;
 use super::oltp_options::{TableArguments, TransactionArguments};
 use super::run_settings::{self, LoadArguments, RandomArguments};
+use crate::agents::{AgentFacts, Coordinator};
 use crate::error::{Error, Exit};
-use crate::output::json::{self, Final};
+use crate::output::json::{self, Description, Final};
 use crate::output::progress::Progress;
 use crate::output::table;
 use crate::report::{Paths, Sinks};
 use crate::run::{self, Outcome, Settings};
 use crate::server::{self, CounterCheck, Facts, Needs, ServerCounters};
 use crate::verdict::{self, Evidence, Finding, TcpSegments, Verdict};
-use crate::workload;
+use crate::workload::{self, Workload};
 
 const EXAMPLES: &str = "Examples:
   dynoload oltp run --workload oltp_read_only --connections 64 --duration 60s
@@ -28,6 +31,9 @@ const EXAMPLES: &str = "Examples:
       500 transactions a second come whether or not the server keeps up; response time counts from when each was due.
   dynoload oltp run --workload oltp_point_select --connections 10000 --rate 2000 --json result.json --hdr result.hlog
       Many mostly idle connections; the result as JSON lines and as an HDR log.
+  dynoload oltp run --workload oltp_read_only --host db1 --connections 512 \
+      --agent 'ssh -o BatchMode=yes load1 dynoload agent' --agent 'ssh -o BatchMode=yes load2 dynoload agent'
+      Two hosts load db1, 256 connections each; this one coordinates them and writes one result.
 
 The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
 Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
@@ -36,21 +42,49 @@ Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(flatten)]
+    agents: AgentArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// What is asked of whom, for how long: the same for the host that starts the run and for its agents.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct Asked {
     /// What to ask; `dynoload oltp list` shows all
     #[arg(long)]
     workload: String,
     #[command(flatten)]
-    load: LoadArguments,
+    pub(super) load: LoadArguments,
     #[command(flatten)]
-    connection: ConnectionArguments,
+    pub(super) connection: ConnectionArguments,
     #[command(flatten)]
     tables: TableArguments,
     #[command(flatten)]
     transaction: TransactionArguments,
     #[command(flatten)]
     random: RandomArguments,
-    #[command(flatten)]
-    output: OutputArguments,
+}
+
+impl Asked {
+    /// The workload of that name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn workload(&self) -> Result<Workload, Error> {
+        workload::named(&self.workload).map_err(Error::User)
+    }
+
+    /// The settings, and the words for the result.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn resolve(&self) -> Result<(Settings, Description), Error> {
+        let oltp = self.transaction.resolve(&self.tables)?;
+        run_settings::resolve(&self.workload()?, oltp, &self.connection, &self.load, &self.random)
+    }
 }
 
 /// Where results go.
@@ -88,71 +122,95 @@ impl OutputArguments {
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
-    run_settings::take_priority(&arguments.load)?;
-    let workload = workload::named(&arguments.workload).map_err(Error::User)?;
-    let oltp = arguments.transaction.resolve(&arguments.tables)?;
-    let (settings, description) = run_settings::resolve(
-        &workload,
-        oltp,
-        &arguments.connection,
-        &arguments.load,
-        &arguments.random,
-    )?;
+    let asked = &arguments.asked;
+    run_settings::take_priority(&asked.load)?;
+    let (mut settings, description) = asked.resolve()?;
     let mut control = server::connect(&settings.options)?;
     let facts = server::check(
         &mut control,
         &Needs {
             context: &settings.context,
             prepared: settings.prepared,
-            single_table: workload.single_table,
+            single_table: asked.workload()?.single_table,
             any_server: arguments.output.any_server,
         },
     )?;
-    crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?;
-    let settings = Arc::new(settings);
+    let any_server = arguments.output.any_server;
+    let interrupted = crate::host::interruption()?;
+    let team = agent::engage(
+        &arguments.agents,
+        &mut settings,
+        agent::Asked::Oltp(asked.clone()),
+        any_server,
+        &interrupted,
+    )?;
     let shown = json::settings(&settings, &description);
-    measure(&settings, &shown, &facts, control, &arguments.output)
+    measure(
+        &Arc::new(settings),
+        shown,
+        &facts,
+        control,
+        team,
+        &interrupted,
+        &arguments.output,
+    )
 }
 
 /// Runs the load, judges it, and writes every output.
 pub fn measure(
     settings: &Arc<Settings>,
-    shown: &serde_json::Value,
+    mut shown: serde_json::Value,
     facts: &Facts,
     mut control: Client,
+    team: Option<Coordinator>,
+    interrupted: &AtomicBool,
     output: &OutputArguments,
 ) -> Result<Exit, Error> {
-    let interrupted = crate::host::interruption()?;
+    match (&team, shown.as_object_mut()) {
+        // Each agent has a niceness of its own.
+        (Some(_), Some(shown)) => drop(shown.remove("niceness")),
+        _ => crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?,
+    }
     let progress = Progress::new(output.quiet);
     progress.say(&format!(
-        "{} on {} {} at {}: {} connections, {} threads",
+        "{} on {} {} at {}: {} connections, {} threads{}",
         settings.context.definition.name,
         facts.kind,
         facts.version,
         settings.options.endpoint,
         settings.context.connections,
-        settings.threads
+        settings.threads,
+        team.as_ref()
+            .map_or_else(String::new, |team| format!(" of {} agents", team.count()))
     ));
-    let mut sinks = Sinks::start(&output.paths(), progress, shown, facts)?;
+    let mut sinks = Sinks::start(&output.paths(), progress, &shown, facts)?;
     let mut before = None;
     let tcp_before = crate::host::tcp_segments();
     let mut read_counters = || before = ServerCounters::read(&mut control).ok();
-    let outcome = run::run(settings, &interrupted, &mut read_counters, &mut sinks)?;
+    let (outcome, agents) = match team {
+        None => (
+            run::run(settings, interrupted, &mut read_counters, &mut sinks)?,
+            Vec::new(),
+        ),
+        Some(team) => team.run(settings, &mut read_counters, &mut sinks)?,
+    };
     sinks.progress().finish();
     let counters = reconcile(before.as_ref(), &mut control, settings, &outcome);
-    let tcp = matches!(settings.address, run::socket::Address::Tcp(_))
+    // The kernel's counts are of this host, and the load of an agent is not on it.
+    let tcp = (agents.is_empty() && matches!(settings.address, run::socket::Address::Tcp(_)))
         .then(|| crate::host::tcp_segments().zip(tcp_before))
         .flatten()
         .map(|(after, before)| TcpSegments {
             sent: after.sent.saturating_sub(before.sent),
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
         });
-    let duration_s = measured_s(settings, &outcome, &interrupted);
-    let (verdict, findings) = judge(settings, &outcome, &counters, tcp, duration_s);
+    let duration_s = measured_s(settings, &outcome, interrupted);
+    let (verdict, findings) = judge(settings, &outcome, &counters, &agents, tcp, duration_s);
     let result = Final {
-        settings: shown,
+        settings: &shown,
         server: facts,
         outcome: &outcome,
+        agents: &agents,
         counters: &counters,
         verdict,
         findings: &findings,
@@ -205,6 +263,7 @@ fn judge(
     settings: &Settings,
     outcome: &Outcome,
     counters: &[CounterCheck],
+    agents: &[AgentFacts],
     tcp: Option<TcpSegments>,
     duration_s: f64,
 ) -> (Verdict, Vec<Finding>) {
@@ -226,6 +285,7 @@ fn judge(
         threads: settings.threads,
         open_loop: settings.pace().is_timed(),
         counters,
+        agents,
         tcp,
         asked_hit_share: None,
     })

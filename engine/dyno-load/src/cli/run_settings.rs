@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use dyno_core::distribution::{Distribution, Parameters};
 use dyno_core::schedule::{Arrivals, Plan};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::connection::ConnectionArguments;
@@ -19,13 +20,13 @@ use crate::workload::{Context, OltpOptions, Workload};
 const CONNECTIONS_PER_THREAD: u32 = 64;
 
 /// How much load, and for how long.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArguments {
     /// Connections; independent of --threads
     #[arg(long, default_value = "1", value_parser = count)]
     pub connections: u32,
-    /// Worker threads; default: one for each 64 connections, at most one for each CPU
+    /// Worker threads, with --agent of each agent; default: one for each 64 connections, at most one for each CPU
     #[arg(long, value_parser = count)]
     pub threads: Option<u32>,
     /// raised: at niceness -5 where that is allowed, so that the server hardly keeps the load waiting; or normal
@@ -82,10 +83,13 @@ pub struct LoadArguments {
     /// Length of an interval
     #[arg(long, default_value = "1s", value_parser = positive_duration)]
     pub interval: Duration,
+    /// The text of the trace that --rate names, where the coordinator of a run has sent it.
+    #[arg(skip)]
+    pub trace: Option<String>,
 }
 
 /// Which rows.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Rows asked for (sysbench's rand options; zipfian is of its version 1.1)")]
 pub struct RandomArguments {
     /// uniform, special, gaussian, pareto or zipfian
@@ -255,9 +259,27 @@ pub fn take_priority(load: &LoadArguments) -> Result<(), Error> {
 
 pub(super) fn threads(load: &LoadArguments) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
-    load.threads
-        .unwrap_or_else(|| load.connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus))
-        .min(load.connections)
+    threads_for(load.threads, load.connections, cpus)
+}
+
+/// Threads of one host for its connections: those asked for, or as many as are worth it.
+pub(super) fn threads_for(asked: Option<u32>, connections: u32, cpus: u32) -> u32 {
+    asked
+        .unwrap_or_else(|| connections.div_ceil(CONNECTIONS_PER_THREAD).min(cpus))
+        .min(connections)
+}
+
+/// The text of the trace that is the rate; none where the rate is something else.
+pub(super) fn trace(load: &LoadArguments) -> Result<Option<String>, Error> {
+    let Some(path) = load.rate.as_deref().and_then(|rate| rate.strip_prefix("trace:")) else {
+        return Ok(None);
+    };
+    if load.trace.is_some() {
+        return Ok(load.trace.clone());
+    }
+    let text = std::fs::read_to_string(path);
+    text.map(Some)
+        .map_err(|error| Error::User(format!("--rate: the trace '{path}': {error}")))
 }
 
 pub(super) fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
@@ -274,7 +296,7 @@ pub(super) fn plan(load: &LoadArguments) -> Result<Option<Arc<Plan>>, Error> {
                     "a trace says itself when each comes: leave --arrivals poisson out".into(),
                 ));
             }
-            let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("the trace '{path}': {error}")))?;
+            let text = trace(load)?.unwrap_or_default();
             Plan::from_trace(&text).map_err(|problem| wrong(format!("the trace '{path}': {problem}")))?
         }
         None => Plan::parse(rate, arrivals, load.seed).map_err(wrong)?,

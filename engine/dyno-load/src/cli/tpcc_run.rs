@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use dyno_core::distribution::{Distribution, Parameters};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::agent::{self, AgentArguments};
 use super::connection::ConnectionArguments;
 use super::oltp_run::{measure, OutputArguments};
 use super::parse::{count, switch};
@@ -35,17 +37,36 @@ Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 
 #[command(after_help = EXAMPLES)]
 pub struct RunArguments {
     #[command(flatten)]
-    terminals: TerminalArguments,
+    asked: Asked,
     #[command(flatten)]
-    load: LoadArguments,
-    #[command(flatten)]
-    connection: ConnectionArguments,
+    agents: AgentArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
 
+/// What is asked of whom, for how long: the same for the host that starts the run and for its agents.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+pub struct Asked {
+    #[command(flatten)]
+    terminals: TerminalArguments,
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArguments,
+}
+
+impl Asked {
+    /// The settings; the warehouses are known by now.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn resolve(&self) -> Result<Settings, Error> {
+        settings(self, self.terminals.warehouses.unwrap_or(1))
+    }
+}
+
 /// Who asks for what.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "TPC-C")]
 pub struct TerminalArguments {
     /// Warehouses that take part; default: all that are there
@@ -74,22 +95,23 @@ pub struct TerminalArguments {
     #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     stored_procedures: bool,
     /// Append the key of every order that the server has acknowledged to this file
-    #[arg(long)]
+    #[arg(long, conflicts_with = "agent")]
     acknowledged: Option<PathBuf>,
 }
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
-    run_settings::take_priority(&arguments.load)?;
-    let options = arguments.connection.options(true)?;
+    let mut asked = arguments.asked.clone();
+    run_settings::take_priority(&asked.load)?;
+    let options = asked.connection.options(true)?;
     // The control connection commits each statement: an open read view would hold back the purge during the whole run.
     let mut control = server::connect(&options)?;
-    let warehouses = match arguments.terminals.warehouses {
-        Some(warehouses) => warehouses,
-        None => check::count_warehouses(&mut control)?.max(1),
-    };
-    let settings = settings(arguments, warehouses)?;
-    if arguments.terminals.stored_procedures {
+    if asked.terminals.warehouses.is_none() {
+        // Agents count none themselves: all have the same.
+        asked.terminals.warehouses = Some(check::count_warehouses(&mut control)?.max(1));
+    }
+    let mut settings = asked.resolve()?;
+    if asked.terminals.stored_procedures {
         tpcc::procedures::create(&mut control)?;
     }
     let facts = server::check(
@@ -101,17 +123,33 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
             any_server: arguments.output.any_server,
         },
     )?;
-    crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?;
+    let any_server = arguments.output.any_server;
+    let interrupted = crate::host::interruption()?;
+    let team = agent::engage(
+        &arguments.agents,
+        &mut settings,
+        agent::Asked::Tpcc(asked.clone()),
+        any_server,
+        &interrupted,
+    )?;
     let constants = json!({ "nurand_constants": settings.context.tpcc.as_ref().map(|plan| plan.nurand_constants) });
-    let mut description = run_settings::description(&arguments.connection, &arguments.load, constants);
-    if arguments.terminals.key_and_think_times {
-        description.think = format!("key and think times × {}", arguments.terminals.time_factor);
+    let mut description = run_settings::description(&asked.connection, &asked.load, constants);
+    if asked.terminals.key_and_think_times {
+        description.think = format!("key and think times × {}", asked.terminals.time_factor);
     }
     let shown = format::settings(&settings, &description);
-    measure(&Arc::new(settings), &shown, &facts, control, &arguments.output)
+    measure(
+        &Arc::new(settings),
+        shown,
+        &facts,
+        control,
+        team,
+        &interrupted,
+        &arguments.output,
+    )
 }
 
-fn settings(arguments: &RunArguments, warehouses: u32) -> Result<Settings, Error> {
+fn settings(arguments: &Asked, warehouses: u32) -> Result<Settings, Error> {
     let (load, own) = (&arguments.load, &arguments.terminals);
     let plan = plan(load, own, warehouses)?;
     let distribution = Distribution::named("uniform", &Parameters::default()).map_err(Error::User)?;

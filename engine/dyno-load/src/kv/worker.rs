@@ -57,7 +57,13 @@ pub fn run(
                 }
             })
     };
-    run::run_workers(&settings.pace, &start, interrupted, before_load, observer)
+    run::run_workers(
+        &settings.pace,
+        &start,
+        interrupted,
+        &mut run::soon(before_load),
+        observer,
+    )
 }
 
 /// The state of one worker.

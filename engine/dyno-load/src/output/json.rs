@@ -4,6 +4,7 @@
 use serde::Serialize;
 use serde_json::{json, Map, Value};
 
+use crate::agents::AgentFacts;
 use crate::recorder::{ConnectingTimes, Part, Recorder};
 use crate::run::{Failure, Interval, Outcome, Settings, Totals};
 use crate::server::{CounterCheck, Facts};
@@ -171,6 +172,8 @@ pub struct Final<'a> {
     pub server: &'a Facts,
     /// How the run went.
     pub outcome: &'a Outcome,
+    /// The agents that loaded; empty where this program did it itself.
+    pub agents: &'a [AgentFacts],
     /// The server's counters against ours.
     pub counters: &'a [CounterCheck],
     /// The verdict.
@@ -198,6 +201,9 @@ pub fn final_record(result: &Final<'_>) -> Value {
         "interrupted": result.outcome.interrupted,
     });
     if let Value::Object(body) = &mut body {
+        if !result.agents.is_empty() {
+            body.insert("agents".into(), json!(result.agents));
+        }
         insert_failure(body, result.outcome.failure.as_ref());
         let measured = result.outcome.totals.as_ref().map(|totals| &totals.measured.connecting);
         insert_connecting(body, [&result.outcome.connecting].into_iter().chain(measured));

@@ -35,6 +35,13 @@ fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
             "closed loop (service time; not comparable with an open loop)"
         },
     )?;
+    for agent in result.agents {
+        writeln!(
+            text,
+            "  agent {}: {} threads, its clock is known to {:.0} µs  ({})",
+            agent.host, agent.threads, agent.clock_error_us, agent.command
+        )?;
+    }
     if let Some(totals) = &result.outcome.totals {
         write_totals(text, result, totals, open_loop)?;
     }

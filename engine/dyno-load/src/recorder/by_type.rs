@@ -1,12 +1,12 @@
 //! Transactions by type, for a workload that has several (TPC-C).
 
 use dyno_core::histogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::tpcc::{Execution, Kind};
 
 /// Counts of one type.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeCounts {
     /// Committed, late ones too.
     pub committed: u64,
@@ -21,7 +21,7 @@ pub struct TypeCounts {
 }
 
 /// One type.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TypeRecorder {
     /// Counts.
     pub counts: TypeCounts,
@@ -32,7 +32,7 @@ pub struct TypeRecorder {
 }
 
 /// All types; empty until the first transaction.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ByType(Vec<TypeRecorder>);
 
 impl ByType {

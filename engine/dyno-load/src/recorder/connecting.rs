@@ -42,7 +42,7 @@ impl Part {
 }
 
 /// Times of all parts, ns; parts that did not take place (TLS, statements) have no values.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ConnectingTimes([Histogram; 4]);
 
 impl ConnectingTimes {

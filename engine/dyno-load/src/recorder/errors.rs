@@ -15,7 +15,7 @@ pub mod client_code {
 }
 
 /// One code.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ErrorCount {
     /// How many.
     pub count: u64,
@@ -24,7 +24,7 @@ pub struct ErrorCount {
 }
 
 /// Counts by code.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ErrorCounts(BTreeMap<u16, ErrorCount>);
 
 impl ErrorCounts {

@@ -1,10 +1,10 @@
 //! TLS handshakes by kind, and what they agreed on.
 
 use dyno_mysql::TlsInfo;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Handshakes counted when their connection was logged in.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshakes {
     /// With a key exchange and the server's certificate.
     pub full: u64,
@@ -15,12 +15,12 @@ pub struct Handshakes {
 }
 
 /// A protocol version with a suite.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Negotiated {
     /// As in the server's Ssl_version.
-    pub version: &'static str,
+    pub version: String,
     /// As in the server's Ssl_cipher.
-    pub cipher_suite: &'static str,
+    pub cipher_suite: String,
     /// Connections that have them.
     pub connections: u64,
 }
@@ -43,7 +43,7 @@ impl Handshakes {
         self.full += other.full;
         self.resumed += other.resumed;
         for one in &other.negotiated {
-            self.agreed(one.version, one.cipher_suite, one.connections);
+            self.agreed(&one.version, &one.cipher_suite, one.connections);
         }
     }
 
@@ -54,13 +54,13 @@ impl Handshakes {
         self.negotiated.clear();
     }
 
-    fn agreed(&mut self, version: &'static str, cipher_suite: &'static str, connections: u64) {
+    fn agreed(&mut self, version: &str, cipher_suite: &str, connections: u64) {
         let known = |one: &&mut Negotiated| one.version == version && one.cipher_suite == cipher_suite;
         match self.negotiated.iter_mut().find(known) {
             Some(one) => one.connections += connections,
             None => self.negotiated.push(Negotiated {
-                version,
-                cipher_suite,
+                version: version.to_string(),
+                cipher_suite: cipher_suite.to_string(),
                 connections,
             }),
         }
@@ -87,7 +87,7 @@ mod tests {
         let agreed: Vec<_> = one
             .negotiated
             .iter()
-            .map(|one| (one.version, one.connections))
+            .map(|one| (&*one.version, one.connections))
             .collect();
         assert_eq!(agreed, [("TLSv1.3", 2), ("TLSv1.2", 1)]);
         one.clear();

@@ -25,7 +25,7 @@ use crate::tpcc::Execution;
 use crate::workload::StatementKind;
 
 /// Counts that add up over workers and intervals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
     /// Transactions completed.
     pub transactions: u64,
@@ -68,7 +68,7 @@ impl Counts {
 }
 
 /// Bytes at the layers of the protocol.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Traffic {
     /// MySQL packets sent, with their headers, before compression.
     pub raw_sent_bytes: u64,
@@ -91,7 +91,7 @@ impl Traffic {
 }
 
 /// One interval of one worker, or the sum of several.
-#[derive(Debug)]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Recorder {
     /// Counts.
     pub counts: Counts,
@@ -117,7 +117,8 @@ pub struct Recorder {
     pub handshakes: Handshakes,
     /// What the worker's thread used.
     pub usage: ThreadUsage,
-    /// What only memcached has; empty for SQL.
+    /// What only memcached has; empty for SQL, and for what travels between hosts.
+    #[serde(skip)]
     pub kv: KvRecord,
 }
 

@@ -1,7 +1,7 @@
 //! The slowest transactions of a run, with their times, to line up with telemetry.
 
 /// One slow transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Slow {
     /// Response time.
     pub response_ns: u64,
@@ -14,7 +14,7 @@ pub struct Slow {
 }
 
 /// The `limit` slowest by response time; most calls are one comparison.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Slowest {
     entries: Vec<Slow>,
     limit: usize,
@@ -56,6 +56,13 @@ impl Slowest {
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
         other.entries.iter().for_each(|slow| self.offer(*slow));
+    }
+
+    /// Moves the times to another clock, which is `behind_ns` behind the one that they were read on.
+    pub fn set_back(&mut self, behind_ns: i64) {
+        for slow in &mut self.entries {
+            slow.ended_ns = slow.ended_ns.saturating_add_signed(-behind_ns);
+        }
     }
 
     /// Forgets all.

@@ -8,7 +8,7 @@ use nix::sys::resource::{getrusage, UsageWho};
 use nix::sys::time::TimeValLike as _;
 
 /// Sums over one or several threads, for one interval or since they began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ThreadUsage {
     /// Time in user mode.
     pub user_us: u64,
@@ -20,6 +20,8 @@ pub struct ThreadUsage {
     pub involuntary_switches: u64,
     /// Time it could run but had no CPU; 0 also where the kernel does not count it.
     pub cpu_wait_us: u64,
+    /// CPU time of the one thread that used most: what a mean over threads, or hosts, would hide.
+    pub busiest_cpu_us: u64,
 }
 
 impl ThreadUsage {
@@ -30,9 +32,10 @@ impl ThreadUsage {
         self.voluntary_switches += other.voluntary_switches;
         self.involuntary_switches += other.involuntary_switches;
         self.cpu_wait_us += other.cpu_wait_us;
+        self.busiest_cpu_us = self.busiest_cpu_us.max(other.busiest_cpu_us);
     }
 
-    /// What was added since `earlier`.
+    /// What one thread added since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user_us: self.user_us - earlier.user_us,
@@ -40,6 +43,7 @@ impl ThreadUsage {
             voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
             involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
             cpu_wait_us: self.cpu_wait_us.saturating_sub(earlier.cpu_wait_us),
+            busiest_cpu_us: self.cpu_us() - earlier.cpu_us(),
         }
     }
 
@@ -91,6 +95,22 @@ impl UsageMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_busiest_thread_stays_one_thread_through_sums() {
+        let of = |user_us| {
+            let end = ThreadUsage {
+                user_us,
+                ..ThreadUsage::default()
+            };
+            end.since(&ThreadUsage::default())
+        };
+        let (mut here, mut there) = (of(300), of(900));
+        here.add(&of(500));
+        there.add(&of(100));
+        here.add(&there);
+        assert_eq!((here.cpu_us(), here.busiest_cpu_us), (1800, 900));
+    }
 
     #[test]
     fn work_of_this_thread_is_counted_in_microseconds() {

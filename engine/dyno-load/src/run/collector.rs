@@ -12,6 +12,8 @@ use crate::workload::StatementKind;
 pub struct Interval<'a> {
     /// Its phase.
     pub phase: Phase,
+    /// Its number in the phase.
+    pub index: u64,
     /// Seconds from the start of the measurement to its start; negative in the warm-up.
     pub start_s: f64,
     /// Its length.
@@ -132,7 +134,7 @@ impl<'a> Collector<'a> {
     fn note_cpu(&mut self, id: IntervalId, usage: &ThreadUsage) {
         let (start, end) = self.timeline.interval_bounds(id);
         if id.phase == Phase::Measure && end > start {
-            let percent = usage.cpu_us() as f64 * 1e5 / (end - start) as f64;
+            let percent = usage.busiest_cpu_us as f64 * 1e5 / (end - start) as f64;
             self.totals.busiest_worker_cpu_pct = self.totals.busiest_worker_cpu_pct.max(percent);
         }
     }
@@ -164,6 +166,7 @@ impl<'a> Collector<'a> {
         let (start, end) = self.timeline.interval_bounds(id);
         self.observer.interval(&Interval {
             phase: id.phase,
+            index: id.index,
             start_s: (start as f64 - self.timeline.measure_ns as f64) / 1e9,
             length_s: (end - start) as f64 / 1e9,
             recorder: &recorder,

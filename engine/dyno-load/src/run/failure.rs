@@ -1,7 +1,7 @@
 //! Why a run cannot go on, in words for the person and with the code for the record.
 
 /// The end of a run before its time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error("{message}")]
 pub struct Failure {
     /// The server's or the client library's error number; absent for what has none.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,8 +54,52 @@ pub fn run(
     before_load: &mut dyn FnMut(),
     observer: &mut dyn Observer,
 ) -> io::Result<Outcome> {
-    let start = |index, channels| spawn(index, Arc::clone(settings), channels);
-    run_workers(&settings.pace(), &start, interrupted, before_load, observer)
+    let whole = Share {
+        first_worker: 0,
+        threads: settings.threads,
+    };
+    run_share(settings, whole, interrupted, &mut soon(before_load), observer)
+}
+
+/// Some of a run's workers: those of one agent, or all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Share {
+    /// Number of the first.
+    pub first_worker: u32,
+    /// How many.
+    pub threads: u32,
+}
+
+/// Runs a share of the load: the same connections and transactions as those workers have in the whole run.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_share(
+    settings: &Arc<Settings>,
+    share: Share,
+    interrupted: &AtomicBool,
+    before_load: BeforeLoad<'_>,
+    observer: &mut dyn Observer,
+) -> io::Result<Outcome> {
+    let pace = Pace {
+        threads: share.threads,
+        ..settings.pace()
+    };
+    let first = share.first_worker as usize;
+    let start = |place, channels| spawn(first + place, Arc::clone(settings), channels);
+    run_workers(&pace, &start, interrupted, before_load, observer)
+}
+
+/// Called when every connection is ready, with the times of making them: gives the load's start on this clock, or none
+/// when the run is off.
+pub type BeforeLoad<'a> = &'a mut dyn FnMut(&ConnectingTimes) -> Option<u64>;
+
+/// Calls `before_load`, and starts soon after it.
+pub fn soon(before_load: &mut dyn FnMut()) -> impl FnMut(&ConnectingTimes) -> Option<u64> + '_ {
+    move |_| {
+        before_load();
+        Some(now_ns() + START_DELAY_NS)
+    }
 }
 
 /// Starts a worker's thread.
@@ -69,7 +113,7 @@ pub fn run_workers(
     pace: &Pace,
     start_worker: Start<'_>,
     interrupted: &AtomicBool,
-    before_load: &mut dyn FnMut(),
+    before_load: BeforeLoad<'_>,
     observer: &mut dyn Observer,
 ) -> io::Result<Outcome> {
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -82,6 +126,7 @@ pub fn run_workers(
         let (start, start_receiver) = channel();
         let (spare, spare_receiver) = channel();
         let channels = Channels {
+            place: index,
             reports: reports.clone(),
             start: start_receiver,
             spare: spare_receiver,
@@ -103,14 +148,16 @@ pub fn run_workers(
         interrupted: false,
     };
     if !wait_until_ready(&incoming, threads.len(), interrupted, &mut outcome) {
-        cancelled.store(true, Ordering::Relaxed);
-        drop(starts);
-        join(threads, &incoming);
+        call_off(&cancelled, starts, threads, &incoming);
         return Ok(outcome);
     }
     outcome.connect_s = (now_ns() - began_ns) as f64 / 1e9;
-    before_load();
-    let timeline = Timeline::new(now_ns() + START_DELAY_NS, pace);
+    let Some(start_ns) = before_load(&outcome.connecting) else {
+        outcome.interrupted = true;
+        call_off(&cancelled, starts, threads, &incoming);
+        return Ok(outcome);
+    };
+    let timeline = Timeline::new(start_ns, pace);
     outcome.timeline = Some(timeline);
     outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
     for start in starts {
@@ -148,6 +195,18 @@ fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Resul
         })
 }
 
+/// Ends workers that wait for a start which does not come.
+fn call_off(
+    cancelled: &AtomicBool,
+    starts: Vec<Sender<Timeline>>,
+    threads: Vec<JoinHandle<()>>,
+    incoming: &Receiver<Report>,
+) {
+    cancelled.store(true, Ordering::Relaxed);
+    drop(starts);
+    join(threads, incoming);
+}
+
 fn wait_until_ready(
     incoming: &Receiver<Report>,
     workers: usize,
@@ -156,6 +215,10 @@ fn wait_until_ready(
 ) -> bool {
     let mut ready = 0;
     while ready < workers {
+        if interrupted.load(Ordering::Relaxed) {
+            outcome.interrupted = true;
+            return false;
+        }
         match incoming.recv_timeout(Duration::from_millis(100)) {
             Ok(Report::Ready(times)) => {
                 outcome.connecting.merge(&times);
@@ -166,10 +229,6 @@ fn wait_until_ready(
                 return false;
             }
             Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
-                outcome.interrupted = true;
-                return false;
-            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 outcome.failure = Some(Failure::new("every worker ended before its connections were ready"));
@@ -192,6 +251,10 @@ fn collect(
     let mut finished = 0;
     let give_up_ns = timeline.hard_stop_ns + PATIENCE.as_nanos() as u64;
     while finished < workers {
+        if interrupted.load(Ordering::Relaxed) && !outcome.interrupted {
+            outcome.interrupted = true;
+            cancelled.store(true, Ordering::Relaxed);
+        }
         match incoming.recv_timeout(Duration::from_millis(100)) {
             Ok(Report::Interval { id, worker, recorder }) => {
                 if let Err(error) = collector.take(id, worker, recorder) {
@@ -213,10 +276,6 @@ fn collect(
             }
             Ok(Report::Ready(_)) => {}
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.load(Ordering::Relaxed) {
-                    outcome.interrupted = true;
-                    cancelled.store(true, Ordering::Relaxed);
-                }
                 if now_ns() > give_up_ns {
                     outcome
                         .failure

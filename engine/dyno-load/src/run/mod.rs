@@ -17,7 +17,7 @@ mod worker;
 pub use collector::{Interval, Observer, Totals};
 pub use failure::Failure;
 pub use feed::{Feed, Next};
-pub use launch::{run, run_workers, Outcome, START_DELAY_NS};
+pub use launch::{run, run_share, run_workers, soon, BeforeLoad, Outcome, Share, START_DELAY_NS};
 pub use settings::{IgnoredErrors, Overload, Pace, Settings, Think};
 pub use timeline::{IntervalId, Phase, Timeline};
 pub use worker::{Channels, End, Report};

@@ -3,7 +3,7 @@
 use super::settings::Pace;
 
 /// A part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Load that is not measured.
@@ -15,7 +15,7 @@ pub enum Phase {
 }
 
 /// One interval of one phase, counted from the phase's start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct IntervalId {
     /// Its phase.
     pub phase: Phase,

@@ -50,7 +50,7 @@ pub enum Report {
 }
 
 /// How a worker's part ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct End {
     /// Transactions under way at the end of the measurement.
     pub in_flight_at_stop: u64,
@@ -65,6 +65,8 @@ pub struct End {
 /// A worker's ends of the channels.
 #[derive(Debug)]
 pub struct Channels {
+    /// The worker's place among those that report to the same collector.
+    pub place: usize,
     /// To the collector.
     pub reports: SyncSender<Report>,
     /// The timeline, once all workers are ready; closed when the run is off.
@@ -92,7 +94,6 @@ pub struct Worker {
     pub(super) feed: Feed,
     /// Where committed New-Orders are noted, when asked for.
     pub(super) acknowledgements: Option<Acknowledgements>,
-    index: usize,
     channels: Channels,
     timeline: Timeline,
     interval: IntervalId,
@@ -131,7 +132,6 @@ impl Worker {
                 .as_deref()
                 .map(Acknowledgements::open)
                 .transpose()?,
-            index,
             channels,
             timeline: Timeline::new(0, &settings.pace()),
             interval: IntervalId {
@@ -266,7 +266,7 @@ impl Worker {
         let recorder = std::mem::replace(&mut self.recorder, spare);
         let report = Report::Interval {
             id: self.interval,
-            worker: self.index,
+            worker: self.channels.place,
             recorder,
         };
         let _ = self.channels.reports.send(report);

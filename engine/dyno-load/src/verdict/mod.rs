@@ -1,6 +1,7 @@
 //! The verdict of a run on itself: can its figures be believed? One rule a file.
 
 mod clipped;
+mod clock;
 mod cpu;
 mod cpu_wait;
 mod dropped;
@@ -15,6 +16,7 @@ mod wrong_values;
 
 use serde::Serialize;
 
+use crate::agents::AgentFacts;
 use crate::run::{End, Totals};
 use crate::server::CounterCheck;
 
@@ -68,7 +70,9 @@ pub struct Evidence<'a> {
     pub open_loop: bool,
     /// The server's counters against ours; empty where they could not be read.
     pub counters: &'a [CounterCheck],
-    /// TCP segments sent and sent again on this host meanwhile; none over a Unix socket.
+    /// The agents that loaded; empty where this program did it itself.
+    pub agents: &'a [AgentFacts],
+    /// TCP segments sent and sent again on this host meanwhile; none over a Unix socket, and where agents loaded.
     pub tcp: Option<TcpSegments>,
     /// The share of keys that should be there; none where none was asked for, and for SQL.
     pub asked_hit_share: Option<f64>,
@@ -85,7 +89,7 @@ pub struct TcpSegments {
 
 type Rule = fn(&Evidence<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     empty::judge,
     lag::judge,
     cpu::judge,
@@ -98,6 +102,7 @@ const RULES: [Rule; 12] = [
     wrong_values::judge,
     not_stored::judge,
     hit_ratio::judge,
+    clock::judge,
 ];
 
 /// The worst of all rules, and every finding.

@@ -10,13 +10,14 @@ fn totals() -> Totals {
         all: Default::default(),
         all_by_kind: Default::default(),
         all_kv: Default::default(),
+        all_handshakes: Default::default(),
         ended_after_stop: 0,
         busiest_worker_cpu_pct: 40.0,
         intervals: 10,
     }
 }
 
-fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdict, Vec<&'static str>) {
+fn verdict_of<'a>(totals: &'a Totals, change: impl FnOnce(&mut Evidence<'a>)) -> (Verdict, Vec<&'static str>) {
     let mut evidence = Evidence {
         totals,
         end: End {
@@ -27,6 +28,7 @@ fn verdict_of(totals: &Totals, change: impl FnOnce(&mut Evidence<'_>)) -> (Verdi
         threads: 1,
         open_loop: true,
         counters: &[],
+        agents: &[],
         tcp: Some(TcpSegments {
             sent: 100_000,
             retransmitted: 0,
@@ -105,6 +107,7 @@ fn what_surrounds_the_run_counts_too() {
         threads: 1,
         open_loop: true,
         counters: &checks,
+        agents: &[],
         tcp: None,
         asked_hit_share: None,
     };
@@ -136,5 +139,25 @@ fn values_sets_and_hits_of_memcached_are_judged() {
     assert_eq!(
         verdict_of(&fine, |e| e.asked_hit_share = Some(1.0)),
         (Verdict::Valid, vec![])
+    );
+}
+
+#[test]
+fn a_clock_that_is_hardly_known_makes_the_run_suspect() {
+    let fine = totals();
+    let agent = |clock_error_us| AgentFacts {
+        command: "ssh far dynoload agent".into(),
+        host: "far".into(),
+        threads: 1,
+        niceness: 0,
+        clock_offset_us: 1e12,
+        clock_error_us,
+        clock_drift_us: None,
+    };
+    let (near, far) = ([agent(3.0), agent(1000.0)], [agent(3.0), agent(1000.1)]);
+    assert_eq!(verdict_of(&fine, |e| e.agents = &near), (Verdict::Valid, vec![]));
+    assert_eq!(
+        verdict_of(&fine, |e| e.agents = &far),
+        (Verdict::Suspect, vec!["clock"])
     );
 }

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 
 use clap::ValueEnum;
 use dyno_core::random::RandomStream;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Kinds of texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum RowText {
     /// sysbench's: groups of 11 digits with dashes between.

@@ -1,0 +1,99 @@
+//! How far another host's clock is from ours, from questions and answers over the pipe (Cristian, "Probabilistic clock
+//! synchronization", 1989).
+//!
+//! The answer was given at some moment between our asking and our hearing it, so the clock's offset is known to half of the
+//! round trip: that is a bound, not a guess, and the shortest round trip has the least.
+
+use std::sync::atomic::AtomicBool;
+
+use dyno_core::clock::now_ns;
+
+use super::peer::Peer;
+use super::protocol::{Answer, Order};
+
+/// Questions for one estimate.
+pub const ROUNDS: usize = 32;
+
+/// One question.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    asked_ns: u64,
+    theirs_ns: u64,
+    heard_ns: u64,
+}
+
+/// An estimate of another clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// What is to be added to our time for theirs.
+    pub offset_ns: i64,
+    /// How wrong the offset can be at most.
+    pub error_ns: u64,
+}
+
+impl Clock {
+    /// Asks an agent for its time, again and again.
+    ///
+    /// # Errors
+    /// When the agent is gone, does not answer until `deadline_ns`, or `interrupted` is set meanwhile.
+    pub fn ask(peer: &mut Peer, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Self, String> {
+        let mut best: Option<Round> = None;
+        for _ in 0..ROUNDS {
+            let asked_ns = now_ns();
+            peer.send(&Order::Ping, deadline_ns)?;
+            let theirs_ns = match peer.expect(deadline_ns, interrupted)? {
+                Answer::Pong { now_ns } => now_ns,
+                other => return Err(super::peer::out_of_turn(&other)),
+            };
+            let round = Round {
+                asked_ns,
+                theirs_ns,
+                heard_ns: now_ns(),
+            };
+            if best.is_none_or(|best| round.trip_ns() < best.trip_ns()) {
+                best = Some(round);
+            }
+        }
+        best.map(Round::clock).ok_or_else(|| "its clock was not asked".into())
+    }
+
+    /// Our time in theirs.
+    pub fn theirs(&self, ours_ns: u64) -> u64 {
+        ours_ns.saturating_add_signed(self.offset_ns)
+    }
+}
+
+impl Round {
+    fn trip_ns(&self) -> u64 {
+        self.heard_ns - self.asked_ns
+    }
+
+    fn clock(self) -> Clock {
+        let middle_ns = self.asked_ns + self.trip_ns() / 2;
+        Clock {
+            offset_ns: self.theirs_ns.wrapping_sub(middle_ns) as i64,
+            error_ns: self.trip_ns().div_ceil(2),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_true_offset_is_within_the_bound_whatever_the_ways_take(
+            offset_ns in -1_000_000_000_000i64..1_000_000_000_000, there_ns in 0u64..1_000_000, back_ns in 0u64..1_000_000,
+        ) {
+            let asked_ns = 5_000_000_000_000u64;
+            let theirs_ns = (asked_ns + there_ns).saturating_add_signed(offset_ns);
+            let clock = Round { asked_ns, theirs_ns, heard_ns: asked_ns + there_ns + back_ns }.clock();
+            prop_assert!(clock.offset_ns.abs_diff(offset_ns) <= clock.error_ns, "{clock:?}");
+            prop_assert_eq!(clock.error_ns, (there_ns + back_ns).div_ceil(2));
+            prop_assert!(clock.theirs(asked_ns + there_ns).abs_diff(theirs_ns) <= clock.error_ns);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The coordinator: starts the agents, has them check the job, gives them one start, and merges what they send.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+
+use dyno_core::clock::now_ns;
+use serde::Serialize;
+
+use super::clock::Clock;
+use super::peer::{out_of_turn, Answer, Peer};
+use super::protocol::{Hello, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
+use super::proxy::Proxy;
+use crate::error::Error;
+use crate::recorder::ConnectingTimes;
+use crate::run::{self, Observer, Outcome, Pace, Settings, Share, START_DELAY_NS};
+
+/// Time for a command to start an agent that says hello, and for an agent to check a job: ssh may be slow.
+const PATIENCE_NS: u64 = 60_000_000_000;
+/// From the last agent's readiness to the first statement, beside what the way to the agents takes.
+const AGENTS_DELAY_NS: u64 = 100_000_000;
+
+/// An agent in the result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgentFacts {
+    /// The command that started it.
+    pub command: String,
+    /// Name of its host.
+    pub host: String,
+    /// Its worker threads.
+    pub threads: u32,
+    /// The niceness that they ran at.
+    pub niceness: i32,
+    /// What is to be added to the coordinator's clock for its clock.
+    pub clock_offset_us: f64,
+    /// How wrong that can be at most, at the start.
+    pub clock_error_us: f64,
+    /// How much the offset had changed at the end; absent where it was not asked for then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_drift_us: Option<f64>,
+}
+
+/// An agent that is there.
+struct Agent {
+    peer: Peer,
+    hello: Hello,
+    clock: Clock,
+    niceness: i32,
+}
+
+/// All agents of a run.
+pub struct Coordinator {
+    agents: Vec<Agent>,
+    threads_each: u32,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Coordinator {
+    /// Starts the agents and asks for their clocks.
+    ///
+    /// # Errors
+    /// When a command cannot be started, does not start an agent, or one of another version; when `interrupted` is set.
+    pub fn start(commands: &[String], interrupted: &Arc<AtomicBool>) -> Result<Self, Error> {
+        let peers = commands
+            .iter()
+            .map(|command| Peer::start(command))
+            .collect::<Result<Vec<_>, _>>()?;
+        let agents = peers
+            .into_iter()
+            .map(|peer| greet(peer, interrupted))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            agents,
+            threads_each: 0,
+            interrupted: Arc::clone(interrupted),
+        })
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.agents.len() as u32
+    }
+
+    /// CPUs of the one that has fewest.
+    pub fn least_cpus(&self) -> u32 {
+        self.agents.iter().map(|agent| agent.hello.cpus).min().unwrap_or(1)
+    }
+
+    /// Gives each its share of the job; they look whether it can be done from where they are.
+    ///
+    /// # Errors
+    /// The first error of an agent, with its name.
+    pub fn offer(&mut self, threads_each: u32, job: &serde_json::Value) -> Result<(), Error> {
+        self.threads_each = threads_each;
+        let deadline_ns = now_ns() + PATIENCE_NS;
+        for (number, agent) in (0..).zip(&mut self.agents) {
+            let share = Share {
+                first_worker: number * threads_each,
+                threads: threads_each,
+            };
+            let order = Order::Job {
+                job: job.clone(),
+                share,
+            };
+            let told = agent.peer.send(&order, deadline_ns);
+            told.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))?;
+        }
+        for agent in &mut self.agents {
+            let answer = agent.peer.expect(deadline_ns, &self.interrupted);
+            match answer.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
+                Answer::Accepted { niceness } => agent.niceness = niceness,
+                Answer::Refused(error) => return Err(error.had_by(&agent.peer.name())),
+                other => return Err(lost(&agent.peer, &out_of_turn(&other), &self.interrupted)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the load on the agents; they are gone when it returns.
+    ///
+    /// `before_load` is called when every connection of every agent is ready and before the first statement.
+    ///
+    /// # Errors
+    /// When a thread cannot be started, or the observer's output fails.
+    pub fn run(
+        self,
+        settings: &Settings,
+        before_load: &mut dyn FnMut(),
+        observer: &mut dyn Observer,
+    ) -> io::Result<(Outcome, Vec<AgentFacts>)> {
+        // To the collector each agent is one worker.
+        let pace = Pace {
+            threads: self.count(),
+            ..settings.pace()
+        };
+        let mut facts: Vec<AgentFacts> = self.agents.iter().map(|agent| self.facts(agent)).collect();
+        let longest_trip_ns = self.agents.iter().map(|agent| agent.clock.error_ns * 2).max();
+        let delay_ns = START_DELAY_NS + AGENTS_DELAY_NS + 4 * longest_trip_ns.unwrap_or(0);
+        let (drifts, incoming_drifts) = channel();
+        let agents = RefCell::new(self.agents.into_iter().map(Some).collect::<Vec<_>>());
+        let start = |place: usize, channels| {
+            let agent = agents.borrow_mut()[place].take();
+            let agent = agent.ok_or_else(|| io::Error::other("an agent was started twice"))?;
+            let proxy = Proxy {
+                peer: agent.peer,
+                clock: agent.clock,
+                pace: pace.clone(),
+                connect_timeout_ns: settings.connect_timeout_ns,
+                channels,
+                drifts: drifts.clone(),
+            };
+            std::thread::Builder::new()
+                .name(format!("agent-{place}"))
+                .spawn(move || proxy.run())
+        };
+        let mut before = |_: &ConnectingTimes| {
+            before_load();
+            Some(now_ns() + delay_ns)
+        };
+        let outcome = run::run_workers(&pace, &start, &self.interrupted, &mut before, observer)?;
+        drop(drifts);
+        for (place, drift_us) in incoming_drifts.try_iter() {
+            facts[place].clock_drift_us = Some(drift_us);
+        }
+        Ok((outcome, facts))
+    }
+
+    fn facts(&self, agent: &Agent) -> AgentFacts {
+        AgentFacts {
+            command: agent.peer.command().to_string(),
+            host: agent.hello.host.clone(),
+            threads: self.threads_each,
+            niceness: agent.niceness,
+            clock_offset_us: agent.clock.offset_ns as f64 / 1e3,
+            clock_error_us: agent.clock.error_ns as f64 / 1e3,
+            clock_drift_us: None,
+        }
+    }
+}
+
+/// An agent that cannot be spoken with.
+fn lost(peer: &Peer, problem: &str, interrupted: &AtomicBool) -> Error {
+    let message = format!("{} {problem}", peer.name());
+    if interrupted.load(Ordering::Relaxed) {
+        Error::Interrupted(message)
+    } else {
+        Error::Host(message)
+    }
+}
+
+fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
+    let deadline_ns = now_ns() + PATIENCE_NS;
+    let greeting = peer.expect(deadline_ns, interrupted);
+    let hello = match greeting.map_err(|problem| lost(&peer, &problem, interrupted))? {
+        Answer::Hello(hello) => hello,
+        other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
+    };
+    if hello.version != PROGRAM_VERSION || hello.protocol != PROTOCOL_VERSION {
+        return Err(Error::Host(format!(
+            "{} on {} is dynoload {} (protocol {}), this is {PROGRAM_VERSION} (protocol {PROTOCOL_VERSION}): put the same \
+             program on both hosts",
+            peer.name(),
+            hello.host,
+            hello.version,
+            hello.protocol
+        )));
+    }
+    let clock =
+        Clock::ask(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
+    Ok(Agent {
+        peer,
+        hello,
+        clock,
+        niceness: 0,
+    })
+}

@@ -1,0 +1,295 @@
+//! An agent's process as the coordinator has it: starts it, speaks with it, and leaves nothing of it behind.
+//!
+//! Every wait has an end, whatever the process does or does not do.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use dyno_core::clock::now_ns;
+use nix::fcntl::{fcntl, FcntlArg, OFlag};
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{killpg, Signal};
+use nix::unistd::Pid;
+
+use super::protocol::{self, Order};
+use crate::error::Error;
+use crate::recorder::Recorder;
+
+/// What a process gets to end by itself, once its input has ended, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// Longest line that is taken: some thousand times that of an interval.
+const LONGEST_LINE_BYTES: usize = 256 << 20;
+/// Longest wait without a look at what happens elsewhere.
+pub const LOOK_NS: u64 = 50_000_000;
+/// How much of what it says on stderr is kept, from the end.
+const KEPT_BYTES: usize = 2000;
+
+/// What is received.
+pub type Answer = protocol::Answer<Box<Recorder>>;
+
+/// One agent's process.
+#[derive(Debug)]
+pub struct Peer {
+    command: String,
+    child: Child,
+    /// None once it is to end.
+    pipes: Option<Pipes>,
+    received: Vec<u8>,
+    /// How much of what was received has no line end.
+    searched: usize,
+    said: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Pipes {
+    input: ChildStdin,
+    output: ChildStdout,
+    errors: ChildStderr,
+    /// Whether stderr may still say something.
+    has_errors: bool,
+}
+
+impl Peer {
+    /// Starts a command, split into words as a shell does it.
+    ///
+    /// # Errors
+    /// When the command has an open quote, is empty, or cannot be started.
+    pub fn start(command: &str) -> Result<Self, Error> {
+        let wrong = |problem: &str| Error::User(format!("--agent '{command}': {problem}"));
+        let words = shlex::split(command).ok_or_else(|| wrong("a quote is not closed"))?;
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| wrong("there is no command; write one that starts `dynoload agent`"))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            // The password goes through the pipe alone.
+            .env_remove(crate::host::PASSWORD_VARIABLE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C is for the coordinator, which tells its agents; and what a wrapper has started ends with it.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| wrong(&format!("'{program}' cannot be started: {error}")))?;
+        let pipes = match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(input), Some(output), Some(errors)) => Some(Pipes {
+                input,
+                output,
+                errors,
+                has_errors: true,
+            }),
+            _ => None,
+        };
+        let peer = Self {
+            command: command.to_string(),
+            child,
+            pipes,
+            received: Vec::new(),
+            searched: 0,
+            said: Vec::new(),
+        };
+        let refused = |error: nix::errno::Errno| Error::Host(format!("a pipe cannot be set not to block: {error}"));
+        if let Some(pipes) = &peer.pipes {
+            do_not_block(&pipes.input).map_err(refused)?;
+            do_not_block(&pipes.output).map_err(refused)?;
+            do_not_block(&pipes.errors).map_err(refused)?;
+        }
+        Ok(peer)
+    }
+
+    /// The command that started it.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Who it is, for messages.
+    pub fn name(&self) -> String {
+        format!("agent '{}'", self.command)
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// When the process is gone, or does not listen until `deadline_ns`.
+    pub fn send(&mut self, order: &Order, deadline_ns: u64) -> Result<(), String> {
+        let line = protocol::line(order).map_err(|error| format!("cannot be told: {error}"))?;
+        let mut rest = &line[..];
+        while !rest.is_empty() {
+            let Some(pipes) = &mut self.pipes else {
+                return Err("was ended already".into());
+            };
+            match pipes.input.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if now_ns() > deadline_ns {
+                        return Err("does not take what it is told".into());
+                    }
+                    wait(&mut [PollFd::new(pipes.input.as_fd(), PollFlags::POLLOUT)], 100_000_000)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.why_it_ended()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What it says next, or none when it says nothing for `wait_ns`.
+    ///
+    /// # Errors
+    /// When the process is gone, or what it says is not of the protocol.
+    pub fn receive(&mut self, wait_ns: u64) -> Result<Option<Answer>, String> {
+        let until_ns = now_ns() + wait_ns;
+        loop {
+            if let Some(line) = self.take_line()? {
+                return read_answer(&line).map(Some);
+            }
+            let now = now_ns();
+            if now >= until_ns {
+                return Ok(None);
+            }
+            if !self.take_bytes(until_ns - now)? {
+                return Err(self.why_it_ended());
+            }
+        }
+    }
+
+    /// What it says next.
+    ///
+    /// # Errors
+    /// As [`Self::receive`], when it says nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
+    pub fn expect(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer, String> {
+        while now_ns() < deadline_ns {
+            if let Some(answer) = self.receive(LOOK_NS)? {
+                return Ok(answer);
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err("was waited for when this program was interrupted".into());
+            }
+        }
+        Err(format!("does not answer{}", self.last_words()))
+    }
+
+    fn take_line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let Some(end) = self.received[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.received.len();
+            if self.searched > LONGEST_LINE_BYTES {
+                return Err("sends a line without an end".into());
+            }
+            return Ok(None);
+        };
+        let rest = self.received.split_off(self.searched + end + 1);
+        self.searched = 0;
+        Ok(Some(std::mem::replace(&mut self.received, rest)))
+    }
+
+    /// Waits for bytes and takes them; false when there will be no more.
+    fn take_bytes(&mut self, wait_ns: u64) -> Result<bool, String> {
+        let Some(pipes) = &mut self.pipes else { return Ok(false) };
+        let mut waiting = vec![PollFd::new(pipes.output.as_fd(), PollFlags::POLLIN)];
+        if pipes.has_errors {
+            waiting.push(PollFd::new(pipes.errors.as_fd(), PollFlags::POLLIN));
+        }
+        wait(&mut waiting, wait_ns)?;
+        self.listen_to_errors();
+        let Some(pipes) = &mut self.pipes else { return Ok(false) };
+        let mut buffer = [0; 64 * 1024];
+        match pipes.output.read(&mut buffer) {
+            Ok(0) => Ok(false),
+            Ok(count) => {
+                self.received.extend_from_slice(&buffer[..count]);
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(true),
+            Err(error) => Err(format!("cannot be heard: {error}")),
+        }
+    }
+
+    fn listen_to_errors(&mut self) {
+        let Some(pipes) = &mut self.pipes else { return };
+        let mut buffer = [0; 4096];
+        while pipes.has_errors {
+            match pipes.errors.read(&mut buffer) {
+                Ok(0) => pipes.has_errors = false,
+                Ok(count) => self.said.extend_from_slice(&buffer[..count]),
+                // Nothing there now, or nothing that can be read: what it says on stderr only explains.
+                Err(_) => break,
+            }
+            let excess = self.said.len().saturating_sub(KEPT_BYTES);
+            self.said.drain(..excess);
+        }
+    }
+
+    /// Its end, in words: how, and what it said last.
+    fn why_it_ended(&mut self) -> String {
+        let deadline = Instant::now() + GRACE;
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break format!("ended ({status})"),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                _ => break "closed its output".into(),
+            }
+        };
+        self.listen_to_errors();
+        format!("{status}{}", self.last_words())
+    }
+
+    fn last_words(&self) -> String {
+        let said = String::from_utf8_lossy(&self.said);
+        match said.trim() {
+            "" => String::new(),
+            words => format!(", saying: {words}"),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // The end of its input is what tells an agent to end.
+        self.pipes = None;
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+                // It has ended, or is not ours to wait for.
+                _ => return,
+            }
+        }
+        // With whatever it has started itself. A process that ends meanwhile is what is wanted.
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+fn do_not_block(pipe: &impl AsFd) -> nix::Result<()> {
+    let flags = OFlag::from_bits_retain(fcntl(pipe, FcntlArg::F_GETFL)?);
+    fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(drop)
+}
+
+fn wait(pipes: &mut [PollFd<'_>], wait_ns: u64) -> Result<(), String> {
+    let milliseconds = wait_ns.div_ceil(1_000_000).min(100) as u8;
+    match poll(pipes, PollTimeout::from(milliseconds)) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(format!("cannot be waited for: {error}")),
+    }
+}
+
+fn read_answer(line: &[u8]) -> Result<Answer, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        let text = String::from_utf8_lossy(&line[..line.len().min(200)]);
+        format!(
+            "says '{}', which is not what an agent of this version says ({error}); does the command end in \
+             `dynoload agent`, and prints nothing else?",
+            text.trim()
+        )
+    })
+}
+
+/// An answer that does not belong here.
+pub fn out_of_turn(answer: &Answer) -> String {
+    let words = format!("{answer:?}");
+    format!("speaks out of turn: {}", words.get(..200).unwrap_or(&words))
+}

@@ -1,0 +1,150 @@
+//! What coordinator and agent say to one another, one JSON value a line.
+//!
+//! In order: hello; ping and pong, as often as the coordinator likes and also later; job, accepted or refused; connect,
+//! ready; start, intervals; finished or failed. Cancel may come at any time, the end of the input means it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::recorder::ConnectingTimes;
+use crate::run::{End, Failure, IntervalId, Share};
+
+/// Version of this protocol; raised when anything in it changes.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Version of the program: both sides must have the same, for an option that one does not know would change the load.
+pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The first thing that an agent says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub protocol: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Name of its host.
+    pub host: String,
+    /// CPUs that it may use.
+    pub cpus: u32,
+}
+
+/// What the coordinator says. Not `Debug`: a job has the server's password.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// What time is it?
+    Ping,
+    /// What to do: check whether it can be done from there.
+    Job {
+        /// Options and password, as cli/ makes and reads them.
+        job: serde_json::Value,
+        /// Which workers.
+        share: Share,
+    },
+    /// Make the connections.
+    Connect,
+    /// Begin.
+    Start {
+        /// When, on the agent's clock.
+        start_ns: u64,
+    },
+    /// End at once, and tell what was measured so far.
+    Cancel,
+}
+
+/// What an agent says; `R` is a recorder, borrowed by who sends and owned by who receives.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer<R> {
+    /// Who it is.
+    Hello(Hello),
+    /// Its time.
+    Pong {
+        /// On its own clock.
+        now_ns: u64,
+    },
+    /// The job can be done.
+    Accepted {
+        /// The niceness that its load will run at.
+        niceness: i32,
+    },
+    /// The job cannot be done.
+    Refused(Error),
+    /// All connections are made.
+    Ready {
+        /// How long that took.
+        times: Box<ConnectingTimes>,
+    },
+    /// An interval that is whole.
+    Interval {
+        /// Which.
+        id: IntervalId,
+        /// What happened.
+        recorder: R,
+    },
+    /// The load has ended.
+    Finished(End),
+    /// The load cannot go on.
+    Failed(Failure),
+}
+
+/// A message as a line.
+///
+/// # Errors
+/// When a value cannot be written as JSON.
+pub fn line(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::{Part, Recorder, Slow};
+    use crate::run::Phase;
+    use crate::workload::StatementKind;
+
+    #[test]
+    fn an_interval_arrives_with_all_that_it_had() {
+        let mut recorder = Recorder::new(2);
+        recorder.counts.transactions = 3;
+        recorder.response.record(1_000_000);
+        recorder.statement(StatementKind::PointSelect, 5_000, 1, 10, 0);
+        recorder.connecting.record(Part::Tls, 700);
+        recorder.handshakes.record(&dyno_mysql::TlsInfo {
+            version: "TLSv1.3",
+            cipher_suite: "TLS_AES_128_GCM_SHA256",
+            resumed: true,
+        });
+        recorder.errors.record(1213, "Deadlock found");
+        recorder.traffic.wire_sent_bytes = 99;
+        recorder.usage.busiest_cpu_us = 8;
+        for response_ns in [5, 9, 7] {
+            recorder.slowest.offer(Slow {
+                response_ns,
+                service_ns: 1,
+                ended_ns: 2,
+                number: u64::MAX,
+            });
+        }
+        let id = IntervalId {
+            phase: Phase::Measure,
+            index: 4,
+        };
+        let sent = Answer::Interval {
+            id,
+            recorder: &recorder,
+        };
+        let arrived: Answer<Box<Recorder>> = serde_json::from_slice(&line(&sent).unwrap()).unwrap();
+        let Answer::Interval {
+            id: seen,
+            recorder: other,
+        } = arrived
+        else {
+            panic!("{arrived:?}");
+        };
+        assert_eq!(seen, id);
+        assert_eq!(format!("{other:?}"), format!("{recorder:?}"));
+    }
+}

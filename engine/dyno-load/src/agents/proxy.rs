@@ -1,0 +1,161 @@
+//! One agent in the coordinator's run: to the collector a worker as others, on a thread that speaks with the agent.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+
+use dyno_core::clock::now_ns;
+
+use super::clock::Clock;
+use super::peer::{out_of_turn, Answer, Peer, LOOK_NS};
+use super::protocol::Order;
+use crate::recorder::Recorder;
+use crate::run::{Channels, End, Failure, Pace, Report, Timeline};
+
+/// What an agent gets beyond the time that its own limits allow.
+const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long an agent may be silent beyond the end of an interval.
+const SILENCE_NS: u64 = 10_000_000_000;
+/// Time for asking for the clock after the load.
+const CLOCK_NS: u64 = 1_000_000_000;
+
+/// The coordinator's side of one agent.
+pub struct Proxy {
+    /// Its process.
+    pub peer: Peer,
+    /// Its clock.
+    pub clock: Clock,
+    /// The run's times.
+    pub pace: Pace,
+    /// Time for its connections to be ready.
+    pub connect_timeout_ns: u64,
+    /// To the collector and back.
+    pub channels: Channels,
+    /// Where the change of its clock goes, in µs, with its place.
+    pub drifts: Sender<(usize, f64)>,
+}
+
+impl Proxy {
+    /// Speaks with the agent until its end; the process is gone when it returns.
+    pub fn run(mut self) {
+        let ended = self.connect_then_collect();
+        let finished = matches!(ended, Ok(Some(_)));
+        let report = match ended {
+            Ok(end) => Report::Finished(end.unwrap_or_default()),
+            Err(failure) => Report::Failed(Failure {
+                code: failure.code,
+                message: format!("{} {}", self.peer.name(), failure.message),
+            }),
+        };
+        // The collector may be gone already, when another agent failed.
+        let _ = self.channels.reports.send(report);
+        if finished {
+            self.note_drift();
+        }
+    }
+
+    /// None when the run is off before it has begun.
+    fn connect_then_collect(&mut self) -> Result<Option<End>, Failure> {
+        self.tell(&Order::Connect)?;
+        let deadline_ns = now_ns() + self.connect_timeout_ns + PATIENCE_NS * 2;
+        loop {
+            if self.channels.cancelled.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if now_ns() > deadline_ns {
+                return Err(Failure::new(
+                    "does not say that its connections are ready; --connect-timeout is over",
+                ));
+            }
+            match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
+                None => {}
+                Some(Answer::Ready { times }) => {
+                    let _ = self.channels.reports.send(Report::Ready(times));
+                    break;
+                }
+                Some(Answer::Failed(failure)) => return Err(had(failure)),
+                Some(other) => return Err(Failure::new(out_of_turn(&other))),
+            }
+        }
+        let Ok(timeline) = self.channels.start.recv() else {
+            return Ok(None);
+        };
+        self.tell(&Order::Start {
+            start_ns: self.clock.theirs(timeline.start_ns),
+        })?;
+        self.collect(timeline).map(Some)
+    }
+
+    fn collect(&mut self, timeline: Timeline) -> Result<End, Failure> {
+        let mut heard_ns = timeline.start_ns;
+        let mut told_to_end_ns = None;
+        loop {
+            let now = now_ns();
+            if told_to_end_ns.is_none() && self.channels.cancelled.load(Ordering::Relaxed) {
+                self.tell(&Order::Cancel)?;
+                told_to_end_ns = Some(now);
+            }
+            if let Some(problem) = self.overdue(now, &timeline, heard_ns, told_to_end_ns) {
+                return Err(Failure::new(problem));
+            }
+            match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
+                None => continue,
+                Some(Answer::Interval { id, recorder }) => {
+                    let recorder = self.ours(&recorder);
+                    let worker = self.channels.place;
+                    let _ = self.channels.reports.send(Report::Interval { id, worker, recorder });
+                }
+                Some(Answer::Finished(end)) => return Ok(end),
+                Some(Answer::Failed(failure)) => return Err(had(failure)),
+                Some(other) => return Err(Failure::new(out_of_turn(&other))),
+            }
+            heard_ns = now_ns();
+        }
+    }
+
+    /// What to say of an agent that should have been heard by now.
+    fn overdue(&self, now: u64, timeline: &Timeline, heard_ns: u64, told_to_end_ns: Option<u64>) -> Option<String> {
+        if told_to_end_ns.is_some_and(|told_ns| now > told_ns + PATIENCE_NS) {
+            return Some("was told to end and does not".into());
+        }
+        if now > timeline.hard_stop_ns + PATIENCE_NS {
+            return Some("did not end by the hard stop".into());
+        }
+        let silent_ns = now.saturating_sub(heard_ns);
+        (now < timeline.stop_ns && silent_ns > self.pace.interval_ns + SILENCE_NS).then(|| {
+            format!(
+                "has said nothing for {:.0} s: it hangs, or the way to it is cut",
+                silent_ns as f64 / 1e9
+            )
+        })
+    }
+
+    /// What an agent recorded as a recorder of this side: with its shape, and times on our clock.
+    fn ours(&self, theirs: &Recorder) -> Box<Recorder> {
+        // Those that come back are not needed: what arrives is new each time.
+        while self.channels.spare.try_recv().is_ok() {}
+        let mut recorder = Box::new(Recorder::new(self.pace.slowest));
+        recorder.merge(theirs);
+        recorder.slowest.set_back(self.clock.offset_ns);
+        recorder
+    }
+
+    fn tell(&mut self, order: &Order) -> Result<(), Failure> {
+        self.peer.send(order, now_ns() + PATIENCE_NS).map_err(Failure::new)
+    }
+
+    fn note_drift(&mut self) {
+        // Where it cannot be had it is absent.
+        if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled) {
+            let drift_us = (clock.offset_ns - self.clock.offset_ns) as f64 / 1e3;
+            let _ = self.drifts.send((self.channels.place, drift_us));
+        }
+    }
+}
+
+/// A failure that an agent tells of: its message stands by itself after the agent's name.
+fn had(failure: Failure) -> Failure {
+    Failure {
+        code: failure.code,
+        message: format!("failed: {}", failure.message),
+    }
+}

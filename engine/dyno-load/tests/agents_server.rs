@@ -1,0 +1,88 @@
+//! Agents against a real server: what they did is what it counted, and what one program alone would have done to its rows.
+//!
+//! DYNO_TEST_SERVER_COMMAND starts a private server (see common/mod.rs).
+
+mod common;
+
+use std::process::Command;
+
+use common::{client, command, parse, plain, PrivateServer, Run, PROGRAM};
+
+fn with_agents(mut command: Command, count: usize) -> Run {
+    for _ in 0..count {
+        command.arg(format!("--agent='{PROGRAM}' agent"));
+    }
+    parse(command.output().unwrap())
+}
+
+fn assert_reconciled(result: &Run) {
+    assert_eq!(result.code, 0, "{}{}", result.stderr, result.last());
+    let checks = result.last()["reconciliation"].as_array().unwrap();
+    assert!(checks.len() >= 2, "{checks:?}");
+    for check in checks {
+        assert!(check["difference_pct"].as_f64().unwrap().abs() <= 0.1, "{check}");
+    }
+}
+
+#[test]
+fn agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password() {
+    let test = "agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password";
+    let Some(server) = PrivateServer::start("agents", test) else {
+        return;
+    };
+    let socket = server.socket();
+    let mut control = client(&socket);
+    control
+        .exec("CREATE USER loader@localhost IDENTIFIED BY 'hunter2'")
+        .unwrap();
+    control.exec("GRANT ALL ON *.* TO loader@localhost").unwrap();
+    let asked = format!(
+        "oltp run --workload oltp_update_index --socket {socket} --user loader --table-size 1000 --connections 6 --rate 300 \
+         --duration 1s --quiet"
+    );
+    let load = |agents: usize, password: &str| {
+        let mut command = command(&asked);
+        command.env("DYNO_PASSWORD", password);
+        with_agents(command, agents)
+    };
+    let mut rows_after = |agents: usize| {
+        let made = plain(&format!("oltp prepare --socket {socket} --table-size 1000"));
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let result = load(agents, "hunter2");
+        assert_reconciled(&result);
+        assert_eq!(result.count("/plan/planned"), 300);
+        assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
+        // Increments of rows: the same ones in any order leave the same rows.
+        control.exec("USE sbtest").unwrap();
+        let question = "SELECT CONCAT_WS(' ', SUM(k * id), BIT_XOR(CRC32(CONCAT(id, ' ', k, c)))) FROM sbtest1";
+        let rows = control.query_text(question).unwrap().unwrap();
+        control.exec("DROP TABLE sbtest1").unwrap();
+        rows
+    };
+    let alone = rows_after(0);
+    assert_eq!(rows_after(2), alone);
+    assert_eq!(rows_after(3), alone);
+    let refused = load(2, "wrong");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("refused user 'loader'"), "{}", refused.stderr);
+}
+
+#[test]
+fn agents_run_tpcc_and_leave_it_consistent() {
+    let Some(server) = PrivateServer::start("agents-tpcc", "agents_run_tpcc_and_leave_it_consistent") else {
+        return;
+    };
+    let socket = server.socket();
+    let made = plain(&format!(
+        "tpcc prepare --socket {socket} --database tpcc --warehouses 2"
+    ));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let asked = format!("tpcc run --socket {socket} --database tpcc --connections 8 --duration 3s --quiet");
+    let result = with_agents(command(&asked), 2);
+    assert_reconciled(&result);
+    let new_orders = result.count("/tpcc/transactions/new_order/committed");
+    assert!(new_orders > 10, "{}", result.last());
+    assert_eq!(result.count("/settings/options/warehouses"), 2);
+    let checked = plain(&format!("tpcc check --socket {socket} --database tpcc"));
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+}
