@@ -112,7 +112,8 @@ def in_mount_namespace(lines: str) -> str:
     """What a program prints that runs with mounts of its own, in which /run/netns is nobody's yet."""
     program = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom mydyno.hosts.namespace import *\nimport subprocess\n"
     source = str(Path(__file__).parents[2] / "src")
-    hidden = 'mount -t tmpfs none /run && exec "$@"'
+    # Whoever has used `ip netns` on this host since it started has left a mount over the folder.
+    hidden = 'while umount /run/netns 2>/dev/null; do :; done; mount -t tmpfs none /run && exec "$@"'
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh", sys.executable, "-c"]
     done = subprocess.run([*command, program + lines, source], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

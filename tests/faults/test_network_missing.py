@@ -115,7 +115,7 @@ def test_a_program_that_is_missing_is_named_with_its_package(study: NetworkStudy
         return
     folder = study.folder / "few"
     folder.mkdir()
-    for name in ("env", "sh", "ip", "nsenter", "unshare", "umount", "mount"):
+    for name in ("env", "sh", "ip", "nsenter", "unshare", "umount", "mount", "setpriv"):
         found = shutil.which(name)
         assert found is not None
         Path(folder / name).symlink_to(found)

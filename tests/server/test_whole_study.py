@@ -84,7 +84,8 @@ def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Pa
             "server.log",
             "driver.log",
         }
-        assert [evidence["holds"] for evidence in run["evidence"]] == [True]
+        assert all(evidence["holds"] for evidence in run["evidence"])
+        assert {evidence["treatment"] for evidence in run["evidence"]} == {"allocator"}
         assert run["arm"] in run["evidence"][0]["text"]
 
 

@@ -14,7 +14,7 @@ import pytest
 from mydyno.errors import HostError
 from mydyno.hosts.abilities import abilities
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.local import LocalHost
+from mydyno.hosts.local import LocalHost, only_of
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.reach import closed_ancestors, entering_command
 from mydyno.hosts.settings import Settings
@@ -219,3 +219,13 @@ def test_every_transaction_of_connect_is_a_connection_that_the_server_counted() 
         "the driver counted 80000 connections, the server 40010 (Connections)"
     ]
     assert disagreements("oltp_read_only", {**whole, "transactions": 80_000}, counted) == []
+
+
+def test_a_command_whose_parent_is_gone_before_it_begins_does_not_begin() -> None:
+    def told(parent: int) -> tuple[int, str]:
+        done = subprocess.run([*only_of(parent), "echo", "a b"], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    assert told(os.getpid()) == (0, "a b\n")
+    assert told(os.getpid() + 1) == (1, "")
+    assert told(1) == (1, "")

@@ -173,6 +173,7 @@ def test_a_name_that_is_taken_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     path.touch()
     with pytest.raises(HostError, match="mydyno-network-1-server is there already"):
         namespace.make_namespace(path)
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(), "a name that is taken changes no mount"
 
 
 def test_what_fails_inside_a_namespace_fails_outside() -> None:

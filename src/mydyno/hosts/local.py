@@ -72,6 +72,11 @@ class Process:
         return time.monotonic() - began
 
 
+def only_of(parent: int) -> list[str]:
+    """Goes on only while the parent lives: one that was killed before PR_SET_PDEATHSIG was set is never heard of."""
+    return ["/bin/sh", "-c", f'[ "$PPID" = {parent} ] && exec "$@"', "sh"]
+
+
 class LocalHost:
     """The host that mydyno itself runs on."""
 
@@ -100,7 +105,7 @@ class LocalHost:
         `environment` is set by env(1) as the last step, so that LD_PRELOAD acts on the program alone and not on the
         wrappers before it.
         """
-        command = ["env", *(f"{name}={value}" for name, value in environment.items()), *argv]
+        command = [*only_of(os.getpid()), "env", *(f"{name}={value}" for name, value in environment.items()), *argv]
         if as_server and self.server_user is not None:
             user = ["setpriv", f"--reuid={self.server_user}", "--regid", _group_of(self.server_user), "--clear-groups"]
             return entering_command([*user, "--pdeathsig", "KILL", "--", *command], folders, self.server_user)

@@ -38,6 +38,9 @@ def study_of(path: Path) -> str:
 
 def make_namespace(path: Path) -> None:
     """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
+    taken = HostError(f"the network namespace {path.name} is there already", "mydyno clean removes it")
+    if path.exists():
+        raise taken
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not _is_mounted(FOLDER):
         command(["mount", "--bind", str(FOLDER), str(FOLDER)])
@@ -45,7 +48,7 @@ def make_namespace(path: Path) -> None:
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
-        raise HostError(f"the network namespace {path.name} is there already", "mydyno clean removes it") from None
+        raise taken from None
     command(["unshare", f"--net={path}", "true"])
     command([*entering(path), "ip", "link", "set", "dev", "lo", "up"])
 
