@@ -46,8 +46,8 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEthtool:
 def test_what_ethtool_says_is_read(card: FakeEthtool) -> None:
     state = card_state("lo")
     assert (state.speed_mbit_per_s, state.duplex, state.negotiates, state.link) == (10000, "full", True, True)
-    assert state.speeds_mbit_per_s == (100, 1000, 10000)
-    assert state.advertised == ("100baseT/Full", "1000baseT/Full", "10000baseT/Full")
+    assert state.speeds_mbit_per_s == (10, 100, 1000, 10000)
+    assert state.advertised == ("10baseT/Full", "100baseT/Full", "1000baseT/Full", "10000baseT/Full")
     virtio = read_state(VIRTIO)
     assert (virtio.speed_mbit_per_s, virtio.duplex, virtio.supported, virtio.link) == (None, "", (), True)
 
@@ -60,7 +60,7 @@ def test_the_speed_of_a_virtual_interface_is_a_word(card: FakeEthtool, monkeypat
 
 def test_obstacles_of_a_card_are_told_by_name(card: FakeEthtool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert obstacle("lo", 1000) is None
-    assert obstacle("lo", 2500) == "lo has no mode of 2500 Mb/s; it has 100, 1000, 10000"
+    assert obstacle("lo", 2500) == "lo has no mode of 2500 Mb/s; it has 10, 100, 1000, 10000"
     assert (obstacle("eth9", 1000) or "").startswith("this host has no interface eth9; it has ")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "needs root" in (obstacle("lo", 1000) or "")
@@ -74,7 +74,7 @@ def test_the_speed_is_set_as_the_study_did_it_and_given_back(card: FakeEthtool) 
     assert card.state == (1000, "off")
     assert give_back(undo_facts("lo", before)) is None
     assert card.state == (10000, "on")
-    advertised = "100baseT/Full on 1000baseT/Full on 10000baseT/Full on"
+    advertised = "10baseT/Full on 100baseT/Full on 1000baseT/Full on 10000baseT/Full on"
     assert card.changes == [
         "-s lo speed 1000 duplex full autoneg off",
         f"-s lo autoneg on advertise {advertised}",
