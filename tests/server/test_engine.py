@@ -20,9 +20,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.parts.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
+from tests.support.other_server import START_SERVER, open_copy
 from tests.support.real import ROOT
-
-START = ROOT / "tests/support/start-server"
 
 
 def free_port() -> int:
@@ -37,11 +36,10 @@ def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[st
     folder = Path(tempfile.mkdtemp(prefix="mydyno-engine-"))
     folder.chmod(0o755)
     port = free_port()
-    # A copy: the cache may lie below a folder that the server's user cannot enter.
-    shutil.copytree(build.basedir, folder / "usr", symlinks=True)
-    libraries = build.environment["LD_LIBRARY_PATH"].replace(str(build.basedir), str(folder / "usr"))
-    told = {**os.environ, "BASEDIR": str(folder / "usr"), "LIBRARIES": libraries}
-    subprocess.run([START, folder, f"--port={port}", "--performance-schema=ON"], env=told, check=True, timeout=120)
+    told = {**os.environ, **open_copy(build, folder)}
+    subprocess.run(
+        [START_SERVER, folder, f"--port={port}", "--performance-schema=ON"], env=told, check=True, timeout=120
+    )
     packages = asyncio.run(DebianPackages(real_settings.cache, LocalHost("engine", None)).get(PACKAGES))
     sysbench = f"env LD_LIBRARY_PATH={packages.environment['LD_LIBRARY_PATH']} {packages.find('usr/bin/sysbench')}"
     server = ProcessIdentity.of(int((folder / "pid").read_text()))
@@ -50,7 +48,7 @@ def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[st
         **told,
         "DYNO_TEST_SERVER_SOCKET": str(folder / "s.sock"),
         "DYNO_TEST_SERVER_PORT": str(port),
-        "DYNO_TEST_SERVER_COMMAND": str(START),
+        "DYNO_TEST_SERVER_COMMAND": str(START_SERVER),
         "DYNO_TEST_SYSBENCH": sysbench,
         "DYNO_TEST_SYSBENCH_SHARE": str(packages.root / "usr/share/sysbench"),
     }

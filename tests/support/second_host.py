@@ -19,8 +19,8 @@ from mydyno.hosts.certificates import make_certificates
 from mydyno.hosts.local import LocalHost
 from mydyno.servers.build import ServerBuild
 from tests.support.fake_ethtool import FakeEthtool
+from tests.support.other_server import START_SERVER, open_copy
 
-START_SERVER = Path(__file__).with_name("start-server")
 CARD, FAR_CARD = "near0", "far0"
 NEAR, FAR = "198.51.100.1", "198.51.100.2"
 PASSWORD = "not a secret"
@@ -71,7 +71,7 @@ def second_host(build: ServerBuild, folder: Path) -> Iterator[SecondHost]:
         for net, card, address in ((near_net, CARD, NEAR), (far_net, FAR_CARD, FAR)):
             _do(net, "ip", "address", "add", f"{address}/30", "dev", card)
             _do(net, "ip", "link", "set", "dev", card, "up")
-        environment = {"BASEDIR": str(build.basedir), "LIBRARIES": build.environment.get("LD_LIBRARY_PATH", "")}
+        environment = open_copy(build, folder)
         command = [str(START_SERVER), str(server), "--port", "3306", f"--bind-address={FAR}", *_tls(folder)]
         started = _do(far_net, *command, environment=environment)
         assert "ready" in started, started
