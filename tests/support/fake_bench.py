@@ -230,6 +230,8 @@ class FakeDriver:
 class FakeBench:
     """Behaves like running.workbench.Workbench; only its undo journal is real."""
 
+    restores_data = True
+
     def __init__(self, settings: Settings, experiment: Experiment, undo: UndoJournal, script: Script) -> None:
         self.settings = settings
         self.experiment = experiment

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from mydyno.servers.sql import Address
 
 GRACE_S = 60.0
 PREPARE_TIMEOUT_S = 24 * 3600.0
-LARGEST_SEED = 2**31 - 1
 RENAMED_OPTIONS = {"random_ranges": "number-of-ranges", "mysql_ignore_errors": "ignore-errors", "rand_seed": "seed"}
 EXIT_INVALID = 4
 """dynoload's own verdict on a result that it delivered all the same."""
@@ -123,7 +121,7 @@ class Dynoload:
             f"--duration={step.measure_s}s",
             *([] if data.workload == "kv" else [*self._connection(address, folder), *self._tables(data)]),
             *([*kv.place(address), *kv.keys(data), *kv.asked(step)] if data.workload == "kv" else []),
-            *(argument for name, value in asked_options(data, step).items() for argument in _option(name, value)),
+            *(argument for name, value in step.options.items() for argument in _option(name, value)),
             "--json=-",
             f"--hdr={histograms}",
             "--quiet",
@@ -200,16 +198,6 @@ def _spoken(address: Address) -> list[str]:
     words += [f"--tls-versions={','.join(tls.versions)}"] if tls.versions else []
     words += [f"--ssl-ciphers={','.join(tls.ciphers)}"] if tls.ciphers else []
     return [*words, f"--tls-resumption={_text(tls.resumption)}"]
-
-
-def asked_options(data: DataSpec, step: Step) -> dict[str, Scalar]:
-    """The step's options; of OLTP with a seed of its own each time, where the experiment says none.
-
-    A step that asks the same again as one before it writes what stands there already, and updates change no row.
-    """
-    if data.workload != "oltp" or step.options.get("rand_seed"):
-        return dict(step.options)
-    return {**step.options, "rand_seed": 1 + secrets.randbelow(LARGEST_SEED)}
 
 
 def _option(name: str, value: Scalar) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from mydyno.drivers.base import Driver
 from mydyno.hosts.local import LocalHost
@@ -29,6 +29,8 @@ class Bench(Protocol):
     sockets: Path
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
+    restores_data: ClassVar[bool]
+    """Whether each run begins with the same data."""
 
     def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None) -> Any:
         """A server of an arm (None: the control), not yet started; `number` counts from 1 inside a run."""

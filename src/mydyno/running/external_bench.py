@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import ServerError, UserError
@@ -32,6 +33,7 @@ READ_ONLY_WORKLOADS = frozenset(
 class ExternalBench:
     """Stands where running.workbench.Workbench stands. Arms differ in what the load's side alone can do."""
 
+    restores_data: ClassVar[bool] = False
     settings: Settings
     experiment: Experiment
     host: LocalHost

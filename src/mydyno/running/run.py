@@ -22,6 +22,7 @@ from mydyno.running.bench import Bench
 from mydyno.running.judging import judged
 from mydyno.running.latency_log import write_latency_log
 from mydyno.running.probe import Probe
+from mydyno.running.random_streams import with_stream
 from mydyno.running.step import Asked, Tell, ask
 from mydyno.running.together import all_or_none
 from mydyno.servers.instance import Instance, Place
@@ -62,7 +63,7 @@ async def make_run(
         for instance in instances:
             instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
             await bench.restore(template, instance)
-        await _serve_and_load(bench, instances, treatments, steps, folder, tell, recorder)
+        await _serve_and_load(bench, planned, instances, treatments, steps, folder, tell, recorder)
     except StudyError as error:
         recorder.reasons.append(error.message)
     finally:
@@ -99,6 +100,7 @@ async def _get(bench: Bench, treatments: Sequence[Treatment]) -> None:
 
 async def _serve_and_load(
     bench: Bench,
+    planned: PlannedRun,
     instances: Sequence[Instance],
     treatments: Mapping[int, Sequence[Treatment]],
     steps: Sequence[Step],
@@ -121,10 +123,10 @@ async def _serve_and_load(
     await probe.start()
     try:
         for step in steps:
-            asked = await ask(bench, instances, probe, step, folder, tell)
+            asked = await ask(bench, instances, probe, _streaming(bench, planned, step, 1), folder, tell)
             recorder.samples += asked.samples
             if _is_not_yet_steady(bench, step, asked, probe):
-                asked = await ask(bench, instances, probe, step, folder, tell)
+                asked = await ask(bench, instances, probe, _streaming(bench, planned, step, 2), folder, tell)
                 recorder.samples += asked.samples
                 recorder.warnings.append(f"{step.id} was not steady at first: its time became warm-up and it ran again")
             recorder.steps.append(asked.record)
@@ -144,6 +146,10 @@ async def _serve_and_load(
     for instance in instances:
         ends = [await t.end_evidence(instance) for t in treatments[instance.number] if isinstance(t, ProvesEnd)]
         recorder.evidence += [evidence for evidence in ends if evidence is not None]
+
+
+def _streaming(bench: Bench, planned: PlannedRun, step: Step, attempt: int) -> Step:
+    return with_stream(step, bench.experiment.design.seed, planned.block, attempt, bench.restores_data)
 
 
 def _is_not_yet_steady(bench: Bench, step: Step, asked: Asked, probe: Probe) -> bool:

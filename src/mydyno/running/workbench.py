@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from mydyno.drivers.base import Driver
 from mydyno.drivers.catalogue import DRIVERS
@@ -47,6 +48,7 @@ SPARE_CONNECTIONS = 16
 class Workbench:
     """What all runs of a study share. Use open_workbench() and close()."""
 
+    restores_data: ClassVar[bool] = True
     settings: Settings
     experiment: Experiment
     host: LocalHost
