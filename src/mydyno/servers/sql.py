@@ -9,15 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pymysql
-import pymysql._auth
 import pymysql.cursors
 from pymysql.constants import COMMAND
 
 from mydyno.errors import ServerError
-from mydyno.servers.rsa_password import encrypted_password
-
-# MySQL >= 8 asks for it over TCP without TLS; PyMySQL would need a further package for this one step.
-pymysql._auth.sha2_rsa_encrypt = encrypted_password
 
 
 @dataclass(frozen=True)
