@@ -11,6 +11,10 @@ from mydyno.model.records import DriverResult, Evidence, RunRecord, RunSummary, 
 from mydyno.results.limits import judge, limit_sentences, limits_of, utilisation
 from mydyno.results.values import _goes_over_interfaces, _per_transaction
 
+STEP = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
+STEP_64 = Step(
+    id="oltp_read_only-64", workload="oltp_read_only", connections=64, warmup_s=1, measure_s=1, driver="dynoload"
+)
 SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0.1, "thread": 0.3}
 
 
@@ -27,10 +31,18 @@ SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0
     ],
 )
 def test_the_limit_is_named_with_its_shares(changed: dict[str, float], limit: str, words: str) -> None:
-    found = judge("1gbit", "oltp_read_only-64", 64, {**SHARES, **changed}, 2)
+    found = judge("1gbit", STEP_64, {**SHARES, **changed}, 2)
     assert found.limit == limit
     assert words in found.sentence
     assert found.sentence.startswith("1gbit at 64 connections: ")
+
+
+def test_an_open_loop_is_named_by_its_rate() -> None:
+    paced = STEP.model_copy(update={"rate": 5000.0})
+    found = judge("1gbit", paced, SHARES, 2)
+    assert found.sentence.startswith("1gbit at 5,000 transactions/s on 4 connections: ")
+    (told,) = limit_sentences([found], [paced])
+    assert told.startswith("At 5,000 transactions/s on 4 connections (w): ")
 
 
 VALUES = {
@@ -68,25 +80,23 @@ def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_s
     turned = {**seen, "network_rx_bytes_per_s": seen["network_tx_bytes_per_s"], "network_tx_bytes_per_s": 1e6}
     shares = utilisation(run(link={**LINK, "side": "load"}), turned, "s", 2)
     assert shares == pytest.approx({"link": 0.5, "link_reached": 1.0, "cpu": 0.95, "load": 0.3, "thread": 0.4})
-    busy = judge("1gbit", "s", 4, shares, 2)
+    busy = judge("1gbit", STEP, shares, 2)
     assert busy.limit == "others' CPU"
-    idle = judge("1gbit", "s", 4, {**shares, "cpu": 0.4}, 2)
+    idle = judge("1gbit", STEP, {**shares, "cpu": 0.4}, 2)
     assert idle.sentence == (
         "1gbit at 4 connections: neither link nor this host's CPUs were full: the answers come no faster (link 50 % of "
         "what it delivered in the timed transfer; CPUs 40 % of 2 busy: load 30 %, others 10 %; the server's host is "
         "not seen from here)."
     )
-    step = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
-    assert limit_sentences([idle], [step]) == (
+    assert limit_sentences([idle], [STEP]) == (
         "At 4 connections (w): neither the link nor this host's CPUs were full (the server's host is not seen from "
         "here) with 1gbit (link 50 %, CPUs 40 %).",
     )
 
 
 def test_many_arms_of_one_limit_have_one_range_of_shares() -> None:
-    step = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
-    busy = [judge(f"arm-{n}", "s", 4, {**SHARES, "cpu": 0.98, "server": 0.5 + n / 100}, 2) for n in range(4)]
-    assert limit_sentences(busy, [step]) == (
+    busy = [judge(f"arm-{n}", STEP, {**SHARES, "cpu": 0.98, "server": 0.5 + n / 100}, 2) for n in range(4)]
+    assert limit_sentences(busy, [STEP]) == (
         "At 4 connections (w): the CPUs, most of them busy with the server, limited arm-0, arm-1, arm-2, arm-3 "
         "(server 50 to 53 %, load 10 % of all CPUs).",
     )
@@ -98,12 +108,8 @@ def test_without_a_link_or_samples_nothing_is_said() -> None:
 
 
 def test_only_valid_runs_are_looked_at() -> None:
-    class Level:
-        id, connections = "s", 4
-
-    step: Any = Level()
-    assert limits_of([run(valid=False)], [summary(valid=False)], [step], 2) == ()
-    (found,) = limits_of([run(), run()], [summary(), summary()], [step], 2)
+    assert limits_of([run(valid=False)], [summary(valid=False)], [STEP], 2) == ()
+    (found,) = limits_of([run(), run()], [summary(), summary()], [STEP], 2)
     assert found.limit == "server CPU"
 
 
@@ -117,14 +123,13 @@ def test_per_transaction_values_are_sums_over_the_rate() -> None:
 
 
 def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
-    step = Step(id="s", workload="oltp_read_only", connections=64, warmup_s=1, measure_s=1, driver="dynoload")
-    unasked = step.model_copy(update={"id": "t"})
+    unasked = STEP_64.model_copy(update={"id": "t"})
     found = [
-        judge("slow-raw", "s", 64, {**SHARES, "link": 0.97}, 2),
-        judge("slow-zlib", "s", 64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
-        judge("fast", "s", 64, SHARES, 2),
+        judge("slow-raw", STEP_64, {**SHARES, "link": 0.97}, 2),
+        judge("slow-zlib", STEP_64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
+        judge("fast", STEP_64, SHARES, 2),
     ]
-    assert limit_sentences(found, [step, unasked]) == (
+    assert limit_sentences(found, [STEP_64, unasked]) == (
         "At 64 connections (oltp_read_only): the link limited slow-raw (97 % of the link); the CPUs, most of them busy "
         "with the server, limited slow-zlib (server 70 %, load 20 % of all CPUs); neither link nor CPUs were full with "
         "fast (link 20 %, CPUs 50 %).",

@@ -173,13 +173,11 @@ def test_a_margin_in_percent_is_a_bug_of_the_caller() -> None:
 
 
 def test_every_part_of_the_scope_is_printed_and_hosts_are_named() -> None:
-    scope = Scope(
-        "tpcc", "MySQL 8.4.8", ("db1", "db2", "db3"), None, "at 500 requests per second", 2.5, "sync_binlog=1"
-    )
+    scope = Scope("tpcc", "MySQL 8.4.8", ("db1", "db2", "db3"), 8, 500.0, 2.5, "sync_binlog=1")
     family = study(0.1)
     effect = jemalloc(replace(family, scopes=dict.fromkeys(family.steps, scope)))
     assert (
-        " at 500 requests per second (tpcc, MySQL 8.4.8, on hosts db1, db2 and db3, data 2.5 × the buffer pool, "
+        " at 500 transactions/s on 8 connections (tpcc, MySQL 8.4.8, on hosts db1, db2 and db3, data 2.5 × the buffer pool, "
         "sync_binlog=1, 8 blocks);" in effect.sentence
     )
 

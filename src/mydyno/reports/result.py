@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mydyno.model.experiment import step_for_summary, steps_of
+from mydyno.model.load_level import load_level
 from mydyno.model.plan import Plan
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
@@ -30,9 +31,8 @@ class ReportStep:
 
     @property
     def level(self) -> str:
-        """The level alone, e.g. "32 connections", "5,000 transactions/s on 32 connections"."""
-        connections = f"{self.connections} connection" + ("" if self.connections == 1 else "s")
-        return connections if self.rate is None else f"{self.rate:,.10g} transactions/s on {connections}"
+        """The level alone, as `load_level` says it."""
+        return load_level(self.connections, self.rate)
 
     @property
     def short_level(self) -> str:

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Literal
 
 from mydyno.model.experiment import Step
+from mydyno.model.load_level import load_level
 from mydyno.model.records import LimitRecord, RunRecord, RunSummary
 
 FULL = 0.90
@@ -59,7 +60,7 @@ def limits_of(
             ]
             shares = _medians([one for one in used if one])
             if shares:
-                found.append(judge(arm, step.id, step.connections, shares, cpus))
+                found.append(judge(arm, step, shares, cpus))
     return tuple(found)
 
 
@@ -87,7 +88,7 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: in
     }
 
 
-def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cpus: int) -> LimitRecord:
+def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> LimitRecord:
     """The limit that these shares name, in a sentence with the shares."""
     others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
     server = _of_server(shares)
@@ -115,10 +116,9 @@ def judge(arm: str, step: str, connections: int, shares: Mapping[str, float], cp
         limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
     else:
         limit, words = "none", "neither link nor this host's CPUs were full: the answers come no faster"
-    noun = "connection" if connections == 1 else "connections"
-    sentence = f"{arm} at {connections} {noun}: {words} ({carried}; {taken})."
+    sentence = f"{arm} at {load_level(step.connections, step.rate)}: {words} ({carried}; {taken})."
     facts = {name: round(share, 4) for name, share in shares.items()}
-    return LimitRecord(arm=arm, step=step, limit=limit, sentence=sentence, shares=facts)
+    return LimitRecord(arm=arm, step=step.id, limit=limit, sentence=sentence, shares=facts)
 
 
 def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
@@ -135,8 +135,8 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
                 seen = any("server" in found.shares for found in limits)
                 groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
         if groups:
-            noun = "connection" if step.connections == 1 else "connections"
-            sentences.append(f"At {step.connections} {noun} ({step.workload}): {'; '.join(groups)}.")
+            level = load_level(step.connections, step.rate)
+            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}.")
     return tuple(sentences)
 
 

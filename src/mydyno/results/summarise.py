@@ -115,7 +115,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         server=listing(tuple(dict.fromkeys(map(_server_name, servers)))) if servers else "",
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
-        load="" if step.rate is None else f"at {step.rate:,.10g} transactions/s on {step.connections} connections",
+        rate=step.rate,
         data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))
         if pool
         else None,

@@ -53,14 +53,14 @@ class Scope:
 
     `hosts` are names; `server` is "MariaDB 10.11.19"; `durability` is in the server's own words, for example
     "innodb_flush_log_at_trx_commit=1, sync_binlog=0"; `data_to_buffer_pool` is data size divided by the buffer pool's;
-    `load` replaces "at N connections" for a workload that is not driven by connections; dates are ISO 8601.
+    `rate` is an open loop's, in transactions a second; dates are ISO 8601.
     """
 
     workload: str = ""
     server: str = ""
     hosts: tuple[str, ...] = ()
     connections: int | None = None
-    load: str = ""
+    rate: float | None = None
     data_to_buffer_pool: float | None = None
     durability: str = ""
     first_date: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from mydyno.model.load_level import load_level
 from mydyno.verdicts.case import Case
 from mydyno.verdicts.effect import Metric, Scope
 
@@ -112,11 +113,7 @@ def listing(names: tuple[str, ...]) -> str:
 
 def at_load(scope: Scope) -> str:
     """The level of load with its preposition and a space before it, or nothing."""
-    if scope.load:
-        return f" {scope.load}"
-    if scope.connections is None:
-        return ""
-    return f" at {scope.connections} connection{'' if scope.connections == 1 else 's'}"
+    return "" if scope.connections is None else f" at {load_level(scope.connections, scope.rate)}"
 
 
 def where(scope: Scope, n: int, metric: Metric | None = None) -> str:
