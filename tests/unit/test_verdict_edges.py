@@ -177,8 +177,8 @@ def test_every_part_of_the_scope_is_printed_and_hosts_are_named() -> None:
     family = study(0.1)
     effect = jemalloc(replace(family, scopes=dict.fromkeys(family.steps, scope)))
     assert (
-        " at 500 transactions/s on 8 connections (tpcc, MySQL 8.4.8, on hosts db1, db2 and db3, data 2.5 × the buffer pool, "
-        "sync_binlog=1, 8 blocks);" in effect.sentence
+        " at 500 transactions/s on 8 connections (tpcc, MySQL 8.4.8, on hosts db1, db2 and db3, "
+        "data 2.5 × the buffer pool, sync_binlog=1, 8 blocks);" in effect.sentence
     )
 
 
