@@ -117,7 +117,7 @@ def run_floor(place: Place, connections: int) -> Measure:
     ]  # fmt: skip
     output, usage, _ = execute(command)
     result = json.loads(output)
-    return Measure(result["queries"], result["elapsed_s"], result["cpu_s"], usage.peak_rss_bytes)
+    return Measure(result["queries"], result["elapsed_s"], usage.cpu_s, usage.peak_rss_bytes)
 
 
 def bench_cpu(place: Place, pairs: int, connections: list[int]) -> list[Line]:

@@ -5,6 +5,7 @@ pub mod distribution;
 pub mod duration;
 pub mod hdr_log;
 pub mod histogram;
+pub mod prefetch;
 pub mod random;
 pub mod schedule;
 pub mod wire;

@@ -79,7 +79,7 @@ mod tests {
             id: 7,
             parameters,
             columns: 1,
-            types: Vec::new(),
+            types: smallvec::SmallVec::new(),
             metadata: None,
         }
     }

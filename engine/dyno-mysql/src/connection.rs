@@ -56,7 +56,7 @@ pub struct Connection {
     login: Option<Box<Login>>,
     /// How many initial statements are begun.
     initialised: usize,
-    server: Option<ServerInfo>,
+    server: Option<Box<ServerInfo>>,
     replies: Replies,
     out: Vec<u8>,
     sent: usize,
@@ -107,7 +107,7 @@ impl Connection {
 
     /// What the server said of itself; `None` before its greeting.
     pub fn server(&self) -> Option<&ServerInfo> {
-        self.server.as_ref()
+        self.server.as_deref()
     }
 
     /// What TLS came to; `None` without TLS or before its handshake is over.

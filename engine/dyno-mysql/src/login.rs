@@ -37,7 +37,7 @@ impl Login {
         &mut self,
         options: &Options,
         payload: &[u8],
-        server: &mut Option<ServerInfo>,
+        server: &mut Option<Box<ServerInfo>>,
     ) -> Result<Action, Error> {
         if payload.first() == Some(&ERROR_MARKER) {
             return Err(Error::Server(server_error(payload)?));
@@ -49,10 +49,10 @@ impl Login {
         // A default plugin that is not ours is no matter: the server then asks for the account's own.
         let plugin = Plugin::from_name(&greeting.plugin).unwrap_or(Plugin::Native);
         self.plugin = Some(plugin);
-        *server = Some(ServerInfo {
+        *server = Some(Box::new(ServerInfo {
             agreed,
             ..greeting.server
-        });
+        }));
         let answer = response(options, agreed, plugin, &plugin.answer(&options.password, &self.nonce))?;
         Ok(match self.uses_tls {
             true => Action::StartTls(tls_request(options, agreed), answer),

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use smallvec::SmallVec;
+
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::counters::Counters;
 use crate::error::{Error, ServerError};
@@ -73,13 +75,23 @@ pub(crate) enum Step {
 pub(crate) struct Replies {
     pub intake: Intake,
     pub columns: Arc<Vec<Column>>,
-    pending: VecDeque<Pending>,
+    /// The command whose reply comes next; apart from the others, for there is seldom a second.
+    current: Option<Pending>,
+    later: VecDeque<Pending>,
     stage: Stage,
     deprecate_eof: bool,
     cache_metadata: bool,
     result: Done,
     started_at_bytes: u64,
+    rare: Box<Rare>,
+}
+
+/// What statements are prepared with, and not executed: kept out of the way of what each reply touches.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Definitions that have come so far.
     building: Vec<Column>,
+    /// The statement that is being prepared.
     statement: Statement,
 }
 
@@ -88,14 +100,14 @@ impl Replies {
         Replies {
             intake: Intake::new(),
             columns: Arc::default(),
-            pending: VecDeque::new(),
+            current: None,
+            later: VecDeque::new(),
             stage: Stage::First,
             deprecate_eof: false,
             cache_metadata: false,
             result: Done::default(),
             started_at_bytes: 0,
-            building: Vec::new(),
-            statement: Statement::default(),
+            rare: Box::default(),
         }
     }
 
@@ -112,21 +124,38 @@ impl Replies {
     }
 
     pub fn outstanding(&self) -> usize {
-        self.pending.len()
+        usize::from(self.current.is_some()) + self.later.len()
     }
 
     #[inline]
     pub fn expect(&mut self, pending: Pending) {
-        if self.pending.is_empty() {
+        if self.current.is_none() {
             self.intake.sequence = pending.sequence;
+            self.current = Some(pending);
+        } else {
+            self.later.push_back(pending);
         }
-        self.pending.push_back(pending);
+    }
+
+    fn is_of(&self, kind: Kind) -> bool {
+        self.current.as_ref().is_some_and(|current| current.kind == kind)
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.detail == Detail::Rows)
+    }
+
+    /// The columns that the current command's statement was prepared with.
+    fn metadata(&self) -> Option<&Metadata> {
+        self.current.as_ref()?.metadata.as_ref()
     }
 
     /// Reads on until something is to be told, or `source` is used up from `position` on.
     pub fn step(&mut self, source: &[u8], position: &mut usize, counters: &mut Counters) -> Result<Step, Error> {
         loop {
-            let Some(current) = self.pending.front() else {
+            let Some(current) = &self.current else {
                 return self.unasked(source, position, counters);
             };
             if self.stage == Stage::Rows && current.detail == Detail::Skip {
@@ -186,18 +215,18 @@ impl Replies {
     /// The first packet of a reply or of a further result, when it is not an error.
     fn first(&mut self, place: &Place, source: &[u8], counters: &Counters) -> Result<Option<Step>, Error> {
         let payload = self.intake.payload(place, source);
-        let prepare = self.pending[0].kind == Kind::Prepare;
+        let prepare = self.is_of(Kind::Prepare);
         match payload.first() {
             None => Err(Error::protocol("an empty packet where a reply belongs")),
             Some(0) if prepare => {
                 let mut reader = Reader::new(&payload[1..]);
                 let id = reader.u32("statement number")?;
                 let (columns, parameters) = (reader.u16("column count")?, reader.u16("parameter count")?);
-                self.statement = Statement {
+                self.rare.statement = Statement {
                     id,
                     parameters,
                     columns,
-                    types: Vec::new(),
+                    types: SmallVec::new(),
                     metadata: None,
                 };
                 Ok(self.begin_definitions(Of::Parameters, parameters as u64, counters))
@@ -231,12 +260,10 @@ impl Replies {
 
     /// A result set whose definitions the server leaves out, because the statement has them.
     fn use_known_columns(&mut self, count: u64, counters: &Counters) -> Result<Option<Step>, Error> {
-        let current = &self.pending[0];
-        self.building.clear();
-        if current.detail == Detail::Rows {
-            let known = current
-                .metadata
-                .as_ref()
+        self.rare.building.clear();
+        if self.wants_rows() {
+            let known = self
+                .metadata()
                 .and_then(|held| held.lock().ok().map(|held| held.clone()));
             self.columns = known.ok_or_else(|| Error::protocol("columns left out that were never sent"))?;
             if self.columns.len() as u64 != count {
@@ -251,7 +278,7 @@ impl Replies {
     }
 
     fn begin_definitions(&mut self, of: Of, count: u64, counters: &Counters) -> Option<Step> {
-        self.building.clear();
+        self.rare.building.clear();
         self.stage = Stage::Definitions { of, left: count };
         // Without definitions there is no EOF after them either.
         match count {
@@ -269,8 +296,7 @@ impl Replies {
         position: &mut usize,
         counters: &mut Counters,
     ) -> Result<Option<Step>, Error> {
-        let current = &self.pending[0];
-        let wanted = of != Of::Parameters && (current.detail == Detail::Rows || current.metadata.is_some());
+        let wanted = of != Of::Parameters && (self.wants_rows() || self.metadata().is_some());
         if !wanted {
             let mut count = 0;
             let skipped = self.intake.skip(source, position, counters, &mut count, left)?;
@@ -296,7 +322,7 @@ impl Replies {
                 "the column definitions end before their number is reached",
             ));
         }
-        self.building.push(Column::parse(payload)?);
+        self.rare.building.push(Column::parse(payload)?);
         self.stage = Stage::Definitions { of, left: left - 1 };
         Ok(if left == 1 {
             self.end_definitions(of, counters)
@@ -315,19 +341,18 @@ impl Replies {
 
     fn past_definitions(&mut self, of: Of, counters: &Counters) -> Option<Step> {
         match of {
-            Of::Parameters => self.begin_definitions(Of::Prepared, self.statement.columns as u64, counters),
+            Of::Parameters => self.begin_definitions(Of::Prepared, self.rare.statement.columns as u64, counters),
             Of::Prepared => Some(self.prepared(counters)),
             Of::Rows => {
                 self.stage = Stage::Rows;
-                let current = &self.pending[0];
                 // Nothing was built when the definitions were skipped or left out.
-                if !self.building.is_empty() {
-                    self.columns = Arc::new(std::mem::take(&mut self.building));
-                    if let Some(mut held) = current.metadata.as_ref().and_then(|held| held.lock().ok()) {
+                if !self.rare.building.is_empty() {
+                    self.columns = Arc::new(std::mem::take(&mut self.rare.building));
+                    if let Some(mut held) = self.metadata().and_then(|held| held.lock().ok()) {
                         *held = self.columns.clone();
                     }
                 }
-                (current.detail == Detail::Rows).then_some(Step::Columns)
+                self.wants_rows().then_some(Step::Columns)
             }
         }
     }
@@ -350,7 +375,7 @@ impl Replies {
                 self.result.rows += 1;
                 Ok(Step::Row {
                     place,
-                    binary: self.pending[0].kind == Kind::Binary,
+                    binary: self.is_of(Kind::Binary),
                 })
             }
         }
@@ -368,9 +393,9 @@ impl Replies {
     }
 
     fn prepared(&mut self, counters: &Counters) -> Step {
-        let mut statement = std::mem::take(&mut self.statement);
-        if self.pending[0].detail == Detail::Rows {
-            let columns = Arc::new(std::mem::take(&mut self.building));
+        let mut statement = std::mem::take(&mut self.rare.statement);
+        if self.wants_rows() {
+            let columns = Arc::new(std::mem::take(&mut self.rare.building));
             statement.metadata = Some(Arc::new(Mutex::new(columns)));
         }
         self.over(false, counters);
@@ -383,8 +408,8 @@ impl Replies {
         self.stage = Stage::First;
         self.result = Done::default();
         if !more_results {
-            self.pending.pop_front();
-            if let Some(next) = self.pending.front() {
+            self.current = self.later.pop_front();
+            if let Some(next) = &self.current {
                 self.intake.sequence = next.sequence;
             }
         }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use smallvec::SmallVec;
+
 use crate::constants::column_type;
 use crate::error::Error;
 use crate::packet::Reader;
@@ -153,7 +155,7 @@ pub struct Statement {
     /// How many columns its rows have; 0 for a statement without rows.
     pub(crate) columns: u16,
     /// The parameter types last sent: the server remembers them, so equal ones are not sent again.
-    pub(crate) types: Vec<u16>,
+    pub(crate) types: SmallVec<[u16; 8]>,
     /// The columns, when it was prepared with `Detail::Rows`; the server may not send them again until they change.
     pub(crate) metadata: Option<Metadata>,
 }

@@ -82,7 +82,9 @@ impl Worker {
         Ok(())
     }
 
-    fn flush(&mut self, index: usize) -> Result<(), Failure> {
+    /// Writes what a connection has to say.
+    #[inline]
+    pub(super) fn flush(&mut self, index: usize) -> Result<(), Failure> {
         match self.clients[index].flush(&self.poller, index as u64) {
             Ok(()) => Ok(()),
             Err(loss) => self.lost(index, &loss),

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
+use dyno_core::prefetch::prefetch;
 use dyno_kv::Event;
 
 use super::client::{Client, Scratch, State};
 use super::intervals::Intervals;
 use super::settings::KvSettings;
 use crate::recorder::client_code;
+use crate::run::batch::Batch;
 use crate::run::poller::Poller;
 use crate::run::{self, Channels, End, Failure, Feed, Observer, Outcome, Phase, Report, Think};
 
-/// Room for what one read takes; longer answers are read in several.
-const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;
 /// Longest sleep, so that a stop by another worker is seen.
@@ -43,19 +43,10 @@ pub fn run(
 ) -> io::Result<Outcome> {
     let start = |index: usize, channels: Channels| {
         let settings = Arc::clone(settings);
-        std::thread::Builder::new()
-            .name(format!("worker-{index}"))
-            .stack_size(256 * 1024)
-            .spawn(move || {
-                let reports = channels.reports.clone();
-                match Worker::new(index, settings, channels) {
-                    Ok(worker) => worker.run(),
-                    Err(error) => {
-                        // The collector waits for this report, or is gone.
-                        let _ = reports.send(Report::Failed(error.into()));
-                    }
-                }
-            })
+        run::worker_thread(index, channels, move |channels| {
+            Worker::new(index, settings, channels)?.run();
+            Ok(())
+        })
     };
     run::run_workers(
         &settings.pace,
@@ -84,7 +75,7 @@ pub(super) struct Worker {
     pub(super) retired: usize,
     ready: usize,
     connecting: usize,
-    buffer: Vec<u8>,
+    batch: Batch,
 }
 
 impl Worker {
@@ -106,7 +97,7 @@ impl Worker {
             retired: 0,
             ready: 0,
             connecting: 0,
-            buffer: vec![0; BUFFER_BYTES],
+            batch: Batch::new(),
             clients,
             settings,
         })
@@ -287,42 +278,56 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes what the kernel has for each connection that has something.
+    /// Takes what the kernel has for each connection that has something, answers it, and writes what comes next.
     fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
-        // The buffer is lent to the connection while the worker is borrowed for the answers.
-        let mut buffer = std::mem::take(&mut self.buffer);
+        // Lent out while the worker is borrowed for the answers.
+        let mut batch = std::mem::take(&mut self.batch);
         let mut result = Ok(());
-        for event in 0..events {
-            let index = self.poller.token(event) as usize;
-            let writable = self.poller.is_writable(event);
-            result = self.handle_event(index, writable, &mut buffer);
-            if result.is_err() {
-                break;
-            }
+        let mut event = 0;
+        while event < events && result.is_ok() {
+            result = self.handle_batch(&mut event, events, &mut batch);
         }
-        self.buffer = buffer;
+        self.batch = batch;
         result
     }
 
-    #[inline]
-    fn handle_event(&mut self, index: usize, writable: bool, buffer: &mut [u8]) -> Result<(), Failure> {
-        if writable {
-            if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
-                return self.lost(index, &loss);
+    /// One batch, from event number `event` on; see [`Batch`] for why in three rounds.
+    fn handle_batch(&mut self, event: &mut usize, events: usize, batch: &mut Batch) -> Result<(), Failure> {
+        batch.clear();
+        while *event < events && batch.has_room() {
+            let index = self.poller.token(*event) as usize;
+            let writable = self.poller.is_writable(*event);
+            *event += 1;
+            if *event < events {
+                prefetch(&self.clients[self.poller.token(*event) as usize]);
+            }
+            if writable {
+                self.flush(index)?;
+            }
+            match self.clients[index].receive(batch.room()) {
+                Ok(0) => {}
+                Ok(count) => batch.took(index, count, now_ns()),
+                Err(loss) => self.lost(index, &loss)?,
             }
         }
-        let count = match self.clients[index].receive(buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => count,
-            Err(loss) => return self.lost(index, &loss),
-        };
-        let now = now_ns();
-        let mut input = &buffer[..count];
+        for (taken, next) in batch.taken_with_next() {
+            prefetch(&self.clients[next]);
+            self.take_answers(taken.index, taken.at_ns, batch.bytes(taken))?;
+        }
+        for (taken, next) in batch.taken_with_next() {
+            prefetch(&self.clients[next]);
+            self.flush(taken.index)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_answers(&mut self, index: usize, now: u64, mut input: &[u8]) -> Result<(), Failure> {
         loop {
             let client = &mut self.clients[index];
             let event = match client.connection.advance(&mut input) {
                 Ok(Some(event)) => event,
-                Ok(None) => break,
+                Ok(None) => return Ok(()),
                 Err(error) => return self.lost(index, &super::client::Loss::Protocol(error)),
             };
             if client.state == State::Greeting {
@@ -348,10 +353,6 @@ impl Worker {
                 Event::Stat { .. } | Event::Version(_) => {}
             }
         }
-        if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
-            return self.lost(index, &loss);
-        }
-        Ok(())
     }
 
     /// Whether there are pauses in a closed loop.

@@ -88,11 +88,18 @@ pub struct Client {
     connection: Connection,
     statements: Vec<Option<Statement>>,
     awaits_room: bool,
+    rare: Box<Rare>,
+}
+
+/// What no operation touches: kept out of the way of what each one does.
+#[derive(Debug)]
+struct Rare {
+    /// What was taken already of this connection's counters.
     counted: Counters,
-    /// The part of connecting that is under way, and since when.
-    part: (Part, u64),
     /// What connections before this one carried and nobody has taken yet.
     earlier: Counters,
+    /// The part of connecting that is under way, and since when.
+    part: (Part, u64),
 }
 
 impl Client {
@@ -116,9 +123,11 @@ impl Client {
             connection: Connection::new(Arc::clone(&settings.options)),
             statements: Vec::new(),
             awaits_room: false,
-            counted: Counters::default(),
-            part: (Part::Greeting, 0),
-            earlier: Counters::default(),
+            rare: Box::new(Rare {
+                counted: Counters::default(),
+                earlier: Counters::default(),
+                part: (Part::Greeting, 0),
+            }),
         }
     }
 
@@ -127,13 +136,13 @@ impl Client {
     /// # Errors
     /// When the kernel refuses; `WouldBlock` when a Unix socket's queue is full.
     pub fn open(&mut self, address: &Address, poller: &Poller, token: u64, settings: &Settings) -> io::Result<()> {
-        self.part = (Part::Greeting, now_ns());
+        self.rare.part = (Part::Greeting, now_ns());
         let socket = Socket::connect(address)?;
         poller.add(&socket, token, Interest::Read)?;
         self.socket = Some(socket);
-        self.earlier = self.take_counters();
+        self.rare.earlier = self.take_counters();
         self.connection = Connection::new(Arc::clone(&settings.options));
-        self.counted = Counters::default();
+        self.rare.counted = Counters::default();
         self.statements.clear();
         self.sent.clear();
         self.failing = false;
@@ -144,18 +153,18 @@ impl Client {
 
     /// The part of connecting that has ended since the last call, and how long it took.
     pub fn ended_part(&mut self, now: u64) -> Option<(Part, u64)> {
-        let (part, since) = self.part;
+        let (part, since) = self.rare.part;
         let current = Part::of(self.connection.phase());
         if current == part {
             return None;
         }
-        self.part = (current, now);
+        self.rare.part = (current, now);
         Some((part, now.saturating_sub(since)))
     }
 
     /// How long the statements took with which the connection was made ready.
     pub fn statements_ns(&self, now: u64) -> u64 {
-        now.saturating_sub(self.part.1)
+        now.saturating_sub(self.rare.part.1)
     }
 
     /// Drops the socket; the kernel forgets its place in the poller with it.
@@ -376,9 +385,9 @@ impl Client {
     /// What passed over this connection, and those before it, since the last call.
     pub fn take_counters(&mut self) -> Counters {
         let now = *self.connection.counters();
-        let since = now.since(&self.counted).plus(&self.earlier);
-        self.counted = now;
-        self.earlier = Counters::default();
+        let since = now.since(&self.rare.counted).plus(&self.rare.earlier);
+        self.rare.counted = now;
+        self.rare.earlier = Counters::default();
         since
     }
 

@@ -12,6 +12,7 @@ use dyno_core::clock::{now_ns, wall_clock_s};
 use super::collector::{Collector, Observer, Totals};
 use super::failure::Failure;
 use super::settings::{Pace, Settings};
+use super::thread::worker_thread;
 use super::timeline::Timeline;
 use super::worker::{Channels, End, Report, Worker};
 use crate::recorder::ConnectingTimes;
@@ -180,19 +181,10 @@ pub fn run_workers(
 }
 
 fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(format!("worker-{index}"))
-        .stack_size(256 * 1024)
-        .spawn(move || {
-            let reports = channels.reports.clone();
-            match Worker::new(index, settings, channels) {
-                Ok(worker) => worker.run(),
-                Err(error) => {
-                    // The collector waits for this report, or is gone.
-                    let _ = reports.send(Report::Failed(error.into()));
-                }
-            }
-        })
+    worker_thread(index, channels, move |channels| {
+        Worker::new(index, settings, channels)?.run();
+        Ok(())
+    })
 }
 
 /// Ends workers that wait for a start which does not come.

@@ -1,5 +1,6 @@
 //! The run: workers, their connections, their times, and the collection of what they report.
 
+pub mod batch;
 mod client;
 mod collector;
 mod connecting;
@@ -10,6 +11,7 @@ pub mod poller;
 mod settings;
 pub mod socket;
 mod terminals;
+mod thread;
 mod timeline;
 mod transactions;
 mod worker;
@@ -19,5 +21,6 @@ pub use failure::Failure;
 pub use feed::{Feed, Next};
 pub use launch::{run, run_share, run_workers, soon, BeforeLoad, Outcome, Share, START_DELAY_NS};
 pub use settings::{IgnoredErrors, Overload, Pace, Settings, Think};
+pub use thread::worker_thread;
 pub use timeline::{IntervalId, Phase, Timeline};
 pub use worker::{Channels, End, Report};

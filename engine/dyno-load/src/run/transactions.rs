@@ -30,6 +30,7 @@ impl Worker {
             }
             self.timers.pop();
             self.timer_fired(index as usize, due, now)?;
+            self.flush(index as usize)?;
         }
         if self.phase == Phase::Drain {
             // What the plan still has from before the stop goes on: its response time counts.
@@ -41,6 +42,7 @@ impl Worker {
                 let index = index as usize;
                 let next = self.feed.take_for(index, self.clients[index].number, now);
                 self.start(index, next, now)?;
+                self.flush(index)?;
             }
             return Ok(());
         }
@@ -53,6 +55,7 @@ impl Worker {
                 continue;
             }
             self.start(index as usize, next, now_ns())?;
+            self.flush(index as usize)?;
         }
         Ok(())
     }
@@ -88,7 +91,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends the first statement of a transaction.
+    /// Begins a transaction; its first statement is in the output, to be flushed.
     fn start(&mut self, index: usize, next: Next, now: u64) -> Result<(), Failure> {
         let client = &mut self.clients[index];
         client.begin(&self.settings.context, next.number);
@@ -111,11 +114,7 @@ impl Worker {
             return self.open(index);
         }
         self.clients[index].state = State::Busy;
-        self.send_next(index, now)?;
-        if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
-            return self.lost(index, &loss);
-        }
-        Ok(())
+        self.send_next(index, now)
     }
 
     #[inline]

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_core::clock::now_ns;
+use dyno_core::prefetch::prefetch;
 
+use super::batch::Batch;
 use super::client::{self, Client, Reply, State};
 use super::connecting::Connecting;
 use super::failure::Failure;
@@ -20,8 +22,6 @@ use super::transactions::acknowledgement_failed;
 use crate::recorder::{ConnectingTimes, Recorder, ThreadUsage, UsageMeter};
 use crate::tpcc::Acknowledgements;
 
-/// Room for what one read takes; longer answers are read in several.
-const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;
 /// Longest sleep, so that a stop by another worker is seen.
@@ -100,7 +100,7 @@ pub struct Worker {
     boundary_ns: u64,
     meter: UsageMeter,
     usage: ThreadUsage,
-    buffer: Vec<u8>,
+    batch: Batch,
     end: End,
 }
 
@@ -141,7 +141,7 @@ impl Worker {
             boundary_ns: u64::MAX,
             meter: UsageMeter::of_this_thread(),
             usage: ThreadUsage::default(),
-            buffer: vec![0; BUFFER_BYTES],
+            batch: Batch::new(),
             end: End::default(),
             clients,
             settings,
@@ -150,9 +150,6 @@ impl Worker {
 
     /// Connects, waits for the start, works until the end, and reports how it went.
     pub fn run(mut self) {
-        // The kernel may end a sleep 50 µs late unless told otherwise (prctl(2), PR_SET_TIMERSLACK); where it will not
-        // be told, the lag shows it.
-        let _ = nix::sys::prctl::set_timerslack(1);
         let ended = self.connect_then_work();
         let noted = self.acknowledgements.as_mut().map_or(Ok(()), Acknowledgements::flush);
         let report = match ended.and_then(|end| noted.map(|()| end).map_err(acknowledgement_failed)) {
@@ -310,40 +307,52 @@ impl Worker {
         wait.min(LONGEST_WAIT_NS)
     }
 
-    /// Takes what the kernel has for each connection that has something.
+    /// Takes what the kernel has for each connection that has something, answers it, and writes what comes next.
     pub(super) fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
-        // The buffer is lent to the connection while the worker is borrowed for the answers.
-        let mut buffer = std::mem::take(&mut self.buffer);
+        // Lent out while the worker is borrowed for the answers.
+        let mut batch = std::mem::take(&mut self.batch);
         let mut result = Ok(());
-        for event in 0..events {
-            let index = self.poller.token(event) as usize;
-            let writable = self.poller.is_writable(event);
-            result = self.handle_event(index, writable, &mut buffer);
-            if result.is_err() {
-                break;
-            }
+        let mut event = 0;
+        while event < events && result.is_ok() {
+            result = self.handle_batch(&mut event, events, &mut batch);
         }
-        self.buffer = buffer;
+        self.batch = batch;
         result
     }
 
-    #[inline]
-    fn handle_event(&mut self, index: usize, writable: bool, buffer: &mut [u8]) -> Result<(), Failure> {
-        if writable {
-            if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
-                return self.lost(index, &loss);
+    /// One batch, from event number `event` on; see [`Batch`] for why in three rounds.
+    fn handle_batch(&mut self, event: &mut usize, events: usize, batch: &mut Batch) -> Result<(), Failure> {
+        batch.clear();
+        while *event < events && batch.has_room() {
+            let index = self.poller.token(*event) as usize;
+            let writable = self.poller.is_writable(*event);
+            *event += 1;
+            if *event < events {
+                prefetch(&self.clients[self.poller.token(*event) as usize]);
+            }
+            if writable {
+                self.flush(index)?;
+            }
+            match self.clients[index].receive(batch.room()) {
+                Ok(0) => {}
+                Ok(count) => batch.took(index, count, now_ns()),
+                Err(loss) => self.lost(index, &loss)?,
             }
         }
-        let count = match self.clients[index].receive(buffer) {
-            Ok(count) => count,
-            Err(loss) => return self.lost(index, &loss),
-        };
-        if count == 0 {
-            return Ok(());
+        for (taken, next) in batch.taken_with_next() {
+            prefetch(&self.clients[next]);
+            self.take_answers(taken.index, taken.at_ns, batch.bytes(taken))?;
         }
-        let now = now_ns();
+        for (taken, next) in batch.taken_with_next() {
+            prefetch(&self.clients[next]);
+            self.flush(taken.index)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take_answers(&mut self, index: usize, now: u64, mut input: &[u8]) -> Result<(), Failure> {
         let connecting = self.clients[index].state == State::LoggingIn;
-        let mut input = &buffer[..count];
         loop {
             match self.clients[index].reply(&mut input) {
                 Ok(Some(Reply::Done(done))) if self.clients[index].state == State::Busy => {
@@ -357,10 +366,16 @@ impl Worker {
         if connecting {
             self.note_parts(index);
         }
-        if let Err(loss) = self.clients[index].flush(&self.poller, index as u64) {
-            return self.lost(index, &loss);
-        }
         Ok(())
+    }
+
+    /// Writes what a connection has to say.
+    #[inline]
+    pub(super) fn flush(&mut self, index: usize) -> Result<(), Failure> {
+        match self.clients[index].flush(&self.poller, index as u64) {
+            Ok(()) => Ok(()),
+            Err(loss) => self.lost(index, &loss),
+        }
     }
 
     #[cold]
