@@ -9,6 +9,7 @@ mod memcached;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::freeze::{assert_closed_form, freeze, on_a_still_host};
 use common::{command, parse, plain, run, signal, Run};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Arithmetic, Detail, Event, Item, Protocol, Status, Store};
@@ -248,41 +249,14 @@ fn a_frozen_server_shows_in_response_time_by_the_closed_form_and_not_in_service_
     let Some(server) = Memcached::start("a_frozen_server_shows_in_response_time_by_the_closed_form", &[]) else {
         return;
     };
-    let (rate, duration_s) = (400.0, 4.0);
-    let child = start(&format!(
+    let arguments = format!(
         "kv run {} --connections 4 --rate 400 --duration 4s --grace 5s --ratio 1:0 --quiet",
         server.place()
-    ));
-    std::thread::sleep(Duration::from_millis(1500));
-    let frozen = Instant::now();
-    signal(server.child.id(), Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_secs(1));
-    signal(server.child.id(), Signal::SIGCONT);
-    let freeze_s = frozen.elapsed().as_secs_f64();
-    let result = finish(child);
-    assert_eq!(
-        result.count("/plan/planned"),
-        (rate * duration_s) as u64,
-        "{}",
-        result.stderr
     );
-    assert_eq!(result.count("/response/count"), (rate * duration_s) as u64);
-    // Operations due u seconds into the freeze wait T - u: the quantile at q is T - (1 - q) D.
-    for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
-        let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
-        let seen_us = result.number(&format!("/response/{name}"));
-        assert!(
-            (seen_us - expected_us).abs() < 0.08e6,
-            "{name}: {seen_us} not {expected_us}"
-        );
-    }
-    // Only the four that were under way saw the freeze themselves.
-    assert!(
-        result.number("/service/p99_us") < 100e3,
-        "{}",
-        result.number("/service/p99_us")
-    );
-    assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
+    on_a_still_host("a_frozen_server_shows_in_response_time_by_the_closed_form", || {
+        let (result, freeze_s) = freeze(server.child.id(), &arguments, 1500, 1000);
+        assert_closed_form(&result, 400.0, 4.0, freeze_s);
+    });
 }
 
 #[test]

@@ -2,11 +2,8 @@
 
 mod common;
 
-use std::process::Stdio;
-use std::time::Duration;
-
-use common::{command, parse, plain, run, signal, NullServer, Run};
-use nix::sys::signal::Signal;
+use common::freeze::{freeze, on_a_still_host};
+use common::{plain, run, NullServer, Run};
 
 fn base(server: &NullServer, rest: &str) -> String {
     format!(
@@ -48,16 +45,7 @@ fn a_wave_and_a_trace_do_what_they_say() {
 fn late_after_a_stall(more: &str) -> (usize, Run) {
     let server = NullServer::start();
     let arguments = format!("--connections 8 --rate 200 --duration 2s --slowest 400 {more}");
-    let child = command(&base(&server, &arguments))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
-    signal(server.child.id(), Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(500));
-    signal(server.child.id(), Signal::SIGCONT);
-    let result = parse(child.wait_with_output().unwrap());
+    let (result, _) = freeze(server.child.id(), &base(&server, &arguments), 500, 500);
     let slowest = result.last()["slowest"].as_array().unwrap();
     let late = slowest
         .iter()
@@ -68,16 +56,18 @@ fn late_after_a_stall(more: &str) -> (usize, Run) {
 
 #[test]
 fn a_bound_on_catching_up_spreads_what_waits_over_time() {
-    let (at_once, unbounded) = late_after_a_stall("");
-    let (spread, bounded) = late_after_a_stall("--catch-up 2");
-    // 100 fall due during the stall. At twice the plan it takes as long again to make up for them.
-    assert!((90..=140).contains(&at_once), "{at_once} {}", unbounded.stderr);
-    assert!((160..=240).contains(&spread), "{spread} {}", bounded.stderr);
-    assert_eq!(bounded.count("/plan/planned"), 400);
-    assert_eq!(bounded.count("/response/count"), 400);
-    // Being held back is not the program's own lateness.
-    let lag_us = bounded.last()["lag"]["p95_us"].as_f64().unwrap();
-    assert!(lag_us < 20_000.0, "{lag_us}");
+    on_a_still_host("a_bound_on_catching_up_spreads_what_waits_over_time", || {
+        let (at_once, unbounded) = late_after_a_stall("");
+        let (spread, bounded) = late_after_a_stall("--catch-up 2");
+        // 100 fall due during the stall. At twice the plan it takes as long again to make up for them.
+        assert!((90..=140).contains(&at_once), "{at_once} {}", unbounded.stderr);
+        assert!((160..=240).contains(&spread), "{spread} {}", bounded.stderr);
+        assert_eq!(bounded.count("/plan/planned"), 400);
+        assert_eq!(bounded.count("/response/count"), 400);
+        // Being held back is not the program's own lateness.
+        let lag_us = bounded.last()["lag"]["p95_us"].as_f64().unwrap();
+        assert!(lag_us < 20_000.0, "{lag_us}");
+    });
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod common;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use common::freeze::{assert_closed_form, freeze, on_a_still_host};
 use common::{client, command, parse, plain, run, signal, variable, PrivateServer};
 use nix::sys::signal::Signal;
 
@@ -72,43 +73,14 @@ fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
     };
     let socket = server.socket();
     prepare(&socket, "sbtest", "--table-size 1000");
-    let (rate, duration_s) = (200.0, 6.0);
     let arguments = format!(
         "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 8 --rate 200 \
          --warmup 500ms --duration 6s --quiet"
     );
-    let child = command(&arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(2500));
-    let frozen = Instant::now();
-    signal(server.id, Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(2000));
-    signal(server.id, Signal::SIGCONT);
-    let freeze_s = frozen.elapsed().as_secs_f64();
-    let result = parse(child.wait_with_output().unwrap());
-    assert_eq!(
-        result.count("/response/count"),
-        (rate * duration_s) as u64,
-        "{}",
-        result.stderr
-    );
-    for (percentile, name) in [(0.90, "p90_us"), (0.95, "p95_us"), (0.99, "p99_us")] {
-        let expected_us = (freeze_s - (1.0 - percentile) * duration_s) * 1e6;
-        let seen_us = result.number(&format!("/response/{name}"));
-        assert!(
-            (seen_us - expected_us).abs() < 0.1e6,
-            "{name}: {seen_us} not {expected_us}"
-        );
-    }
-    assert!(
-        result.number("/service/p99_us") < 200e3,
-        "{}",
-        result.number("/service/p99_us")
-    );
-    assert!((result.number("/service/max_us") - freeze_s * 1e6).abs() < 0.1e6);
+    on_a_still_host("a_frozen_server_shows_in_response_time_by_the_closed_form", || {
+        let (result, freeze_s) = freeze(server.id, &arguments, 2500, 2000);
+        assert_closed_form(&result, 200.0, 6.0, freeze_s);
+    });
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What the tests share: the program, the null server, real servers when there are some, sysbench when it is there.
 #![allow(dead_code)] // each test program uses its own part
 
+pub mod freeze;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -18,7 +20,7 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_dynoload");
 pub fn variable(name: &str, test: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     if value.is_none() {
-        eprintln!("NOT RUN: {test}: {name} is not set");
+        freeze::aloud(&format!("NOT RUN: {test}: {name} is not set"));
     }
     value
 }
