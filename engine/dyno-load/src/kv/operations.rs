@@ -328,7 +328,8 @@ impl Worker {
     pub(super) fn place_is_free(&mut self, index: usize, now: u64) -> Result<(), Failure> {
         if self.feed.is_open_loop() {
             self.idle.push_back(index as u32);
-            return self.start_due(now);
+            // By a clock of its own: the answer was read with a batch of others, and what is due since then must not wait.
+            return self.start_due(now_ns());
         }
         if self.intervals.phase == Phase::Drain {
             return Ok(());

@@ -85,10 +85,10 @@ impl Worker {
             .step_by(pace.threads as usize)
             .map(|number| Client::new(number, settings.protocol, settings.depth))
             .collect();
+        let feed = Feed::new(pace, index as u64);
         Ok(Self {
             poller: Poller::new(EVENTS)?,
             intervals: Intervals::new(index, pace, channels),
-            feed: Feed::new(pace, index as u64),
             scratch: Scratch::default(),
             idle: VecDeque::with_capacity(clients.len() * settings.depth as usize),
             timers: BinaryHeap::with_capacity(clients.len()),
@@ -97,7 +97,8 @@ impl Worker {
             retired: 0,
             ready: 0,
             connecting: 0,
-            batch: Batch::new(),
+            batch: Batch::new(feed.is_open_loop()),
+            feed,
             clients,
             settings,
         })

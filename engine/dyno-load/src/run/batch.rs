@@ -10,6 +10,8 @@ const READ_BYTES: usize = 64 * 1024;
 const SPARE_BYTES: usize = 64 * 1024;
 /// Connections in a batch: the last one's next statement waits until all answers of the batch are looked into.
 const CONNECTIONS: usize = 64;
+/// The same in an open loop, where what falls due meanwhile would wait too, and that is the load's own lag.
+const CONNECTIONS_OF_AN_OPEN_LOOP: usize = 4;
 
 /// Bytes that one connection had.
 #[derive(Debug, Clone, Copy)]
@@ -28,15 +30,22 @@ pub struct Batch {
     bytes: Vec<u8>,
     taken: Vec<Taken>,
     used: usize,
+    most: usize,
 }
 
 impl Batch {
     /// An empty batch with its memory.
-    pub fn new() -> Self {
+    pub fn new(open_loop: bool) -> Self {
+        let most = if open_loop {
+            CONNECTIONS_OF_AN_OPEN_LOOP
+        } else {
+            CONNECTIONS
+        };
         Self {
             bytes: vec![0; SPARE_BYTES + READ_BYTES],
-            taken: Vec::with_capacity(CONNECTIONS),
+            taken: Vec::with_capacity(most),
             used: 0,
+            most,
         }
     }
 
@@ -50,7 +59,7 @@ impl Batch {
     /// Whether one more connection may be read.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.taken.len() < CONNECTIONS && self.used <= SPARE_BYTES
+        self.taken.len() < self.most && self.used <= SPARE_BYTES
     }
 
     /// Where the next connection's bytes go.
@@ -93,7 +102,7 @@ mod tests {
 
     #[test]
     fn each_connection_keeps_its_own_bytes() {
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(false);
         for (index, text) in [(7, "first"), (3, "second")] {
             batch.room()[..text.len()].copy_from_slice(text.as_bytes());
             batch.took(index, text.len(), index as u64 * 10);
@@ -115,13 +124,18 @@ mod tests {
 
     #[test]
     fn it_is_full_by_connections_or_by_bytes_and_a_read_has_its_room_even_then() {
-        let mut small = Batch::new();
+        let mut small = Batch::new(false);
         while small.has_room() {
             assert_eq!(small.room().len(), READ_BYTES);
             small.took(0, 1, 0);
         }
         assert_eq!(small.taken.len(), CONNECTIONS);
-        let mut large = Batch::new();
+        let mut paced = Batch::new(true);
+        while paced.has_room() {
+            paced.took(0, 1, 0);
+        }
+        assert_eq!(paced.taken.len(), CONNECTIONS_OF_AN_OPEN_LOOP);
+        let mut large = Batch::new(false);
         while large.has_room() {
             assert_eq!(large.room().len(), READ_BYTES);
             large.took(0, READ_BYTES, 0);

@@ -195,8 +195,8 @@ impl Worker {
         }
         if self.feed.is_open_loop() {
             self.idle.push_back(index as u32);
-            // Its flush comes with the next planned start.
-            return self.start_due(now);
+            // By a clock of its own: the answer was read with a batch of others, and what is due since then must not wait.
+            return self.start_due(now_ns());
         }
         if self.phase == Phase::Drain {
             return Ok(());

@@ -116,6 +116,7 @@ impl Worker {
             .map(|number| Client::new(number, &settings))
             .collect();
         let (slots, texts) = client::slots(&settings.context, settings.prepared);
+        let feed = Feed::new(&settings.pace(), index as u64);
         Ok(Self {
             poller: Poller::new(EVENTS)?,
             slots,
@@ -126,7 +127,6 @@ impl Worker {
             in_flight: 0,
             phase: Phase::Warmup,
             connecting: Connecting::default(),
-            feed: Feed::new(&settings.pace(), index as u64),
             acknowledgements: settings
                 .acknowledged
                 .as_deref()
@@ -141,7 +141,8 @@ impl Worker {
             boundary_ns: u64::MAX,
             meter: UsageMeter::of_this_thread(),
             usage: ThreadUsage::default(),
-            batch: Batch::new(),
+            batch: Batch::new(feed.is_open_loop()),
+            feed,
             end: End::default(),
             clients,
             settings,
