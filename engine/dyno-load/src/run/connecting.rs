@@ -85,10 +85,10 @@ impl Worker {
         }
     }
 
-    /// Notes what part of connecting has ended; with a clock of its own, for the answer may have cost TLS's arithmetic.
+    /// Notes what part of connecting has ended.
     #[cold]
-    pub(super) fn note_parts(&mut self, index: usize) {
-        if let Some((part, ns)) = self.clients[index].ended_part(now_ns()) {
+    pub(super) fn note_parts(&mut self, index: usize, now: u64) {
+        if let Some((part, ns)) = self.clients[index].ended_part(now) {
             self.recorder.connecting.record(part, ns);
         }
     }

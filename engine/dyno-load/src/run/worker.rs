@@ -365,7 +365,7 @@ impl Worker {
             }
         }
         if connecting {
-            self.note_parts(index);
+            self.note_parts(index, now_ns());
         }
         Ok(())
     }
@@ -383,7 +383,9 @@ impl Worker {
     fn other_reply(&mut self, index: usize, now: u64, reply: Reply) -> Result<(), Failure> {
         match reply {
             Reply::Ready => {
-                self.note_parts(index);
+                // A clock of its own: since the answer was read it may have cost TLS's arithmetic.
+                let now = now_ns();
+                self.note_parts(index, now);
                 self.logged_in(index, now)
             }
             Reply::Prepared(statement) => self.prepared(index, Some(statement), now),
