@@ -19,7 +19,13 @@ from mydyno.parts.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
+from tests.support.disturbed_host import run_again_where_disturbed
 from tests.support.real import Program
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    run_again_where_disturbed(item, nextitem)
+    return True
 
 
 @pytest.fixture(scope="session")

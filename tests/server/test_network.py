@@ -30,6 +30,8 @@ from mydyno.treatments.link_proof import judge
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
+ATTEMPTS = 3
+"""A host whose CPUs are taken away for a while carries no 200 Mbit/s, and such a run is refused, as it should be."""
 EXPERIMENT = f"""
 name = "netserver"
 question = "Does every part of the path hold?"
@@ -107,11 +109,20 @@ def study() -> Iterator[tuple[NetworkStudy, dict[str, Any]] | None]:
         yield None
         return
     with network_study("netserver", EXPERIMENT) as made:
-        exit_code, output = made.finish("run", str(made.file), "--studies", str(made.studies))
-        assert exit_code == 0, output
-        (folder,) = made.studies.iterdir()
-        runs = {run["arm"]: run for file in folder.glob("blocks/*/*/run.json") if (run := json.loads(file.read_text()))}
+        for attempt in range(1, ATTEMPTS + 1):
+            studies = made.studies / str(attempt)
+            exit_code, output = made.finish("run", str(made.file), "--studies", str(studies))
+            assert exit_code == 0, output
+            (folder,) = studies.iterdir()
+            files = folder.glob("blocks/*/*/run.json")
+            runs = {run["arm"]: run for file in files if (run := json.loads(file.read_text()))}
+            if all(links_hold(run) for run in runs.values()):
+                break
         yield made, {**runs, "summary": json.loads((folder / "summary.json").read_text())}
+
+
+def links_hold(run: dict[str, Any]) -> bool:
+    return all(evidence["holds"] for evidence in run["evidence"] if evidence["treatment"] == "network")
 
 
 def texts(run: dict[str, Any], treatment: str) -> str:
