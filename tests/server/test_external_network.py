@@ -15,6 +15,7 @@ from mydyno.servers.build import ServerBuild
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.second_host import CARD, PASSWORD, SecondHost, second_host
 
+pytestmark = pytest.mark.needs_cpus
 EXPERIMENT = """
 name = "farserver"
 question = "What can the load's side alone do?"

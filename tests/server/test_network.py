@@ -32,6 +32,7 @@ from tests.support.network_study import NetworkStudy, means_or_words, network_st
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
 ATTEMPTS = 3
 """A host whose CPUs are taken away for a while carries no 200 Mbit/s, and such a run is refused, as it should be."""
+pytestmark = pytest.mark.needs_cpus
 EXPERIMENT = f"""
 name = "netserver"
 question = "Does every part of the path hold?"

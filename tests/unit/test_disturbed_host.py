@@ -24,15 +24,18 @@ def test_fails_with_the_first_two(thing):
     assert thing > 2
 def test_fails_always(thing):
     assert thing < 0
+@pytest.mark.needs_cpus
+def test_judges_the_host(thing):
+    assert thing < 0
 def test_passes(thing):
     assert thing
 """
 
 
-@pytest.mark.parametrize(("stolen", "passed", "failed"), [(0.2, 2, 1), (0.01, 1, 2)])
+@pytest.mark.parametrize(("stolen", "passed", "failed", "skipped"), [(0.2, 2, 1, 1), (0.01, 1, 3, 0)])
 def test_only_what_was_disturbed_is_tried_again(
-    pytester: pytest.Pytester, stolen: float, passed: int, failed: int
+    pytester: pytest.Pytester, stolen: float, passed: int, failed: int, skipped: int
 ) -> None:
     pytester.makeconftest(CONFTEST.format(stolen=stolen))
     pytester.makepyfile(TESTS)
-    pytester.runpytest_inprocess().assert_outcomes(passed=passed, failed=failed)
+    pytester.runpytest_inprocess().assert_outcomes(passed=passed, failed=failed, skipped=skipped)
