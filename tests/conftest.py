@@ -19,13 +19,12 @@ from mydyno.parts.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
-from tests.support.disturbed_host import run_again_where_disturbed
+from tests.support.disturbed_host import TryAgainWhereDisturbed
 from tests.support.real import Program
 
 
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    run_again_where_disturbed(item, nextitem)
-    return True
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(TryAgainWhereDisturbed())
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ A failure while all CPUs were there counts at once, and so does the third one, b
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,43 +15,75 @@ from _pytest.runner import runtestprotocol
 
 ATTEMPTS = 3
 STOLEN_SHARE = 0.05
-"""Of all CPU time while the test ran."""
+"""Of all CPU time since the first test of the module began: its fixtures may be what was disturbed."""
+SHOWN_LINES = 25
+"""Of the failure of an attempt that is made again."""
+FURTHER_ATTEMPTS_S = 300.0
+"""All further attempts of a session together: the whole has to end in time on such a host too."""
 
 
-def cpu_times() -> tuple[int, int]:
+def cpu_times() -> tuple[float, float]:
     """(time that the hypervisor gave to others, all time) of all CPUs since boot, in ticks (proc_stat(5))."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return fields[7], sum(fields)
 
 
-def _not_tested(item: pytest.Item, reports: list[pytest.TestReport], share: float) -> None:
+class TryAgainWhereDisturbed:
+    """A pytest plugin. Fixtures, those of the module and of the session too, are made anew for each attempt."""
+
+    def __init__(
+        self,
+        cpu_times: Callable[[], tuple[float, float]] = cpu_times,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cpu_times = cpu_times
+        self.clock_s = clock_s
+        self.left_s = FURTHER_ATTEMPTS_S
+        self.module: Path | None = None
+        self.module_began = (0.0, 0.0)
+
+    def stolen_share(self) -> float:
+        stolen, whole = self.cpu_times()
+        return (stolen - self.module_began[0]) / max(whole - self.module_began[1], 1)
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        if item.path != self.module:
+            self.module, self.module_began = item.path, self.cpu_times()
+        for report in self._attempts(item, nextitem):
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _attempts(self, item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
+        """The reports of the attempt that counts."""
+        for attempt in range(1, ATTEMPTS + 1):
+            began_s = self.clock_s()
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            took_s = self.clock_s() - began_s
+            self.left_s -= took_s if attempt > 1 else 0
+            share = self.stolen_share()
+            if not any(report.failed for report in reports) or share < STOLEN_SHARE:
+                return reports
+            if attempt == ATTEMPTS or took_s > self.left_s:
+                break
+            words = f"TRIED AGAIN: {item.nodeid} failed while {share:.0%} of the CPUs' time was taken from this host"
+            print(f"\n{words}\n{_last_lines(reports)}", file=sys.__stderr__)
+            item.session._setupstate.teardown_exact(None)
+            self.module_began = self.cpu_times()
+        if item.get_closest_marker("needs_cpus") is not None:
+            _not_tested(item, reports, f"{share:.0%} of the CPUs' time was taken from this host in attempt {attempt}")
+        return reports
+
+
+def _last_lines(reports: list[pytest.TestReport]) -> str:
+    texts = [report.longreprtext for report in reports if report.failed]
+    return "\n".join("    " + line for text in texts for line in text.splitlines()[-SHOWN_LINES:])
+
+
+def _not_tested(item: pytest.Item, reports: list[pytest.TestReport], words: str) -> None:
     """Of tests that judge what a host carries (mark needs_cpus) nothing is known then, and that is said."""
-    if item.get_closest_marker("needs_cpus") is None:
-        return
-    words = f"{share:.0%} of the CPUs' time was taken from this host in the last of {ATTEMPTS} attempts"
     print(f"\nNOT TESTED HERE: {item.nodeid}: {words}", file=sys.__stderr__)
     for report in reports:
         if report.failed:
             report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {words}")
-
-
-def run_again_where_disturbed(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """pytest_runtest_protocol for one test: fixtures, those of its module and session too, are made anew each time."""
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for attempt in range(1, ATTEMPTS + 1):
-        stolen_before, all_before = cpu_times()
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        stolen, whole = cpu_times()
-        share = (stolen - stolen_before) / max(whole - all_before, 1)
-        failed = any(report.failed for report in reports)
-        if not failed or share < STOLEN_SHARE:
-            break
-        if attempt == ATTEMPTS:
-            _not_tested(item, reports, share)
-            break
-        words = f"TRIED AGAIN: {item.nodeid} failed while {share:.0%} of the CPUs' time was taken from this host"
-        print(f"\n{words}", file=sys.__stderr__)
-        item.session._setupstate.teardown_exact(None)
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

@@ -11,6 +11,7 @@ use super::record::{Command, KvCounts};
 use super::worker::Worker;
 use super::workload::Workload;
 use crate::recorder::Slow;
+use crate::run::batch::Batched as _;
 use crate::run::{Failure, Next, Overload, Phase, Think};
 
 /// Pause before a lost connection is made again.
@@ -80,15 +81,6 @@ impl Worker {
             self.flush(index as usize)?;
         }
         Ok(())
-    }
-
-    /// Writes what a connection has to say.
-    #[inline]
-    pub(super) fn flush(&mut self, index: usize) -> Result<(), Failure> {
-        match self.clients[index].flush(&self.poller, index as u64) {
-            Ok(()) => Ok(()),
-            Err(loss) => self.lost(index, &loss),
-        }
     }
 
     /// What the overload policy says of an operation that starts only now; true when it is given up.

@@ -16,7 +16,7 @@ use super::client::{Client, Scratch, State};
 use super::intervals::Intervals;
 use super::settings::KvSettings;
 use crate::recorder::client_code;
-use crate::run::batch::Batch;
+use crate::run::batch::{Batch, Batched};
 use crate::run::poller::Poller;
 use crate::run::{self, Channels, End, Failure, Feed, Observer, Outcome, Phase, Report, Think};
 
@@ -279,47 +279,33 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes what the kernel has for each connection that has something, answers it, and writes what comes next.
-    fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
-        // Lent out while the worker is borrowed for the answers.
-        let mut batch = std::mem::take(&mut self.batch);
-        let mut result = Ok(());
-        let mut event = 0;
-        while event < events && result.is_ok() {
-            result = self.handle_batch(&mut event, events, &mut batch);
-        }
-        self.batch = batch;
-        result
+    /// Whether there are pauses in a closed loop.
+    pub(super) fn thinks(&self) -> bool {
+        self.settings.think != Think::No
+    }
+}
+
+impl Batched for Worker {
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
     }
 
-    /// One batch, from event number `event` on; see [`Batch`] for why in three rounds.
-    fn handle_batch(&mut self, event: &mut usize, events: usize, batch: &mut Batch) -> Result<(), Failure> {
-        batch.clear();
-        while *event < events && batch.has_room() {
-            let index = self.poller.token(*event) as usize;
-            let writable = self.poller.is_writable(*event);
-            *event += 1;
-            if *event < events {
-                prefetch(&self.clients[self.poller.token(*event) as usize]);
-            }
-            if writable {
-                self.flush(index)?;
-            }
-            match self.clients[index].receive(batch.room()) {
-                Ok(0) => {}
-                Ok(count) => batch.took(index, count, now_ns()),
-                Err(loss) => self.lost(index, &loss)?,
-            }
+    #[inline]
+    fn event(&self, event: usize) -> (usize, bool) {
+        (self.poller.token(event) as usize, self.poller.is_writable(event))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, index: usize) {
+        prefetch(&self.clients[index]);
+    }
+
+    #[inline]
+    fn receive(&mut self, index: usize, room: &mut [u8]) -> Result<usize, Failure> {
+        match self.clients[index].receive(room) {
+            Ok(count) => Ok(count),
+            Err(loss) => self.lost(index, &loss).map(|()| 0),
         }
-        for (taken, next) in batch.taken_with_next() {
-            prefetch(&self.clients[next]);
-            self.take_answers(taken.index, taken.at_ns, batch.bytes(taken))?;
-        }
-        for (taken, next) in batch.taken_with_next() {
-            prefetch(&self.clients[next]);
-            self.flush(taken.index)?;
-        }
-        Ok(())
     }
 
     #[inline]
@@ -355,9 +341,11 @@ impl Worker {
             }
         }
     }
-
-    /// Whether there are pauses in a closed loop.
-    pub(super) fn thinks(&self) -> bool {
-        self.settings.think != Think::No
+    #[inline]
+    fn flush(&mut self, index: usize) -> Result<(), Failure> {
+        match self.clients[index].flush(&self.poller, index as u64) {
+            Ok(()) => Ok(()),
+            Err(loss) => self.lost(index, &loss),
+        }
     }
 }

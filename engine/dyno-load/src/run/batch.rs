@@ -4,6 +4,10 @@
 //! by one through all three would bring the code of each round into the processor's caches anew for every connection,
 //! after the kernel's has driven it out: most of what a load engine costs above a bare loop.
 
+use dyno_core::clock::now_ns;
+
+use super::failure::Failure;
+
 /// Room that each read is given; longer answers are read in several.
 const READ_BYTES: usize = 64 * 1024;
 /// Room for the answers of one batch beside the last read's.
@@ -93,6 +97,83 @@ impl Batch {
     #[inline]
     pub fn bytes(&self, taken: &Taken) -> &[u8] {
         &self.bytes[taken.start..taken.end]
+    }
+}
+
+/// A worker that takes its connections' answers in batches.
+pub trait Batched {
+    /// The worker's own batch.
+    fn batch(&mut self) -> &mut Batch;
+
+    /// Event `event` of those that the kernel gave: the connection's place, and whether it can be written to again.
+    fn event(&self, event: usize) -> (usize, bool);
+
+    /// Has what an operation on the connection touches fetched into the caches.
+    fn fetch_ahead(&self, index: usize);
+
+    /// Bytes read into `room`; 0 when there are none, also when the connection was lost and that was dealt with.
+    ///
+    /// # Errors
+    /// When the run cannot go on.
+    fn receive(&mut self, index: usize, room: &mut [u8]) -> Result<usize, Failure>;
+
+    /// Looks into what was read at `at_ns`, and makes what comes next.
+    ///
+    /// # Errors
+    /// When the run cannot go on.
+    fn take_answers(&mut self, index: usize, at_ns: u64, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Writes what the connection has to say.
+    ///
+    /// # Errors
+    /// When the run cannot go on.
+    fn flush(&mut self, index: usize) -> Result<(), Failure>;
+
+    /// Takes what the kernel has for each connection that has something, answers it, and writes what comes next.
+    ///
+    /// # Errors
+    /// When the run cannot go on.
+    fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
+        // Lent out while the worker is borrowed for the answers.
+        let mut batch = std::mem::take(self.batch());
+        let mut result = Ok(());
+        let mut event = 0;
+        while event < events && result.is_ok() {
+            result = self.handle_batch(&mut event, events, &mut batch);
+        }
+        *self.batch() = batch;
+        result
+    }
+
+    /// One batch in three rounds, from event number `event` on.
+    ///
+    /// # Errors
+    /// When the run cannot go on.
+    fn handle_batch(&mut self, event: &mut usize, events: usize, batch: &mut Batch) -> Result<(), Failure> {
+        batch.clear();
+        while *event < events && batch.has_room() {
+            let (index, writable) = self.event(*event);
+            *event += 1;
+            if *event < events {
+                self.fetch_ahead(self.event(*event).0);
+            }
+            if writable {
+                self.flush(index)?;
+            }
+            match self.receive(index, batch.room())? {
+                0 => {}
+                count => batch.took(index, count, now_ns()),
+            }
+        }
+        for (taken, next) in batch.taken_with_next() {
+            self.fetch_ahead(next);
+            self.take_answers(taken.index, taken.at_ns, batch.bytes(taken))?;
+        }
+        for (taken, next) in batch.taken_with_next() {
+            self.fetch_ahead(next);
+            self.flush(taken.index)?;
+        }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use dyno_core::clock::now_ns;
 use dyno_mysql::{ServerError, Statement};
 
+use super::batch::Batched as _;
 use super::client::{Loss, State};
 use super::failure::Failure;
 use super::worker::Worker;

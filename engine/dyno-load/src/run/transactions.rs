@@ -4,6 +4,7 @@ use dyno_core::clock::now_ns;
 use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::{Done, ServerError};
 
+use super::batch::Batched as _;
 use super::client::{Loss, State};
 use super::failure::Failure;
 use super::feed::Next;

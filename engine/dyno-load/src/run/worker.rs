@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_core::clock::now_ns;
 use dyno_core::prefetch::prefetch;
 
-use super::batch::Batch;
+use super::batch::{Batch, Batched};
 use super::client::{self, Client, Reply, State};
 use super::connecting::Connecting;
 use super::failure::Failure;
@@ -308,47 +308,46 @@ impl Worker {
         wait.min(LONGEST_WAIT_NS)
     }
 
-    /// Takes what the kernel has for each connection that has something, answers it, and writes what comes next.
-    pub(super) fn handle_events(&mut self, events: usize) -> Result<(), Failure> {
-        // Lent out while the worker is borrowed for the answers.
-        let mut batch = std::mem::take(&mut self.batch);
-        let mut result = Ok(());
-        let mut event = 0;
-        while event < events && result.is_ok() {
-            result = self.handle_batch(&mut event, events, &mut batch);
+    #[cold]
+    fn other_reply(&mut self, index: usize, now: u64, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Ready => {
+                // A clock of its own: since the answer was read it may have cost TLS's arithmetic.
+                let now = now_ns();
+                self.note_parts(index, now);
+                self.logged_in(index, now)
+            }
+            Reply::Prepared(statement) => self.prepared(index, Some(statement), now),
+            Reply::Failed(error) => match self.clients[index].state {
+                State::Preparing(_) => self.prepare_failed(index, &error, now),
+                _ => self.statement_failed(index, &error, now),
+            },
+            Reply::Done(_) => Ok(()),
         }
-        self.batch = batch;
-        result
+    }
+}
+
+impl Batched for Worker {
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
     }
 
-    /// One batch, from event number `event` on; see [`Batch`] for why in three rounds.
-    fn handle_batch(&mut self, event: &mut usize, events: usize, batch: &mut Batch) -> Result<(), Failure> {
-        batch.clear();
-        while *event < events && batch.has_room() {
-            let index = self.poller.token(*event) as usize;
-            let writable = self.poller.is_writable(*event);
-            *event += 1;
-            if *event < events {
-                prefetch(&self.clients[self.poller.token(*event) as usize]);
-            }
-            if writable {
-                self.flush(index)?;
-            }
-            match self.clients[index].receive(batch.room()) {
-                Ok(0) => {}
-                Ok(count) => batch.took(index, count, now_ns()),
-                Err(loss) => self.lost(index, &loss)?,
-            }
+    #[inline]
+    fn event(&self, event: usize) -> (usize, bool) {
+        (self.poller.token(event) as usize, self.poller.is_writable(event))
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, index: usize) {
+        prefetch(&self.clients[index]);
+    }
+
+    #[inline]
+    fn receive(&mut self, index: usize, room: &mut [u8]) -> Result<usize, Failure> {
+        match self.clients[index].receive(room) {
+            Ok(count) => Ok(count),
+            Err(loss) => self.lost(index, &loss).map(|()| 0),
         }
-        for (taken, next) in batch.taken_with_next() {
-            prefetch(&self.clients[next]);
-            self.take_answers(taken.index, taken.at_ns, batch.bytes(taken))?;
-        }
-        for (taken, next) in batch.taken_with_next() {
-            prefetch(&self.clients[next]);
-            self.flush(taken.index)?;
-        }
-        Ok(())
     }
 
     #[inline]
@@ -370,30 +369,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes what a connection has to say.
     #[inline]
-    pub(super) fn flush(&mut self, index: usize) -> Result<(), Failure> {
+    fn flush(&mut self, index: usize) -> Result<(), Failure> {
         match self.clients[index].flush(&self.poller, index as u64) {
             Ok(()) => Ok(()),
             Err(loss) => self.lost(index, &loss),
-        }
-    }
-
-    #[cold]
-    fn other_reply(&mut self, index: usize, now: u64, reply: Reply) -> Result<(), Failure> {
-        match reply {
-            Reply::Ready => {
-                // A clock of its own: since the answer was read it may have cost TLS's arithmetic.
-                let now = now_ns();
-                self.note_parts(index, now);
-                self.logged_in(index, now)
-            }
-            Reply::Prepared(statement) => self.prepared(index, Some(statement), now),
-            Reply::Failed(error) => match self.clients[index].state {
-                State::Preparing(_) => self.prepare_failed(index, &error, now),
-                _ => self.statement_failed(index, &error, now),
-            },
-            Reply::Done(_) => Ok(()),
         }
     }
 }
