@@ -94,6 +94,7 @@ def environment(real_settings: Settings, build: ServerBuild) -> Iterator[dict[st
     assert server is not None
     yield {
         **told,
+        "RUST_BACKTRACE": "0",
         "DYNO_TEST_SERVER_SOCKET": str(folder / "s.sock"),
         "DYNO_TEST_SERVER_PORT": str(port),
         "DYNO_TEST_SERVER_COMMAND": str(START_SERVER),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use common::freeze::on_a_still_host;
 use common::{command, parse, plain, run, NullServer, Run, PROGRAM};
 
 fn base(server: &NullServer, rest: &str) -> String {
@@ -29,86 +30,90 @@ fn run_with_agents(arguments: &str, count: usize) -> Run {
 
 #[test]
 fn agents_do_together_exactly_what_the_plan_says() {
-    let server = NullServer::start();
-    let log = std::env::temp_dir().join(format!("dynoload-agents-{}.hlog", std::process::id()));
-    let arguments = format!(
+    on_a_still_host("agents_do_together_exactly_what_the_plan_says", || {
+        let server = NullServer::start();
+        let log = std::env::temp_dir().join(format!("dynoload-agents-{}.hlog", std::process::id()));
+        let arguments = format!(
         "--workload oltp_read_write --connections 9 --threads 2 --rate 100..500@1s --warmup 300ms --duration 1s --interval 250ms \
          --hdr {}",
         log.display()
     );
-    let result = run_with_agents(&base(&server, &arguments), 2);
-    assert_eq!(result.count("/plan/planned"), 300, "{}", result.stderr);
-    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
-    assert_eq!(
-        (ended, result.count("/response/count"), result.count("/lag/count")),
-        (300, 300, 300)
-    );
-    assert_eq!(result.count("/settings/threads"), 4);
-    assert_eq!(result.count("/connecting/greeting/count"), 9);
-    let alone = run(&base(&server, &arguments));
-    assert_eq!(alone.count("/plan/planned"), 300);
-    assert_eq!(alone.count("/response/count"), 300);
-    assert_eq!(alone.last().get("agents"), None);
-
-    let agents = result.last()["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 2);
-    for agent in agents {
-        assert_eq!(agent["threads"], 2);
-        assert!(agent["command"].as_str().unwrap().ends_with("' agent"), "{agent}");
-        // They have this host's clock, so the true offset is 0.
-        let (offset_us, error_us) = (agent["clock_offset_us"].as_f64(), agent["clock_error_us"].as_f64());
-        assert!(offset_us.unwrap().abs() <= error_us.unwrap(), "{agent}");
-        assert!(
-            agent["clock_drift_us"].is_f64() && agent["niceness"].is_i64(),
-            "{agent}"
+        let result = run_with_agents(&base(&server, &arguments), 2);
+        assert_eq!(result.count("/plan/planned"), 300, "{}", result.stderr);
+        let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+        assert_eq!(
+            (ended, result.count("/response/count"), result.count("/lag/count")),
+            (300, 300, 300)
         );
-    }
-    let intervals: Vec<_> = result
-        .records
-        .iter()
-        .filter(|record| record["phase"] == "measure")
-        .collect();
-    assert_eq!(intervals.len(), 4);
-    let transactions = |interval: &&serde_json::Value| interval["counts"]["transactions"].as_u64().unwrap();
-    assert_eq!(
-        intervals.iter().map(transactions).sum::<u64>(),
-        result.count("/counts/transactions")
-    );
-    let text = std::fs::read_to_string(&log).unwrap();
-    assert!(text.matches("Tag=response,").count() >= 4, "{text}");
-    std::fs::remove_file(&log).unwrap();
+        assert_eq!(result.count("/settings/threads"), 4);
+        assert_eq!(result.count("/connecting/greeting/count"), 9);
+        let alone = run(&base(&server, &arguments));
+        assert_eq!(alone.count("/plan/planned"), 300);
+        assert_eq!(alone.count("/response/count"), 300);
+        assert_eq!(alone.last().get("agents"), None);
+
+        let agents = result.last()["agents"].as_array().unwrap();
+        assert_eq!(agents.len(), 2);
+        for agent in agents {
+            assert_eq!(agent["threads"], 2);
+            assert!(agent["command"].as_str().unwrap().ends_with("' agent"), "{agent}");
+            // They have this host's clock, so the true offset is 0.
+            let (offset_us, error_us) = (agent["clock_offset_us"].as_f64(), agent["clock_error_us"].as_f64());
+            assert!(offset_us.unwrap().abs() <= error_us.unwrap(), "{agent}");
+            assert!(
+                agent["clock_drift_us"].is_f64() && agent["niceness"].is_i64(),
+                "{agent}"
+            );
+        }
+        let intervals: Vec<_> = result
+            .records
+            .iter()
+            .filter(|record| record["phase"] == "measure")
+            .collect();
+        assert_eq!(intervals.len(), 4);
+        let transactions = |interval: &&serde_json::Value| interval["counts"]["transactions"].as_u64().unwrap();
+        assert_eq!(
+            intervals.iter().map(transactions).sum::<u64>(),
+            result.count("/counts/transactions")
+        );
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert!(text.matches("Tag=response,").count() >= 4, "{text}");
+        std::fs::remove_file(&log).unwrap();
+    });
 }
 
 #[test]
 fn percentiles_are_those_of_all_transactions_together() {
-    let server = NullServer::start();
-    let arguments = "--workload oltp_read_only --connections 6 --rate 400 --duration 1s --slowest 1000";
-    let result = run_with_agents(&base(&server, arguments), 3);
-    let slowest = result.last()["slowest"].as_array().unwrap();
-    let mut responses_us: Vec<f64> = slowest
-        .iter()
-        .map(|slow| slow["response_us"].as_f64().unwrap())
-        .collect();
-    assert_eq!(responses_us.len(), 400, "{}", result.stderr);
-    responses_us.sort_by(f64::total_cmp);
-    for (name, percentile) in [("p50_us", 50.0), ("p90_us", 90.0), ("p99_us", 99.0)] {
-        let exact = responses_us[(percentile / 100.0 * 400.0_f64).ceil() as usize - 1];
-        let seen = result.number(&format!("/response/{name}"));
-        assert!(
-            seen >= exact * 0.9999 && seen <= exact * 1.002,
-            "{name}: {seen} not {exact}"
-        );
-    }
-    assert_eq!(result.number("/response/max_us"), responses_us[399]);
-    let mut operations: Vec<u64> = slowest.iter().map(|slow| slow["operation"].as_u64().unwrap()).collect();
-    operations.sort_unstable();
-    assert_eq!(operations, (0..400).collect::<Vec<u64>>());
-    for slow in slowest {
-        let (ended_s, operation) = (slow["ended_s"].as_f64().unwrap(), slow["operation"].as_f64().unwrap());
-        let due_s = operation / 400.0;
-        let response_s = slow["response_us"].as_f64().unwrap() / 1e6;
-        assert!((ended_s - due_s - response_s).abs() < 1e-3, "{slow}");
-    }
+    on_a_still_host("percentiles_are_those_of_all_transactions_together", || {
+        let server = NullServer::start();
+        let arguments = "--workload oltp_read_only --connections 6 --rate 400 --duration 1s --slowest 1000";
+        let result = run_with_agents(&base(&server, arguments), 3);
+        let slowest = result.last()["slowest"].as_array().unwrap();
+        let mut responses_us: Vec<f64> = slowest
+            .iter()
+            .map(|slow| slow["response_us"].as_f64().unwrap())
+            .collect();
+        assert_eq!(responses_us.len(), 400, "{}", result.stderr);
+        responses_us.sort_by(f64::total_cmp);
+        for (name, percentile) in [("p50_us", 50.0), ("p90_us", 90.0), ("p99_us", 99.0)] {
+            let exact = responses_us[(percentile / 100.0 * 400.0_f64).ceil() as usize - 1];
+            let seen = result.number(&format!("/response/{name}"));
+            assert!(
+                seen >= exact * 0.9999 && seen <= exact * 1.002,
+                "{name}: {seen} not {exact}"
+            );
+        }
+        assert_eq!(result.number("/response/max_us"), responses_us[399]);
+        let mut operations: Vec<u64> = slowest.iter().map(|slow| slow["operation"].as_u64().unwrap()).collect();
+        operations.sort_unstable();
+        assert_eq!(operations, (0..400).collect::<Vec<u64>>());
+        for slow in slowest {
+            let (ended_s, operation) = (slow["ended_s"].as_f64().unwrap(), slow["operation"].as_f64().unwrap());
+            let due_s = operation / 400.0;
+            let response_s = slow["response_us"].as_f64().unwrap() / 1e6;
+            assert!((ended_s - due_s - response_s).abs() < 1e-3, "{slow}");
+        }
+    });
 }
 
 /// Passes connections on to a server, and keeps what clients said.
@@ -176,24 +181,26 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) -> Vec<u8> {
 
 #[test]
 fn the_statements_are_those_of_a_run_without_agents() {
-    let server = NullServer::start();
-    let recording = Recording::start(&server);
-    let ask = |agents: usize, more: &str| {
-        let arguments = format!(
+    on_a_still_host("the_statements_are_those_of_a_run_without_agents", || {
+        let server = NullServer::start();
+        let recording = Recording::start(&server);
+        let ask = |agents: usize, more: &str| {
+            let arguments = format!(
             "oltp run --any-server --quiet --port {} --workload oltp_read_write --db-ps-mode disable --connections 5 \
              --rate 200 --arrivals poisson --duration 1s {more}",
             recording.port
         );
-        let result = run_with_agents(&arguments, agents);
-        assert!(result.count("/counts/transactions") > 100, "{}", result.stderr);
-        // The load's connections, and one of each program for questions.
-        recording.statements(5 + 1 + agents)
-    };
-    let alone = ask(0, "--threads 1");
-    assert!(alone.len() > 1000, "{}", alone.len());
-    assert!(alone == ask(2, "--threads 2"), "two agents asked something else");
-    assert!(alone == ask(3, ""), "three agents asked something else");
-    assert!(alone != ask(2, "--seed 2"), "another seed asked the same");
+            let result = run_with_agents(&arguments, agents);
+            assert!(result.count("/counts/transactions") > 100, "{}", result.stderr);
+            // The load's connections, and one of each program for questions.
+            recording.statements(5 + 1 + agents)
+        };
+        let alone = ask(0, "--threads 1");
+        assert!(alone.len() > 1000, "{}", alone.len());
+        assert!(alone == ask(2, "--threads 2"), "two agents asked something else");
+        assert!(alone == ask(3, ""), "three agents asked something else");
+        assert!(alone != ask(2, "--seed 2"), "another seed asked the same");
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::freeze::on_a_still_host;
 use common::{command, parse, signal, NullServer, Run, PROGRAM};
 use nix::sys::signal::Signal;
 
@@ -82,17 +83,19 @@ fn assert_failed(result: &Run, words: &[&str]) {
 
 #[test]
 fn an_interrupted_run_has_what_the_agents_measured() {
-    let server = NullServer::start();
-    // Intervals so short that reports never cease.
-    let run = Started::start(&server, "--duration 60s --interval 10ms --rate 1000");
-    std::thread::sleep(Duration::from_millis(1500));
-    signal(run.coordinator.id(), Signal::SIGINT);
-    let (result, took) = run.end();
-    assert_eq!(result.code, 130, "{}", result.stderr);
-    assert!(took < Duration::from_secs(6), "{took:?}");
-    assert_eq!(result.last()["interrupted"], true);
-    assert_eq!(result.last().get("failure"), None, "{}", result.last());
-    assert!(result.count("/counts/transactions") > 300, "{}", result.last());
+    on_a_still_host("an_interrupted_run_has_what_the_agents_measured", || {
+        let server = NullServer::start();
+        // Intervals so short that reports never cease.
+        let run = Started::start(&server, "--duration 60s --interval 10ms --rate 1000");
+        std::thread::sleep(Duration::from_millis(2500));
+        signal(run.coordinator.id(), Signal::SIGINT);
+        let (result, took) = run.end();
+        assert_eq!(result.code, 130, "{}", result.stderr);
+        assert!(took < Duration::from_secs(8), "{took:?}");
+        assert_eq!(result.last()["interrupted"], true);
+        assert_eq!(result.last().get("failure"), None, "{}", result.last());
+        assert!(result.count("/counts/transactions") > 300, "{}", result.last());
+    });
 }
 
 #[test]
@@ -116,10 +119,10 @@ fn the_password_is_in_no_agents_arguments_or_environment() {
 fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
     let server = NullServer::start();
     let run = Started::start(&server, "--duration 60s");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2500));
     signal(run.agents[1], Signal::SIGKILL);
     let (result, took) = run.end();
-    assert!(took < Duration::from_secs(7), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
     assert_failed(&result, &["ended (signal: 9"]);
     assert!(result.count("/counts/transactions") > 0);
 }
@@ -128,10 +131,10 @@ fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
 fn an_agent_that_is_interrupted_on_its_host_says_so() {
     let server = NullServer::start();
     let run = Started::start(&server, "--duration 60s");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2500));
     signal(run.agents[0], Signal::SIGTERM);
     let (result, took) = run.end();
-    assert!(took < Duration::from_secs(7), "{took:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
     assert_failed(&result, &["interrupted on its host"]);
 }
 
@@ -139,7 +142,7 @@ fn an_agent_that_is_interrupted_on_its_host_says_so() {
 fn an_agent_that_hangs_ends_the_run_by_the_hard_stop() {
     let server = NullServer::start();
     let run = Started::start(&server, "--duration 3s --grace 500ms");
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2500));
     signal(run.agents[0], Signal::SIGSTOP);
     let (result, took) = run.end();
     assert!(took < Duration::from_secs(12), "{took:?}");

@@ -20,7 +20,7 @@ use crate::run::{self, Observer, Outcome, Pace, Settings, Share, START_DELAY_NS}
 /// Time for a command to start an agent that says hello, and for an agent to check a job: ssh may be slow.
 const PATIENCE_NS: u64 = 60_000_000_000;
 /// From the last agent's readiness to the first statement, beside what the way to the agents takes.
-const AGENTS_DELAY_NS: u64 = 100_000_000;
+const AGENTS_DELAY_NS: u64 = 1_000_000_000;
 
 /// An agent in the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
