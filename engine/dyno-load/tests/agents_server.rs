@@ -6,6 +6,7 @@ mod common;
 
 use std::process::Command;
 
+use common::freeze::on_a_still_host;
 use common::{client, command, parse, plain, PrivateServer, Run, PROGRAM};
 
 fn with_agents(mut command: Command, count: usize) -> Run {
@@ -27,44 +28,46 @@ fn assert_reconciled(result: &Run) {
 #[test]
 fn agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password() {
     let test = "agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password";
-    let Some(server) = PrivateServer::start("agents", test) else {
-        return;
-    };
-    let socket = server.socket();
-    let mut control = client(&socket);
-    control
-        .exec("CREATE USER loader@localhost IDENTIFIED BY 'hunter2'")
-        .unwrap();
-    control.exec("GRANT ALL ON *.* TO loader@localhost").unwrap();
-    let asked = format!(
+    on_a_still_host(test, || {
+        let Some(server) = PrivateServer::start("agents", test) else {
+            return;
+        };
+        let socket = server.socket();
+        let mut control = client(&socket);
+        control
+            .exec("CREATE USER loader@localhost IDENTIFIED BY 'hunter2'")
+            .unwrap();
+        control.exec("GRANT ALL ON *.* TO loader@localhost").unwrap();
+        let asked = format!(
         "oltp run --workload oltp_update_index --socket {socket} --user loader --table-size 1000 --connections 6 --rate 300 \
          --duration 1s --quiet"
     );
-    let load = |agents: usize, password: &str| {
-        let mut command = command(&asked);
-        command.env("DYNO_PASSWORD", password);
-        with_agents(command, agents)
-    };
-    let mut rows_after = |agents: usize| {
-        let made = plain(&format!("oltp prepare --socket {socket} --table-size 1000"));
-        assert_eq!(made.code, 0, "{}", made.stderr);
-        let result = load(agents, "hunter2");
-        assert_reconciled(&result);
-        assert_eq!(result.count("/plan/planned"), 300);
-        assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
-        // Increments of rows: the same ones in any order leave the same rows.
-        control.exec("USE sbtest").unwrap();
-        let question = "SELECT CONCAT_WS(' ', SUM(k * id), BIT_XOR(CRC32(CONCAT(id, ' ', k, c)))) FROM sbtest1";
-        let rows = control.query_text(question).unwrap().unwrap();
-        control.exec("DROP TABLE sbtest1").unwrap();
-        rows
-    };
-    let alone = rows_after(0);
-    assert_eq!(rows_after(2), alone);
-    assert_eq!(rows_after(3), alone);
-    let refused = load(2, "wrong");
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("refused user 'loader'"), "{}", refused.stderr);
+        let load = |agents: usize, password: &str| {
+            let mut command = command(&asked);
+            command.env("DYNO_PASSWORD", password);
+            with_agents(command, agents)
+        };
+        let mut rows_after = |agents: usize| {
+            let made = plain(&format!("oltp prepare --socket {socket} --table-size 1000"));
+            assert_eq!(made.code, 0, "{}", made.stderr);
+            let result = load(agents, "hunter2");
+            assert_reconciled(&result);
+            assert_eq!(result.count("/plan/planned"), 300);
+            assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
+            // Increments of rows: the same ones in any order leave the same rows.
+            control.exec("USE sbtest").unwrap();
+            let question = "SELECT CONCAT_WS(' ', SUM(k * id), BIT_XOR(CRC32(CONCAT(id, ' ', k, c)))) FROM sbtest1";
+            let rows = control.query_text(question).unwrap().unwrap();
+            control.exec("DROP TABLE sbtest1").unwrap();
+            rows
+        };
+        let alone = rows_after(0);
+        assert_eq!(rows_after(2), alone);
+        assert_eq!(rows_after(3), alone);
+        let refused = load(2, "wrong");
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("refused user 'loader'"), "{}", refused.stderr);
+    });
 }
 
 #[test]

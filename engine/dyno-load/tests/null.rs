@@ -99,27 +99,29 @@ fn think_time_paces_a_closed_loop() {
 
 #[test]
 fn the_run_stops_by_the_clock_when_the_server_hangs() {
-    let server = NullServer::start();
-    let arguments = "--workload oltp_point_select --connections 4 --rate 100 --duration 1s --grace 500ms";
-    let began = Instant::now();
-    let child = command(&base(&server, arguments))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(600));
-    signal(server.child.id(), Signal::SIGSTOP);
-    let output = child.wait_with_output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
-    signal(server.child.id(), Signal::SIGCONT);
-    let result = parse(output);
-    assert_eq!(result.code, 4, "{}", result.stderr);
-    assert_eq!(result.last()["verdict"]["verdict"], "INVALID");
-    let (unfinished, not_started) = (result.count("/ends/unfinished"), result.count("/plan/not_started"));
-    assert_eq!(unfinished, 4);
-    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
-    assert_eq!(ended + unfinished + not_started, result.count("/plan/planned"));
-    assert_eq!(result.count("/plan/planned"), 100);
+    on_a_still_host("the_run_stops_by_the_clock_when_the_server_hangs", || {
+        let server = NullServer::start();
+        let arguments = "--workload oltp_point_select --connections 4 --rate 100 --duration 1s --grace 500ms";
+        let began = Instant::now();
+        let child = command(&base(&server, arguments))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        signal(server.child.id(), Signal::SIGSTOP);
+        let output = child.wait_with_output().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        signal(server.child.id(), Signal::SIGCONT);
+        let result = parse(output);
+        assert_eq!(result.code, 4, "{}", result.stderr);
+        assert_eq!(result.last()["verdict"]["verdict"], "INVALID");
+        let (unfinished, not_started) = (result.count("/ends/unfinished"), result.count("/plan/not_started"));
+        assert_eq!(unfinished, 4);
+        let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+        assert_eq!(ended + unfinished + not_started, result.count("/plan/planned"));
+        assert_eq!(result.count("/plan/planned"), 100);
+    });
 }
 
 #[test]
