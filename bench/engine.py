@@ -4,6 +4,8 @@ What is measured: CPU of the client process (user + system, from wait4(2)) per q
 resident memory (VmHWM), rows per second of prepare, pacing lag. Each pair runs both programs one after the other, the
 order changing from pair to pair; the figure is the median of the pairs' ratios, so a slow drift of the machine cancels
 out. A busy neighbour changes absolute figures by 30 % and more: only the ratios of one go mean something.
+Loads write hundreds of megabytes: with the data on a disk, or with a redo log that does not hold the load
+(--innodb-log-file-size), the disk is measured, too.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ its own, once. Each pair runs both programs one after the other, the order chang
 the median of the pairs' ratios. No package carries the peers: their paths are given, and a peer that is not given is
 left out aloud. Loads are compared with each program's own default of threads (one for go-tpc and tpcc-mysql). To load,
 tpcc-mysql's folder must hold its create_table.sql and tpcc_load too, and PYTHON must have PyMySQL.
+Loads write hundreds of megabytes: with the data on a disk, or with a redo log that does not hold the load
+(--innodb-log-file-size), the disk is measured, too.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 from tests.support.disturbed_host import FURTHER_ATTEMPTS_S, TryAgainWhereDisturbed
 
 pytest_plugins = ["pytester"]
+INI = "[pytest]\nmarkers = needs_cpus\nasyncio_default_fixture_loop_scope = function\n"
 TESTS = """
 import pytest
 made = []
@@ -43,7 +44,7 @@ def test_only_what_was_disturbed_is_tried_again(
     ticks, times_s = count(0, 100), count(0.0, attempt_s)
     plugin = TryAgainWhereDisturbed(lambda: (stolen_share * (tick := next(ticks)), tick), lambda: next(times_s))
     pytester.makepyfile(TESTS)
-    pytester.makeini("[pytest]\nmarkers = needs_cpus")
+    pytester.makeini(INI)
     pytester.runpytest_inprocess(plugins=[plugin]).assert_outcomes(passed=passed, failed=failed, skipped=skipped)
 
 
@@ -64,4 +65,5 @@ def test_what_disturbed_the_fixture_of_a_module_excuses_its_later_tests(pytester
             assert thing == 2
         """
     )
+    pytester.makeini(INI)
     pytester.runpytest_inprocess(plugins=[plugin]).assert_outcomes(passed=2)

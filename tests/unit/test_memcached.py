@@ -13,8 +13,9 @@ import pytest
 
 from mydyno.drivers import dynoload_kv, dynoload_output
 from mydyno.drivers.dynoload import Dynoload
-from mydyno.errors import ServerError, UserError
+from mydyno.errors import DriverError, ServerError, UserError
 from mydyno.experiments import load, vocabulary
+from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import DataSpec, Experiment, Step
 from mydyno.model.parsing import parse_experiment
@@ -244,15 +245,34 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
     ]  # fmt: skip
     assert set(words(11211)) ^ set(words(11212)) == {"--port=11211", "--port=11212"}
     assert [dynoload_kv.asked(step(name)) for name in kv.KV_WORKLOADS] == [
-        ["--ratio=0:100"], ["--ratio=100:0"], ["--ratio=90:10"],
-    ]  # fmt: skip
+        ["--ratio=0:100", "--ignore-errors=130"],
+        ["--ratio=100:0", "--ignore-errors=130"],
+        ["--ratio=90:10", "--ignore-errors=130"],
+    ]
 
 
 def test_a_workload_asks_what_its_name_says() -> None:
     assert Dynoload().check(step("kv_mixed", ratio="50:50")) == []
-    assert dynoload_kv.asked(step("kv_mixed", ratio="50:50")) == []
+    assert dynoload_kv.asked(step("kv_mixed", ratio="50:50")) == ["--ignore-errors=130"]
+    assert dynoload_kv.asked(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == []
     (words,) = Dynoload().check(step("kv_get", ratio="50:50"))
     assert "kv_get asks 100:0" in words
+
+
+async def test_a_load_that_failed_is_told_by_its_reason_and_not_by_its_table(tmp_path: Path) -> None:
+    program = tmp_path / "dynoload"
+    final = {"record": "final", "failure": {"code": 130, "message": "SERVER_ERROR out of memory (command set)"}}
+    program.write_text(f"#!/bin/sh\necho 'FAILED: too early'\necho '{json.dumps(final)}'\nseq 20\nexit 1\n")
+    program.chmod(0o755)
+    driver = Dynoload()
+    driver._host, driver._program = LocalHost("tests", None), program
+    data = DataSpec(workload="kv", keys=500, key_bytes=40, value_bytes=100)
+    with pytest.raises(DriverError) as refused:
+        address = Address("dyno", "x", port=1)
+        await driver.run(address, data, step(), tmp_path, tmp_path / "log", lambda _: None, lambda _: None)
+    assert str(refused.value) == (
+        "dynoload kv_get-2 failed with exit code 1:\n  SERVER_ERROR out of memory (command set)"
+    )
 
 
 def test_keys_count_as_stored_by_dynoloads_own_record_alone(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! One connection: requests into bytes, bytes into events, matched by their order.
 
-use std::collections::VecDeque;
+use dyno_core::queue::Queue;
 
 use crate::error::Error;
 use crate::event::{Detail, Done, Event, Status};
@@ -14,7 +14,7 @@ pub struct Connection {
     protocol: Protocol,
     out: Vec<u8>,
     sent: usize,
-    expected: VecDeque<Expected>,
+    expected: Queue<Expected>,
     intake: Intake,
     sequence: u32,
 }
@@ -26,7 +26,7 @@ impl Connection {
             protocol,
             out: Vec::new(),
             sent: 0,
-            expected: VecDeque::new(),
+            expected: Queue::default(),
             intake: Intake::default(),
             sequence: 0,
         }

@@ -143,19 +143,22 @@ fn late_transactions_are_dropped_and_counted_or_end_the_run_as_asked() {
         );
         freeze(server.child.id(), &base(&server, &arguments), 700, 600).0
     };
-    on_a_still_host("late_transactions_are_dropped_and_counted", || {
-        let dropping = frozen("drop-late");
-        let dropped = dropping.count("/counts/dropped_late");
-        // Those due in the first 500 of the 600 ms are later than 100 ms; the two under way are not dropped.
-        assert!((80..=115).contains(&dropped), "{dropped}");
-        assert_eq!(
-            dropping.count("/response/count") + dropped,
-            dropping.count("/plan/planned")
-        );
-    });
-    let aborting = frozen("abort");
-    assert_eq!(aborting.code, 1, "{}", aborting.stderr);
-    assert!(aborting.stderr.contains("does not keep up"), "{}", aborting.stderr);
+    on_a_still_host(
+        "late_transactions_are_dropped_and_counted_or_end_the_run_as_asked",
+        || {
+            let dropping = frozen("drop-late");
+            let dropped = dropping.count("/counts/dropped_late");
+            // Those due in the first 500 of the 600 ms are later than 100 ms; the two under way are not dropped.
+            assert!((80..=115).contains(&dropped), "{dropped}");
+            assert_eq!(
+                dropping.count("/response/count") + dropped,
+                dropping.count("/plan/planned")
+            );
+            let aborting = frozen("abort");
+            assert_eq!(aborting.code, 1, "{}", aborting.stderr);
+            assert!(aborting.stderr.contains("does not keep up"), "{}", aborting.stderr);
+        },
+    );
 }
 
 #[test]

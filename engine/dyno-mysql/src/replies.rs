@@ -1,9 +1,9 @@
 //! The server's replies: which packet means what, one command after another.
 //! Source: the MySQL manual's source documentation, "COM_QUERY Response" and "COM_STMT_PREPARE Response".
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use dyno_core::queue::Queue;
 use smallvec::SmallVec;
 
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
@@ -75,9 +75,8 @@ pub(crate) enum Step {
 pub(crate) struct Replies {
     pub intake: Intake,
     pub columns: Arc<Vec<Column>>,
-    /// The command whose reply comes next; apart from the others, for there is seldom a second.
-    current: Option<Pending>,
-    later: VecDeque<Pending>,
+    /// The commands without a whole reply.
+    pending: Queue<Pending>,
     stage: Stage,
     deprecate_eof: bool,
     cache_metadata: bool,
@@ -100,8 +99,7 @@ impl Replies {
         Replies {
             intake: Intake::new(),
             columns: Arc::default(),
-            current: None,
-            later: VecDeque::new(),
+            pending: Queue::default(),
             stage: Stage::First,
             deprecate_eof: false,
             cache_metadata: false,
@@ -124,38 +122,36 @@ impl Replies {
     }
 
     pub fn outstanding(&self) -> usize {
-        usize::from(self.current.is_some()) + self.later.len()
+        self.pending.len()
     }
 
     #[inline]
     pub fn expect(&mut self, pending: Pending) {
-        if self.current.is_none() {
+        if self.pending.is_empty() {
             self.intake.sequence = pending.sequence;
-            self.current = Some(pending);
-        } else {
-            self.later.push_back(pending);
         }
+        self.pending.push_back(pending);
     }
 
     fn is_of(&self, kind: Kind) -> bool {
-        self.current.as_ref().is_some_and(|current| current.kind == kind)
+        self.pending.front().is_some_and(|current| current.kind == kind)
     }
 
     fn wants_rows(&self) -> bool {
-        self.current
-            .as_ref()
+        self.pending
+            .front()
             .is_some_and(|current| current.detail == Detail::Rows)
     }
 
     /// The columns that the current command's statement was prepared with.
     fn metadata(&self) -> Option<&Metadata> {
-        self.current.as_ref()?.metadata.as_ref()
+        self.pending.front()?.metadata.as_ref()
     }
 
     /// Reads on until something is to be told, or `source` is used up from `position` on.
     pub fn step(&mut self, source: &[u8], position: &mut usize, counters: &mut Counters) -> Result<Step, Error> {
         loop {
-            let Some(current) = &self.current else {
+            let Some(current) = self.pending.front() else {
                 return self.unasked(source, position, counters);
             };
             if self.stage == Stage::Rows && current.detail == Detail::Skip {
@@ -408,8 +404,8 @@ impl Replies {
         self.stage = Stage::First;
         self.result = Done::default();
         if !more_results {
-            self.current = self.later.pop_front();
-            if let Some(next) = &self.current {
+            self.pending.pop_front();
+            if let Some(next) = self.pending.front() {
                 self.intake.sequence = next.sequence;
             }
         }

@@ -138,7 +138,8 @@ class Dynoload:
             await process.end(0.0)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if process.exit_code not in (0, EXIT_INVALID) or reader.final is None:
-            raise DriverError(f"dynoload {step.id} failed with exit code {process.exit_code}:\n  {_last(reader.words)}")
+            words = output.failure_of(reader.final) or _last(reader.words)
+            raise DriverError(f"dynoload {step.id} failed with exit code {process.exit_code}:\n  {words}")
         said = tuple(argument for argument in command if not argument.startswith("--password-file"))
         result = output.result_of(reader.final, self.version, said).model_copy(
             update={

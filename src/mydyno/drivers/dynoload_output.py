@@ -101,6 +101,12 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     return {**whole, "read": counts["reads"], "write": counts["writes"]}
 
 
+def failure_of(final: dict[str, Any] | None) -> str:
+    """Why the load ended early, in dynoload's words; empty where the record does not say."""
+    failure = (final or {}).get("failure") or {}
+    return str(failure.get("message", ""))
+
+
 def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> DriverResult:
     """The measured window's counts, latency, and the driver's verdict on itself."""
     counts = final["counts"]

@@ -1,8 +1,8 @@
 //! One connection of a worker: its socket, its protocol state, and the operations under way on it.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 
+use dyno_core::queue::Queue;
 use dyno_kv::{Connection, Detail, Error, Item, Protocol, Store};
 
 use super::keys::Window;
@@ -56,7 +56,7 @@ pub struct Client {
     /// What it is doing.
     pub state: State,
     /// What it asked for and has no answer to, the oldest first.
-    pub flights: VecDeque<Flight>,
+    pub flights: Queue<Flight>,
     /// Its keys, where connections have keys of their own.
     pub window: Window,
     /// Since when it has had room for another operation.
@@ -85,7 +85,7 @@ impl Client {
         Self {
             number,
             state: State::Closed,
-            flights: VecDeque::with_capacity(depth as usize + 1),
+            flights: Queue::with_capacity(depth as usize + 1),
             window: Window::default(),
             idle_since_ns: 0,
             quiet: 0,

@@ -1,8 +1,7 @@
 //! The worker's part that starts, carries on and ends operations.
 
-use std::collections::VecDeque;
-
 use dyno_core::clock::now_ns;
+use dyno_core::queue::Queue;
 use dyno_core::random::{Domain, RandomStream};
 use dyno_kv::{Done, Status, Store};
 
@@ -23,7 +22,7 @@ const WARMUP_BIT: u64 = 1 << 63;
 
 /// Looks at a value that was found, and keeps its cas value.
 pub(super) fn value_found(
-    flights: &mut VecDeque<Flight>,
+    flights: &mut Queue<Flight>,
     workload: &Workload,
     counts: &mut KvCounts,
     (key, cas, data): (&[u8], Option<u64>, &[u8]),
@@ -297,13 +296,15 @@ impl Worker {
         if flight.command == Command::Barrier || !counted {
             return;
         }
-        // Without a plan and without pauses both are the same, and one is copied when the interval ends.
+        // Without a plan and without pauses both are the same, and those of its command; they are added when the interval ends.
         let separate = self.feed.is_open_loop() || self.thinks();
         let service_ns = now.saturating_sub(flight.started_ns);
         let response_ns = now.saturating_sub(flight.intended_ns);
         let recorder = &mut self.intervals.recorder;
         recorder.counts.transactions += 1;
-        recorder.service.record(service_ns);
+        if separate || !flight.command.is_whole_operation() {
+            recorder.service.record(service_ns);
+        }
         if separate {
             recorder.response.record(response_ns);
         }

@@ -40,6 +40,11 @@ impl Command {
         Self::Barrier,
     ];
 
+    /// Whether an operation is nothing but this command: its time is the operation's.
+    pub fn is_whole_operation(self) -> bool {
+        !matches!(self, Self::Gets | Self::Cas | Self::Barrier)
+    }
+
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {

@@ -14,6 +14,7 @@ use dyno_kv::Event;
 
 use super::client::{Client, Scratch, State};
 use super::intervals::Intervals;
+use super::record::Command;
 use super::settings::KvSettings;
 use crate::recorder::client_code;
 use crate::run::batch::{Batch, Batched};
@@ -174,6 +175,11 @@ impl Worker {
     fn hand_over(&mut self) {
         if !self.feed.is_open_loop() && !self.thinks() {
             let recorder = &mut self.intervals.recorder;
+            for command in Command::ALL.into_iter().filter(|command| command.is_whole_operation()) {
+                if let Some(times) = recorder.kv.of(command) {
+                    recorder.service.merge(times);
+                }
+            }
             recorder.response.merge(&recorder.service);
         }
         for client in &mut self.clients {

@@ -1,10 +1,10 @@
 //! One connection of a worker: its socket, its protocol state, and the transaction it is in.
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
+use dyno_core::queue::Queue;
 use dyno_mysql::{Connection, Counters, Detail, Done, Error, Event, ServerError, Statement, TlsInfo, Value};
 
 use super::poller::{Interest, Poller};
@@ -67,7 +67,7 @@ pub struct Client {
     /// The same for TPC-C; none in the OLTP workloads.
     pub execution: Option<Box<Execution>>,
     /// Statements of TPC-C whose answers are outstanding.
-    sent: VecDeque<Id>,
+    sent: Queue<Id>,
     /// Whether one of them has failed: the rest of the answers means nothing.
     pub failing: bool,
     /// Whether the transaction is under way, be it on a connection that is being made again.
@@ -110,7 +110,7 @@ impl Client {
             state: State::Closed,
             transaction: Transaction::start(&settings.context, 0),
             execution: settings.context.tpcc.is_some().then(Box::default),
-            sent: VecDeque::new(),
+            sent: Queue::default(),
             failing: false,
             active: false,
             measured: false,
