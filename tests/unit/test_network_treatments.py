@@ -310,7 +310,7 @@ def test_other_texts_than_digits_are_prepared_and_asked_by_dynoload_alone() -> N
     assert kind_of(asked.data).words(asked.data) == "8 tables of 250,000 rows of words"
     assert kind_of(asked.data).short(asked.data) == "8x250000-words", "kept apart from digits"
     with pytest.raises(UserError, match="sysbench makes rows of digits alone"):
-        load("allocators", "quick", ["data.text=random"])
+        load("allocators", "quick", ["data.text=random", "steps.driver=sysbench"])
     with pytest.raises(UserError, match="is for the data oltp alone"):
         load("cgroup-isolation", "quick", ["data.text=random"])
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.experiments import source_of, vocabulary
+from mydyno.experiments import built_in, load, source_of, vocabulary
 from mydyno.model.experiment import StepSpec, steps_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import parse_experiment
@@ -140,3 +140,14 @@ def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study
     assert len(entries) == len(figures)
     assert {figure.metric for figure in figures} <= set(METRICS) | {"tpmc_instance_1"}
     assert all(entry["ci_low"] is not None and entry["agreement"] for entry in entries)
+
+
+@pytest.mark.parametrize("scale", ["quick", "standard"])
+def test_dynoload_drives_the_built_in_experiments_and_sysbench_what_its_studies_published(scale: str) -> None:
+    def drivers(name: str, scale: str) -> set[str]:
+        settings = ["vary.variables.sync_binlog=[0,1]"] if name == "variable" else []
+        return {step.driver for step in load(name, scale, settings)[0].steps}
+
+    assert {name: drivers(name, scale) for name in built_in()} == {name: {"dynoload"} for name in built_in()}
+    for name in ("allocators", "allocators-55", "allocators-57"):
+        assert drivers(name, "published") == {"sysbench"}
