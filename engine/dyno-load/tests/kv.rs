@@ -87,7 +87,10 @@ fn every_protocol_and_transport_counts_what_the_server_counts() {
             assert!(kv(&result, count) > 0, "{what}: no {count}");
         }
         let found = result.count("/kv/counts/get_hits");
-        assert_eq!(result.count("/kv/counts/verified"), found, "{what}");
+        // Of a reply that the window's end cuts, the first values are looked at inside, and all are hits behind it.
+        let cut = 6 * depth * 5;
+        let verified = result.count("/kv/counts/verified");
+        assert!(verified.abs_diff(found) <= cut, "{what}: {verified} of {found}");
         assert_eq!(kv(&result, "wrong_values"), 0, "{what}");
         assert_eq!(kv(&result, "not_stored"), 0, "{what}");
         // Set, get, and every other command have latencies of their own.
