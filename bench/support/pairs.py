@@ -145,7 +145,7 @@ def measure(parts: dict[str, Callable[[], list[Line]]], only: list[str] | None) 
             continue
         try:
             lines += part()
-        except SystemExit as error:
+        except (SystemExit, OSError) as error:
             say(f"{name} failed: {error}")
             failed.append(name)
     return lines, failed

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::NullServer;
 use dyno_allocations::{of_the_process, CountingAllocator};
 use dyno_core::distribution::{Distribution, Parameters};
-use dyno_load::run::{self, socket, IgnoredErrors, Interval, Observer, Overload, Settings, Think};
+use dyno_load::run::{self, socket, IgnoredErrors, Interval, Observer, Overload, Priority, Settings, Think};
 use dyno_load::workload::{self, Context, OltpOptions};
 use dyno_mysql::{Endpoint, Options};
 
@@ -55,6 +55,7 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         think: Think::No,
         ignored_errors: IgnoredErrors::Codes(Vec::new()),
         slowest: 10,
+        priority: Priority::Normal,
         spin: false,
         connect_timeout_ns: 10_000_000_000,
     });

@@ -15,7 +15,7 @@ use dyno_load::kv::sizes::Sizes;
 use dyno_load::kv::values::Values;
 use dyno_load::kv::workload::{Mix, Shares, Workload};
 use dyno_load::kv::{self, Endpoint, KvSettings};
-use dyno_load::run::{socket, IgnoredErrors, Interval, Observer, Overload, Pace, Think};
+use dyno_load::run::{socket, IgnoredErrors, Interval, Observer, Overload, Pace, Priority, Think};
 use memcached::Memcached;
 
 #[global_allocator]
@@ -69,6 +69,7 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
         overload: Overload::Queue,
         think: Think::No,
         ignored_errors: IgnoredErrors::Codes(Vec::new()),
+        priority: Priority::Normal,
         spin: false,
         connect_timeout_ns: 10_000_000_000,
         ended_ns: Arc::new(AtomicU64::new(0)),

@@ -84,3 +84,58 @@ fn a_bound_that_makes_no_sense_is_refused() {
         assert!(refused.stderr.contains(told), "{more}: {}", refused.stderr);
     }
 }
+
+/// Scheduling policies (proc_pid_stat(5), field 41) of a run's threads: those of its workers, and those of all others.
+fn policies(id: u32) -> (Vec<u32>, Vec<u32>) {
+    let (mut workers, mut others) = (Vec::new(), Vec::new());
+    for task in std::fs::read_dir(format!("/proc/{id}/task")).unwrap() {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+        let (name, fields) = stat.rsplit_once(") ").unwrap();
+        let policy = fields.split(' ').nth(38).unwrap().parse().unwrap();
+        if name.contains("(worker-") {
+            workers.push(policy);
+        } else {
+            others.push(policy);
+        }
+    }
+    (workers, others)
+}
+
+#[test]
+fn the_workers_of_planned_load_run_in_real_time_where_that_is_allowed_and_no_other_thread() {
+    let server = NullServer::start();
+    let during = |rest: &str| {
+        let child = common::command(&base(&server, &format!("--connections 2 --duration 2s {rest}")))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1000));
+        let seen = policies(child.id());
+        (seen, common::parse(child.wait_with_output().unwrap()))
+    };
+    let ((workers, others), planned) = during("--rate 100");
+    let priority = planned.last()["settings"]["priority"].clone();
+    let allowed = dyno_load::host::allow_real_time().is_ok();
+    if !allowed {
+        common::freeze::aloud("NOT RUN: real time is not allowed here; the load says what it took instead");
+    }
+    assert_eq!(priority, if allowed { "realtime" } else { "raised" });
+    let policy = if allowed { libc::SCHED_FIFO } else { libc::SCHED_OTHER } as u32;
+    assert!(
+        !workers.is_empty() && workers.iter().all(|&each| each == policy),
+        "{workers:?}"
+    );
+    assert!(
+        others.iter().all(|&each| each == libc::SCHED_OTHER as u32),
+        "{others:?}"
+    );
+    let ((workers, _), closed) = during("");
+    assert_eq!(closed.last()["settings"]["priority"], "raised");
+    assert!(
+        workers.iter().all(|&each| each == libc::SCHED_OTHER as u32),
+        "{workers:?}"
+    );
+    let refused = run(&base(&server, "--priority realtime --duration 1s"));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("planned load"), "{}", refused.stderr);
+}

@@ -126,8 +126,10 @@ impl Agent {
             match order {
                 Order::Job { job, share } => match accept(job, share) {
                     Ok(settings) => {
+                        let priority = settings.priority;
                         self.job = Some((settings, share));
                         say(&Answer::Accepted {
+                            priority,
                             niceness: crate::host::niceness(),
                         })?;
                     }

@@ -15,7 +15,7 @@ use super::protocol::{Hello, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use super::proxy::Proxy;
 use crate::error::Error;
 use crate::recorder::ConnectingTimes;
-use crate::run::{self, Observer, Outcome, Pace, Settings, Share, START_DELAY_NS};
+use crate::run::{self, Observer, Outcome, Pace, Priority, Settings, Share, START_DELAY_NS};
 
 /// Time for a command to start an agent that says hello, and for an agent to check a job: ssh may be slow.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -31,6 +31,8 @@ pub struct AgentFacts {
     pub host: String,
     /// Its worker threads.
     pub threads: u32,
+    /// The priority that they ran at.
+    pub priority: Priority,
     /// The niceness that they ran at.
     pub niceness: i32,
     /// What is to be added to the coordinator's clock for its clock.
@@ -47,6 +49,7 @@ struct Agent {
     peer: Peer,
     hello: Hello,
     clock: Clock,
+    priority: Priority,
     niceness: i32,
 }
 
@@ -110,7 +113,7 @@ impl Coordinator {
         for agent in &mut self.agents {
             let answer = agent.peer.expect(deadline_ns, &self.interrupted);
             match answer.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
-                Answer::Accepted { niceness } => agent.niceness = niceness,
+                Answer::Accepted { priority, niceness } => (agent.priority, agent.niceness) = (priority, niceness),
                 Answer::Refused(error) => return Err(error.had_by(&agent.peer.name())),
                 other => return Err(lost(&agent.peer, &out_of_turn(&other), &self.interrupted)),
             }
@@ -172,6 +175,7 @@ impl Coordinator {
             command: agent.peer.command().to_string(),
             host: agent.hello.host.clone(),
             threads: self.threads_each,
+            priority: agent.priority,
             niceness: agent.niceness,
             clock_offset_us: agent.clock.offset_ns as f64 / 1e3,
             clock_error_us: agent.clock.error_ns as f64 / 1e3,
@@ -213,6 +217,7 @@ fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
         peer,
         hello,
         clock,
+        priority: Priority::Normal,
         niceness: 0,
     })
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::recorder::ConnectingTimes;
-use crate::run::{End, Failure, IntervalId, Share};
+use crate::run::{End, Failure, IntervalId, Priority, Share};
 
 /// Version of this protocol; raised when anything in it changes.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -65,6 +65,8 @@ pub enum Answer<R> {
     },
     /// The job can be done.
     Accepted {
+        /// The priority that its load will run at.
+        priority: Priority,
         /// The niceness that its load will run at.
         niceness: i32,
     },

@@ -132,7 +132,7 @@ fn accept(job: serde_json::Value, share: Share) -> Result<Arc<Settings>, Error> 
             (asked.resolve()?, false)
         }
     };
-    run_settings::take_priority(job.asked.load())?;
+    crate::host::take_priority(settings.priority);
     let mut control = server::connect(&settings.options)?;
     server::check(
         &mut control,

@@ -16,7 +16,7 @@ use super::parse::{count, positive_duration};
 use crate::error::{Error, Exit};
 use crate::output::json::FORMAT;
 use crate::run::socket::Address;
-use crate::run::{self, IgnoredErrors, Interval, Observer, Overload, Settings, Think, Totals};
+use crate::run::{self, IgnoredErrors, Interval, Observer, Overload, Priority, Settings, Think, Totals};
 use crate::workload::{self, Context, OltpOptions};
 
 const EXAMPLES: &str = "Examples:
@@ -200,6 +200,7 @@ fn measure(
         think: Think::No,
         ignored_errors: IgnoredErrors::Codes(Vec::new()),
         slowest: 0,
+        priority: Priority::Normal,
         spin: false,
         connect_timeout_ns: 30_000_000_000,
     });

@@ -36,6 +36,7 @@ pub fn execute(parts: &[Part], place: &PlaceArguments, output: &OutputArguments)
     };
     let mut control = server::connect(&last.settings.endpoint, place.protocol()?)?;
     let facts = server::check(&mut control, &last.settings.endpoint, last.settings.protocol)?;
+    crate::host::take_priority(last.settings.priority);
     crate::host::allow_open_files(u64::from(last.settings.pace.connections) + 64)?;
     let interrupted = crate::host::interruption()?;
     let shown = kv_output::settings(&last.settings, &last.words);

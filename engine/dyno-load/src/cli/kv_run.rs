@@ -11,13 +11,13 @@ use super::kv_preset::{Preset, PresetArguments};
 use super::oltp_run::OutputArguments;
 use super::parse::count;
 use super::run_settings::{
-    arrivals_word, catch_up, ignored_errors, one_of, overload, plan, take_priority, think, threads, LoadArguments,
+    arrivals_word, catch_up, ignored_errors, one_of, overload, plan, priority, think, threads, LoadArguments,
 };
 use crate::error::{Error, Exit};
 use crate::kv::keys::{share, Choice};
 use crate::kv::{self, server, KvSettings};
 use crate::output::kv::Words;
-use crate::run::Pace;
+use crate::run::{Pace, Priority};
 
 const EXAMPLES: &str = "Examples:
   dynoload kv run --port 11211 --connections 32 --keys 100000 --fill 100% --ratio 90:10 --duration 60s
@@ -67,7 +67,6 @@ pub struct RunArguments {
 
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
-    take_priority(&arguments.load)?;
     let mut parts = Vec::new();
     let preset = arguments
         .preset
@@ -114,6 +113,10 @@ pub fn fill(
     let mut settings = settings(place, load, workload, FILL_DEPTH)?;
     (settings.name, settings.operations) = ("fill".into(), Some(operations));
     settings.pace.plan = None;
+    if settings.priority == Priority::Realtime {
+        // Not planned: as fast as the server takes it.
+        settings.priority = Priority::Raised;
+    }
     Ok(Some(part(settings, words)))
 }
 
@@ -212,6 +215,7 @@ fn settings(
         overload: overload(load)?,
         think: think(load.think_time.as_deref())?,
         ignored_errors: ignored_errors(&load.ignore_errors)?,
+        priority: priority(load, load.rate.is_some())?,
         spin: one_of("--pacing", &load.pacing, &["sleep", "spin"])? == "spin",
         connect_timeout_ns: nanoseconds(load.connect_timeout),
         ended_ns: Arc::new(AtomicU64::new(0)),

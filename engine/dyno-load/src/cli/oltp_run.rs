@@ -123,8 +123,8 @@ impl OutputArguments {
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
     let asked = &arguments.asked;
-    run_settings::take_priority(&asked.load)?;
     let (mut settings, description) = asked.resolve()?;
+    crate::host::take_priority(settings.priority);
     let mut control = server::connect(&settings.options)?;
     let facts = server::check(
         &mut control,
@@ -167,8 +167,11 @@ pub fn measure(
     output: &OutputArguments,
 ) -> Result<Exit, Error> {
     match (&team, shown.as_object_mut()) {
-        // Each agent has a niceness of its own.
-        (Some(_), Some(shown)) => drop(shown.remove("niceness")),
+        // Each agent has a priority of its own.
+        (Some(_), Some(shown)) => {
+            shown.remove("priority");
+            shown.remove("niceness");
+        }
         _ => crate::host::allow_open_files(u64::from(settings.context.connections) + 64)?,
     }
     let progress = Progress::new(output.quiet);

@@ -13,7 +13,7 @@ use super::connection::ConnectionArguments;
 use super::parse::{count, duration, positive_duration};
 use crate::error::Error;
 use crate::output::json::Description;
-use crate::run::{IgnoredErrors, Overload, Settings, Think};
+use crate::run::{IgnoredErrors, Overload, Priority, Settings, Think};
 use crate::workload::{Context, OltpOptions, Workload};
 
 /// Connections that one worker serves before another thread is worth its switches, where none are asked for.
@@ -29,8 +29,10 @@ pub struct LoadArguments {
     /// Worker threads, with --agent of each agent; default: one for each 64 connections, at most one for each CPU
     #[arg(long, value_parser = count)]
     pub threads: Option<u32>,
-    /// raised: at niceness -5 where that is allowed, so that the server hardly keeps the load waiting; or normal
-    #[arg(long, default_value = "raised")]
+    /// normal; raised: at niceness -5, where that is allowed, so that the server hardly keeps the load waiting; realtime,
+    /// for planned load: what falls due is sent when it falls due; auto: realtime for planned load where that is allowed,
+    /// else raised
+    #[arg(long, default_value = "auto")]
     pub priority: String,
     /// Load before the measurement
     #[arg(long, default_value = "0s", value_parser = duration)]
@@ -177,6 +179,7 @@ pub fn resolve(
 /// With the option, its value and what is allowed.
 pub fn settings(context: Context, connection: &ConnectionArguments, load: &LoadArguments) -> Result<Settings, Error> {
     let nanoseconds = |value: Duration| value.as_nanos() as u64;
+    let terminals = context.tpcc.as_ref().is_some_and(|plan| plan.key_and_think_times);
     Ok(Settings {
         address: connection.address()?,
         options: Arc::new(connection.options(true)?),
@@ -194,6 +197,7 @@ pub fn settings(context: Context, connection: &ConnectionArguments, load: &LoadA
         ignored_errors: ignored_errors(&load.ignore_errors)?,
         acknowledged: None,
         slowest: load.slowest,
+        priority: priority(load, terminals || load.rate.is_some())?,
         spin: one_of("--pacing", &load.pacing, &["sleep", "spin"])? == "spin",
         connect_timeout_ns: nanoseconds(load.connect_timeout),
     })
@@ -246,15 +250,32 @@ pub fn one_of<'a>(option: &str, value: &'a str, allowed: &[&str]) -> Result<&'a 
     )))
 }
 
-/// Takes the priority that is asked for; to be called before any thread is started.
+/// The priority that is asked for; `planned` when the load comes by plan, and its workers sleep until something is due.
 ///
 /// # Errors
-/// When there is no such priority.
-pub fn take_priority(load: &LoadArguments) -> Result<(), Error> {
-    if one_of("--priority", &load.priority, &["raised", "normal"])? == "raised" {
-        crate::host::raise_priority();
-    }
-    Ok(())
+/// When there is no such priority, or real time is asked for where it would keep the server off the CPU or is forbidden.
+pub(super) fn priority(load: &LoadArguments, planned: bool) -> Result<Priority, Error> {
+    Ok(
+        match one_of("--priority", &load.priority, &["auto", "normal", "raised", "realtime"])? {
+            "normal" => Priority::Normal,
+            "realtime" if !planned => return Err(Error::User(
+                "--priority realtime is for planned load (--rate, or terminals with key and think times): a closed \
+                     loop never rests, and would keep a server on this machine off the CPU; use raised"
+                    .into(),
+            )),
+            "realtime" => {
+                crate::host::allow_real_time().map_err(|error| {
+                    Error::Host(format!(
+                        "--priority realtime is not allowed here ({error}): it needs root or CAP_SYS_NICE, and time for \
+                         real-time threads in this control group; use raised"
+                    ))
+                })?;
+                Priority::Realtime
+            }
+            "auto" if planned && crate::host::allow_real_time().is_ok() => Priority::Realtime,
+            _ => Priority::Raised,
+        },
+    )
 }
 
 pub(super) fn threads(load: &LoadArguments) -> u32 {

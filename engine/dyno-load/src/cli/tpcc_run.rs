@@ -102,7 +102,6 @@ pub struct TerminalArguments {
 /// Runs it.
 pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
     let mut asked = arguments.asked.clone();
-    run_settings::take_priority(&asked.load)?;
     let options = asked.connection.options(true)?;
     // The control connection commits each statement: an open read view would hold back the purge during the whole run.
     let mut control = server::connect(&options)?;
@@ -111,6 +110,7 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         asked.terminals.warehouses = Some(check::count_warehouses(&mut control)?.max(1));
     }
     let mut settings = asked.resolve()?;
+    crate::host::take_priority(settings.priority);
     if asked.terminals.stored_procedures {
         tpcc::procedures::create(&mut control)?;
     }

@@ -9,7 +9,7 @@ use dyno_kv::Protocol;
 
 use super::workload::Workload;
 use crate::run::socket::Address;
-use crate::run::{IgnoredErrors, Overload, Pace, Think};
+use crate::run::{IgnoredErrors, Overload, Pace, Priority, Think};
 
 /// Where the server listens, in the user's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct KvSettings {
     pub think: Think,
     /// Errors that only cost their operation.
     pub ignored_errors: IgnoredErrors,
+    /// At which priority the workers run.
+    pub priority: Priority,
     /// Whether the pacer burns CPU for the last 50 µs before a planned time.
     pub spin: bool,
     /// Time for all connections to be ready.

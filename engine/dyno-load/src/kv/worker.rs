@@ -44,7 +44,7 @@ pub fn run(
 ) -> io::Result<Outcome> {
     let start = |index: usize, channels: Channels| {
         let settings = Arc::clone(settings);
-        run::worker_thread(index, channels, move |channels| {
+        run::worker_thread(index, settings.priority, channels, move |channels| {
             Worker::new(index, settings, channels)?.run();
             Ok(())
         })

@@ -32,6 +32,7 @@ pub fn settings(settings: &Settings, description: &Description) -> Value {
         "prepared_statements": settings.prepared,
         "connections": settings.context.connections,
         "threads": settings.threads,
+        "priority": settings.priority,
         "niceness": crate::host::niceness(),
         "warmup_s": settings.warmup_ns as f64 / 1e9,
         "duration_s": settings.duration_ns as f64 / 1e9,

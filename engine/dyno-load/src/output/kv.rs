@@ -57,6 +57,7 @@ pub fn settings(settings: &KvSettings, words: &Words) -> Value {
         "protocol": settings.protocol.name(),
         "connections": settings.pace.connections,
         "threads": settings.pace.threads,
+        "priority": settings.priority,
         "niceness": crate::host::niceness(),
         "depth": settings.depth,
         "warmup_s": settings.pace.warmup_ns as f64 / 1e9,

@@ -181,7 +181,7 @@ pub fn run_workers(
 }
 
 fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Result<JoinHandle<()>> {
-    worker_thread(index, channels, move |channels| {
+    worker_thread(index, settings.priority, channels, move |channels| {
         Worker::new(index, settings, channels)?.run();
         Ok(())
     })

@@ -20,7 +20,7 @@ pub use collector::{Interval, Observer, Totals};
 pub use failure::Failure;
 pub use feed::{Feed, Next};
 pub use launch::{run, run_share, run_workers, soon, BeforeLoad, Outcome, Share, START_DELAY_NS};
-pub use settings::{IgnoredErrors, Overload, Pace, Settings, Think};
+pub use settings::{IgnoredErrors, Overload, Pace, Priority, Settings, Think};
 pub use thread::worker_thread;
 pub use timeline::{IntervalId, Phase, Timeline};
 pub use worker::{Channels, End, Report};

@@ -44,6 +44,18 @@ impl IgnoredErrors {
     }
 }
 
+/// At which priority the workers run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// The one that the program was started with.
+    Normal,
+    /// At niceness -5, so that the many threads of a server on the same machine do not keep them waiting.
+    Raised,
+    /// In real time (SCHED_FIFO): what falls due is sent when it falls due, whatever the server's threads do.
+    Realtime,
+}
+
 /// The pause between the transactions of one connection in a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Think {
@@ -96,6 +108,8 @@ pub struct Settings {
     pub acknowledged: Option<PathBuf>,
     /// How many of the slowest transactions to keep.
     pub slowest: usize,
+    /// At which priority the workers run.
+    pub priority: Priority,
     /// Whether the pacer burns CPU for the last 50 µs before a planned time.
     pub spin: bool,
     /// Time for all connections to be ready.

@@ -3,6 +3,7 @@
 use std::io;
 use std::thread::JoinHandle;
 
+use super::settings::Priority;
 use super::worker::{Channels, Report};
 
 /// Starts a worker's thread; what `work` cannot begin is reported as a failure.
@@ -11,6 +12,7 @@ use super::worker::{Channels, Report};
 /// When the kernel gives no thread.
 pub fn worker_thread(
     index: usize,
+    priority: Priority,
     channels: Channels,
     work: impl FnOnce(Channels) -> io::Result<()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
@@ -18,7 +20,7 @@ pub fn worker_thread(
         .name(format!("worker-{index}"))
         .stack_size(256 * 1024)
         .spawn(move || {
-            tune();
+            tune(priority);
             let reports = channels.reports.clone();
             if let Err(error) = work(channels) {
                 // The collector waits for this report, or is gone.
@@ -28,7 +30,11 @@ pub fn worker_thread(
 }
 
 /// What a worker's thread asks of the kernel. Where it is refused the load costs a little more, or the lag shows it.
-fn tune() {
+fn tune(priority: Priority) {
+    if priority == Priority::Realtime {
+        // That it is allowed was seen before the load was begun.
+        let _ = crate::host::run_in_real_time();
+    }
     // The kernel may end a sleep 50 µs late unless told otherwise (prctl(2), PR_SET_TIMERSLACK).
     let _ = nix::sys::prctl::set_timerslack(1);
     // A table of descriptors of its own (unshare(2)): in one that threads share, each system call on a socket counts its

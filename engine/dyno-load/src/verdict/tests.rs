@@ -149,6 +149,7 @@ fn a_clock_that_is_hardly_known_makes_the_run_suspect() {
         command: "ssh far dynoload agent".into(),
         host: "far".into(),
         threads: 1,
+        priority: crate::run::Priority::Normal,
         niceness: 0,
         clock_offset_us: 1e12,
         clock_error_us,
