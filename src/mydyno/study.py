@@ -18,6 +18,7 @@ from mydyno.model.plan import Plan, PlannedRun, make_plan
 from mydyno.model.records import RunRecord, Summary
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench, Opener
+from mydyno.running.canaries import before_block
 from mydyno.running.forecast import forecast
 from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
@@ -120,13 +121,16 @@ def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
 
 async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
     steps = {step.id: step for step in steps_of(bench.experiment)}
-    failed = 0
+    failed, block = 0, 0
     for evidence in await bench.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
     for number, planned in enumerate(plan.runs, 1):
         if (folder.path / planned.folder / "run.json").is_file():
             continue
+        if bench.experiment.design.canary and planned.block != block:
+            await before_block(bench, folder, planned.block, watcher.say)
+        block = planned.block
         watcher.run_begins(number, len(plan.runs), planned)
         folder.journal.append("run_began", folder=planned.folder)
         order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]

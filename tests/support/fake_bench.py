@@ -57,6 +57,7 @@ class Script:
     """What share of its reads an instance's server counts."""
     counted: Callable[[int], float] = float
     """What the server counts of so many reads."""
+    canary: Callable[[], dict[str, float]] = lambda: {"cpu_bytes_per_s": 1e9}
     events: list[str] = field(default_factory=list)
     """Everything that was done, in order."""
     current: PlannedRun | None = None
@@ -257,6 +258,9 @@ class FakeBench:
 
     def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
         return FakeProbe(self)
+
+    async def canary(self) -> dict[str, float]:
+        return self.script.canary()
 
     async def rehearse(self, say: Callable[[str], None]) -> list[Evidence]:
         return []

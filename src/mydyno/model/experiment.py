@@ -100,6 +100,9 @@ class DesignSpec(Frozen):
 
     blocks: int = Field(8, ge=1, le=1000, description="blocks; each holds every arm once and the control twice")
     seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
+    canary: bool = Field(
+        True, description="before each block: CPUs, memory, disk and loopback read, and waited for if out of line"
+    )
 
 
 class CompareSpec(Frozen):

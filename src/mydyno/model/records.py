@@ -249,6 +249,18 @@ class ConclusionRecord(Record):
         return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
 
 
+class CanaryRecord(Record):
+    """How fast the host was at a moment before a block: see hosts/canary.py and running/canaries.py."""
+
+    block: int
+    attempt: int
+    """From 1; the block begins behind the last one."""
+    readings: dict[str, float | None]
+    """None: no reading could be had."""
+    off: tuple[str, ...] = ()
+    """What was out of line with the session's earlier readings, in words."""
+
+
 class Summary(Record):
     """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
 
@@ -277,5 +289,7 @@ class Summary(Record):
     """One for each arm and step with a proved link."""
     conclusions: tuple[ConclusionRecord, ...] = ()
     """What published studies concluded, put to the test here: see results/conclusions.py."""
+    canaries: tuple[CanaryRecord, ...] = ()
+    """In order of time."""
     sentences: tuple[str, ...] = ()
     """The answer, in order: what a terminal prints at the end."""

@@ -11,7 +11,7 @@ from typing import Any
 from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import EffectRecord, RunRecord, RunSummary, ServerRecord, StudyRecord, Summary
+from mydyno.model.records import CanaryRecord, EffectRecord, RunRecord, RunSummary, ServerRecord, StudyRecord, Summary
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
@@ -67,6 +67,7 @@ def summarise(folder: StudyFolder) -> Summary:
         server_differences=server_differences(runs),
         limits=limits,
         conclusions=conclusions,
+        canaries=_canaries(folder),
         sentences=(
             *_sentences(experiment, effects, summaries, planned),
             *limit_sentences(limits, steps),
@@ -75,6 +76,11 @@ def summarise(folder: StudyFolder) -> Summary:
     )
     folder.write_summary(summary)
     return summary
+
+
+def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:
+    events = [event for event in folder.journal.read() if event["event"] == "canary"]
+    return tuple(CanaryRecord.model_validate({k: e[k] for k in CanaryRecord.model_fields}) for e in events)
 
 
 def _state(runs: list[RunRecord], planned: int) -> Any:

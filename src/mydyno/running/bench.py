@@ -38,6 +38,9 @@ class Bench(Protocol):
     def probe(self, instances: Sequence[Any]) -> Any:
         """The sampler of one run, not yet started."""
 
+    async def canary(self) -> dict[str, float]:
+        """How fast this host is at this moment: see hosts/canary.py."""
+
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try what treatments can be tried without a server, before the first block. Raises HostError."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import ServerError, UserError
+from mydyno.hosts.canary import read_canary
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network_card import interface_towards
 from mydyno.hosts.settings import Settings
@@ -65,6 +67,10 @@ class ExternalBench:
             self.host, program, [target], self.address.password, instance.data, self.scratch, self.sockets,
             f"{interface}@{os.getpid()}" if interface else None,
         )  # fmt: skip
+
+    async def canary(self) -> dict[str, float]:
+        """How fast this host is at this moment: see hosts/canary.py."""
+        return await asyncio.to_thread(read_canary, self.settings.program("dynomem"), self.scratch)
 
     async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
         """Nothing: what is done to a load's path shows only on it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -13,6 +14,7 @@ from typing import ClassVar
 
 from mydyno.drivers.base import Driver
 from mydyno.drivers.catalogue import DRIVERS
+from mydyno.hosts.canary import read_canary
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
@@ -86,6 +88,10 @@ class Workbench:
         instance = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, place=place)
         instance.undo = self.undo
         return instance
+
+    async def canary(self) -> dict[str, float]:
+        """How fast this host is at this moment: see hosts/canary.py."""
+        return await asyncio.to_thread(read_canary, self.settings.program("dynomem"), self.scratch)
 
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try each different treatment once that can be tried without a server. Raises HostError where one fails."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from math import exp
-from statistics import mean
+from statistics import mean, median
 
 from markupsafe import Markup
 
+from mydyno.hosts.canary import READINGS
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
@@ -23,7 +24,14 @@ def build(result: StudyResult) -> Section:
     metric = result.summary.primary
     first = [figure for figure in (_noise(result, metric), _position(result, metric)) if figure]
     runs = [figure for step in result.steps if (figure := _order(result, metric, step))]
+    canaries = _canaries(result)
     groups = [
+        FigureGroup(
+            "The host before each block",
+            [canaries] if canaries else [],
+            text="Read while nothing of the study ran, against the median of all. What is out of line (beyond 3 MADs and "
+            "5 %) is read again after a pause, at most twice; the block begins behind the last reading.",
+        ),
         FigureGroup("The control against itself, and the order effect", first, text=_order_words(result, metric)),
         FigureGroup(f"{metric_name(metric)} of every run, in order of execution", runs),
     ]
@@ -41,6 +49,31 @@ def build(result: StudyResult) -> Section:
             empty="" if groups else "No block holds two valid runs of the control, so there is no noise floor.",
         ),
     )
+
+
+def _canaries(result: StudyResult) -> Figure | None:
+    read = result.summary.canaries
+    if not read:
+        return None
+    usual = {
+        name: median(values)
+        for name in READINGS
+        if (values := [value for one in read if (value := one.readings.get(name)) is not None])
+    }
+    rows: list[list[str | Cell]] = [
+        [
+            str(one.block) if one.attempt == 1 else f"{one.block}, reading {one.attempt}",
+            *(Cell(_against(one.readings.get(name), usual.get(name)), "num") for name in READINGS),
+            "; ".join(one.off) or "–",
+        ]
+        for one in read
+    ]
+    heads = ("block", *(words.partition(":")[0] for words in READINGS.values()), "out of line")
+    return Figure([], Table("Canaries, relative to their median", heads, rows))
+
+
+def _against(value: float | None, usual: float | None) -> str:
+    return signed_percent(value / usual - 1) if value is not None and usual else "–"
 
 
 def _noise(result: StudyResult, metric: str) -> Figure | None:

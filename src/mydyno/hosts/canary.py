@@ -1,0 +1,97 @@
+"""How fast this host is at this moment, whatever the reason: CPUs, memory, small synced writes, TCP over loopback.
+
+A canary is read while nothing of the study runs. It says nothing of a server; readings are compared with each other
+alone. Cost: two seconds of all CPUs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import threading
+import time
+from math import nan
+from pathlib import Path
+
+from mydyno.hosts.transfer import timed_transfer
+
+READINGS = {
+    "cpu_bytes_per_s": "CPUs: SHA-256 on all of them",
+    "memory_bytes_per_s": "memory: triad on all CPUs",
+    "fsyncs_per_s": "disk: 4 KB written and synced",
+    "loopback_bits_per_s": "loopback: one TCP stream",
+}
+"""What each reading is of; more is faster."""
+PART_S = 0.5
+_HASHED = bytes(1 << 20)
+_WRITTEN = bytes(4096)
+_ARRAY_BYTES = 64 << 20
+
+
+def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
+    """One reading of each kind; NaN where it could not be had. `folder` is where the study's data lie."""
+    return {
+        "cpu_bytes_per_s": _cpus(),
+        "memory_bytes_per_s": _memory(dynomem),
+        "fsyncs_per_s": _synced_writes(folder),
+        "loopback_bits_per_s": _loopback(),
+    }
+
+
+def _cpus() -> float:
+    """All threads together; hashlib gives the interpreter's lock away meanwhile."""
+    done = []
+
+    def work(cpu: int) -> None:
+        os.sched_setaffinity(0, {cpu})  # of this thread alone
+        count, end = 0, time.monotonic() + PART_S
+        digest = hashlib.sha256()
+        while time.monotonic() < end:
+            digest.update(_HASHED)
+            count += 1
+        done.append(count)
+
+    threads = [threading.Thread(target=work, args=(cpu,)) for cpu in os.sched_getaffinity(0)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) * len(_HASHED) / (time.monotonic() - began)
+
+
+def _memory(dynomem: Path) -> float:
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    command = [str(dynomem), f"--cpus={cpus}", f"--array-bytes={_ARRAY_BYTES}", "--repeats=4"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return float(json.loads(told)["kernels"]["triad"]["median_bytes_per_s"])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return nan
+
+
+def _synced_writes(folder: Path) -> float:
+    path = folder / f".canary-{os.getpid()}"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            count, began = 0, time.monotonic()
+            while time.monotonic() - began < PART_S:
+                os.pwrite(descriptor, _WRITTEN, 0)
+                os.fdatasync(descriptor)
+                count += 1
+            return count / (time.monotonic() - began)
+        finally:
+            os.close(descriptor)
+            path.unlink()
+    except OSError:
+        return nan
+
+
+def _loopback() -> float:
+    try:
+        return timed_transfer(None, None, "127.0.0.1", PART_S).bits_per_s
+    except OSError:
+        return nan
