@@ -29,8 +29,8 @@ def build(result: StudyResult) -> Section:
         FigureGroup(
             "The host before each block",
             [canaries] if canaries else [],
-            text="Read while nothing of the study ran, against the median of all. What is out of line (beyond 3 MADs and "
-            "5 %) is read again after a pause, at most twice; the block begins behind the last reading.",
+            text="Read while nothing of the study ran, against the median of all. What is out of line (beyond 3 MADs "
+            "and 5 %) is read again after a pause, at most twice; the block begins behind the last reading.",
         ),
         FigureGroup("The control against itself, and the order effect", first, text=_order_words(result, metric)),
         FigureGroup(f"{metric_name(metric)} of every run, in order of execution", runs),
