@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from math import exp
 from statistics import mean, median
 
 from markupsafe import Markup
 
 from mydyno.hosts.canary import READINGS
+from mydyno.model.records import CanaryRecord
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
@@ -24,13 +26,10 @@ def build(result: StudyResult) -> Section:
     metric = result.summary.primary
     first = [figure for figure in (_noise(result, metric), _position(result, metric)) if figure]
     runs = [figure for step in result.steps if (figure := _order(result, metric, step))]
-    canaries = _canaries(result)
+    canaries = result.summary.canaries
     groups = [
         FigureGroup(
-            "The host before each block",
-            [canaries] if canaries else [],
-            text="Read while nothing of the study ran, against the median of all. What is out of line (beyond 3 MADs "
-            "and 5 %) is read again after a pause, at most twice; the block begins behind the last reading.",
+            "The host before each block", [_canaries(canaries)] if canaries else [], text=_canary_words(canaries)
         ),
         FigureGroup("The control against itself, and the order effect", first, text=_order_words(result, metric)),
         FigureGroup(f"{metric_name(metric)} of every run, in order of execution", runs),
@@ -51,22 +50,40 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _canaries(result: StudyResult) -> Figure | None:
-    read = result.summary.canaries
-    if not read:
-        return None
-    usual = {
+def _usual(canaries: Sequence[CanaryRecord]) -> dict[str, float]:
+    """The median of each reading, where there is one."""
+    return {
         name: median(values)
         for name in READINGS
-        if (values := [value for one in read if (value := one.readings.get(name)) is not None])
+        if (values := [value for one in canaries if (value := one.readings.get(name)) is not None])
     }
+
+
+def _canary_words(canaries: Sequence[CanaryRecord]) -> str:
+    ranges = []
+    for name, usual in _usual(canaries).items():
+        values = [value / usual - 1 for one in canaries if (value := one.readings.get(name)) is not None]
+        ranges.append(
+            f"{READINGS[name].partition(':')[0]} {signed_percent(min(values))} to {signed_percent(max(values))}"
+        )
+    off = sorted({one.block for one in canaries if one.off})
+    told = f"Out of line before block {', '.join(map(str, off))}." if off else "None was out of line."
+    return (
+        f"Canaries read: {len(canaries)}, while nothing of the study ran, against their median: "
+        f"{'; '.join(ranges)}. {told} What is out of line (beyond 3 MADs and 5 % of the readings before it) is read again "
+        "after a pause, at most twice; the block begins behind the last reading."
+    )
+
+
+def _canaries(canaries: Sequence[CanaryRecord]) -> Figure:
+    usual = _usual(canaries)
     rows: list[list[str | Cell]] = [
         [
             str(one.block) if one.attempt == 1 else f"{one.block}, reading {one.attempt}",
             *(Cell(_against(one.readings.get(name), usual.get(name)), "num") for name in READINGS),
-            "; ".join(one.off) or "–",
+            ", ".join(words.partition(":")[0].removeprefix("no reading of ") for words in one.off) or "–",
         ]
-        for one in read
+        for one in canaries
     ]
     heads = ("block", *(words.partition(":")[0] for words in READINGS.values()), "out of line")
     return Figure([], Table("Canaries, relative to their median", heads, rows))
