@@ -70,8 +70,8 @@ def _canary_words(canaries: Sequence[CanaryRecord]) -> str:
     told = f"Out of line before block {', '.join(map(str, off))}." if off else "None was out of line."
     return (
         f"Canaries read: {len(canaries)}, while nothing of the study ran, against their median: "
-        f"{'; '.join(ranges)}. {told} What is out of line (beyond 3 MADs and 5 % of the readings before it) is read again "
-        "after a pause, at most twice; the block begins behind the last reading."
+        f"{'; '.join(ranges)}. {told} What is out of line (beyond 3 MADs and 5 % of the readings before it) is "
+        "read again after a pause, at most twice; the block begins behind the last reading."
     )
 
 
