@@ -21,7 +21,7 @@ from mydyno.hosts.settings import Settings
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import ServerSpec
 from mydyno.model.plan import make_plan
-from mydyno.running.forecast import forecast
+from mydyno.running.forecast import CANARY_S, forecast
 from mydyno.workloads.reconcile import disagreements, growth
 from tests.support.fake_bench import experiment
 
@@ -181,6 +181,14 @@ def test_a_server_user_must_exist_and_not_be_root(monkeypatch: pytest.MonkeyPatc
 def obstacles(settings: Settings, **changes: object) -> str:
     asked = experiment(**changes)
     return "\n".join(forecast(asked, make_plan(asked), settings).obstacles)
+
+
+def test_canaries_take_their_time_before_each_block(settings: Settings) -> None:
+    def study_s(canary: bool) -> float:
+        asked = experiment(design={"blocks": 4, "canary": canary})
+        return forecast(asked, make_plan(asked), settings).study_s
+
+    assert study_s(True) - study_s(False) == pytest.approx(4 * CANARY_S)
 
 
 def test_what_cannot_be_done_here_is_known_before_the_start(settings: Settings) -> None:

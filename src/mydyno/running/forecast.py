@@ -25,6 +25,8 @@ RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
 """Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
+CANARY_S = 2.5
+"""Before each block, where the host is as usual (measured)."""
 COPY_BYTES_PER_S = 400e6
 STUDY_BYTES_PER_RUN_S = 9_000
 """Samples, logs and histograms (measured)."""
@@ -63,7 +65,8 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         + RUN_OVERHEAD_S
         for arm in experiment.arms
     }
-    study_s = sum(arm_s[run.arm] for run in plan.runs)
+    runs_s = sum(arm_s[run.arm] for run in plan.runs)
+    canaries_s = CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
     most = experiment.most_instances
     free = _free_bytes(settings.data)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment)]
@@ -81,8 +84,8 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         )
     return Forecast(
         runs=len(plan.runs),
-        run_s=study_s / len(plan.runs),
-        study_s=study_s,
+        run_s=runs_s / len(plan.runs),
+        study_s=runs_s + canaries_s,
         prepare_s=10 + kind.prepare_s(experiment.data),
         data_bytes=size,
         disk_bytes=int((1 + most) * 1.05 * size),
