@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.model.records import CanaryRecord
 from mydyno.reports.result import ReportStep
 from mydyno.store.study_folder import StudyFolder
 from tests.support.synthetic_study import Shape, build
@@ -338,6 +339,20 @@ def test_a_step_that_is_not_valid_is_shown_with_its_reason_and_not_used(tmp_path
     rows = list(csv.DictReader(io.StringIO(str(reports.write(folder, "csv")))))
     unused = {(row["arm"], row["step"], row["reasons"]) for row in rows if row["valid"] == "false"}
     assert unused == {("jemalloc", step, "not steady: drift")}
+
+
+def test_canaries_are_shown_and_hide_no_missing_noise_floor(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), finished_runs=0, **SHORT))
+    canaries = (
+        CanaryRecord(block=1, attempt=1, readings={"cpu_bytes_per_s": 1e9}),
+        CanaryRecord(block=2, attempt=1, readings={"cpu_bytes_per_s": 6e8}, off=("CPUs: SHA-256, -40%",)),
+    )
+    folder.write_summary(folder.summary().model_copy(update={"canaries": canaries}))
+    _, page = make(folder)
+    assert_clean(page)
+    assert "Canaries read: 2" in page.visible and "Out of line before block 2." in page.visible
+    assert "CPUs −25.0" in page.visible
+    assert "there is no noise floor" in page.visible
 
 
 def test_many_sentences_are_folded_with_the_decided_ones_open(full: tuple[StudyFolder, str, Page]) -> None:

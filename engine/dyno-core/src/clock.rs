@@ -1,6 +1,6 @@
 //! The one clock of the engine: `CLOCK_MONOTONIC_RAW` in nanoseconds (clock_gettime(2)).
 //!
-//! Raw, so that NTP never slews an interval; about 25 ns a reading through the vDSO. Its zero means nothing: only
+//! Raw, so that NTP never slews an interval; 25 to 48 ns a reading through the vDSO. Its zero means nothing: only
 //! differences do. Wall-clock time is for labels alone.
 
 use nix::time::{clock_gettime, ClockId};

@@ -61,7 +61,7 @@ fn agents_do_together_exactly_what_the_plan_says() {
             let (offset_us, error_us) = (agent["clock_offset_us"].as_f64(), agent["clock_error_us"].as_f64());
             assert!(offset_us.unwrap().abs() <= error_us.unwrap(), "{agent}");
             assert!(
-                agent["clock_drift_us"].is_f64() && agent["niceness"].is_i64(),
+                agent["clock_drift_us"].is_f64() && agent["niceness"].is_i64() && agent["priority"].is_string(),
                 "{agent}"
             );
         }

@@ -115,7 +115,7 @@ fn the_workers_of_planned_load_run_in_real_time_where_that_is_allowed_and_no_oth
     };
     let ((workers, others), planned) = during("--rate 100");
     let priority = planned.last()["settings"]["priority"].clone();
-    let allowed = dyno_load::host::allow_real_time().is_ok();
+    let allowed = dyno_load::host::may_run_in_real_time().is_ok();
     if !allowed {
         common::freeze::aloud("NOT RUN: real time is not allowed here; the load says what it took instead");
     }

@@ -7,7 +7,6 @@ alone. Cost: two seconds of all CPUs.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import threading
@@ -15,6 +14,8 @@ import time
 from math import nan
 from pathlib import Path
 
+from mydyno.errors import HostError
+from mydyno.hosts.memory_bandwidth import run_dynomem
 from mydyno.hosts.transfer import timed_transfer
 
 READINGS = {
@@ -63,12 +64,10 @@ def _cpus() -> float:
 
 
 def _memory(dynomem: Path) -> float:
-    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-    command = [str(dynomem), f"--cpus={cpus}", f"--array-bytes={_ARRAY_BYTES}", "--repeats=4"]
+    cpus = sorted(os.sched_getaffinity(0))
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-        return float(json.loads(told)["kernels"]["triad"]["median_bytes_per_s"])
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return run_dynomem(dynomem, "all CPUs", cpus, cpus, _ARRAY_BYTES, repeats=4).median_bytes_per_s["triad"]
+    except (HostError, OSError, subprocess.SubprocessError):
         return nan
 
 

@@ -21,6 +21,8 @@ from mydyno.model.quantities import format_bytes
 from mydyno.store.files import write_text
 
 KERNELS = ("copy", "scale", "add", "triad")
+REPEATS = 10
+"""Of each kernel; the first is not counted."""
 LEAST_ARRAY_BYTES = 64 << 20
 CACHE_MULTIPLE = 4
 """An array is at least so many times all last-level caches together (STREAM's rule)."""
@@ -47,14 +49,14 @@ def measure(settings: Settings) -> dict[str, Any]:
     nodes = {node: [cpu for cpu in cpus if cpu in everything] for node, cpus in _nodes().items()}
     nodes = {node: cpus for node, cpus in nodes.items() if cpus}
     found = [
-        _run(program, "one CPU", everything[:1], everything[:1], array_bytes),
-        _run(program, f"all {len(everything)} CPUs", everything, everything, array_bytes),
+        run_dynomem(program, "one CPU", everything[:1], everything[:1], array_bytes),
+        run_dynomem(program, f"all {len(everything)} CPUs", everything, everything, array_bytes),
     ]
     if len(nodes) > 1:
         for node, cpus in nodes.items():
             for memory, touch in nodes.items():
                 where = f"CPUs of node {node}, memory of node {memory}"
-                found.append(_run(program, where, cpus, touch, array_bytes))
+                found.append(run_dynomem(program, where, cpus, touch, array_bytes))
     elif not NODES.is_dir():
         notes.append(f"{NODES} is not there: NUMA nodes unknown, measured as one")
     theory, why = theoretical_bytes_per_s(_smbios())
@@ -84,7 +86,8 @@ def remembered(settings: Settings) -> dict[str, Any] | None:
 
 def lines(told: dict[str, Any]) -> list[str]:
     """For a terminal: GB/s (10^9, as STREAM prints)."""
-    text = [f"{'memory bandwidth, GB/s (best of 9)':<44}" + "".join(f"{kernel:>9}" for kernel in KERNELS)]
+    head = f"memory bandwidth, GB/s (best of {REPEATS - 1})"
+    text = [f"{head:<44}" + "".join(f"{kernel:>9}" for kernel in KERNELS)]
     for one in told["measured"]:
         rates = "".join(f"{one['best_bytes_per_s'][kernel] / 1e9:>9.1f}" for kernel in KERNELS)
         text.append(f"  {one['where']:<42}{rates}")
@@ -94,12 +97,16 @@ def lines(told: dict[str, Any]) -> list[str]:
     return [*text, *(f"  not read: {note}" for note in told["notes"])]
 
 
-def _run(program: Path, where: str, cpus: list[int], touch: list[int], array_bytes: int) -> Bandwidth:
+def run_dynomem(
+    program: Path, where: str, cpus: list[int], touch: list[int], array_bytes: int, repeats: int = REPEATS
+) -> Bandwidth:
+    """One measurement with a thread on each of `cpus`, memory first touched on `touch`. Raises HostError."""
     command = [
         str(program),
         f"--cpus={','.join(map(str, cpus))}",
         f"--touch-cpus={','.join(map(str, touch))}",
         f"--array-bytes={array_bytes}",
+        f"--repeats={repeats}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:

@@ -249,6 +249,10 @@ class ConclusionRecord(Record):
         return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
 
 
+CANARY_EVENT = "canary"
+"""The journal's event that holds one."""
+
+
 class CanaryRecord(Record):
     """How fast the host was at a moment before a block: see hosts/canary.py and running/canaries.py."""
 

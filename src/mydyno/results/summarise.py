@@ -11,7 +11,16 @@ from typing import Any
 from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import CanaryRecord, EffectRecord, RunRecord, RunSummary, ServerRecord, StudyRecord, Summary
+from mydyno.model.records import (
+    CANARY_EVENT,
+    CanaryRecord,
+    EffectRecord,
+    RunRecord,
+    RunSummary,
+    ServerRecord,
+    StudyRecord,
+    Summary,
+)
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.limits import limit_sentences, limits_of
@@ -79,7 +88,7 @@ def summarise(folder: StudyFolder) -> Summary:
 
 
 def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:
-    events = [event for event in folder.journal.read() if event["event"] == "canary"]
+    events = [event for event in folder.journal.read() if event["event"] == CANARY_EVENT]
     return tuple(CanaryRecord.model_validate({k: e[k] for k in CanaryRecord.model_fields}) for e in events)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from math import isnan
 
 from mydyno.hosts.canary import READINGS
+from mydyno.model.records import CANARY_EVENT
 from mydyno.running.bench import Bench, Say
 from mydyno.stats.canary import canary_outliers
 from mydyno.store.study_folder import StudyFolder
 
-EVENT = "canary"
 ATTEMPTS = 3
 PAUSE_S = 10.0
 LEAST_SHARE = 0.05
@@ -26,10 +26,10 @@ async def before_block(bench: Bench, folder: StudyFolder, block: int, say: Say, 
     """Read canaries until they are in line with the session's earlier ones, ATTEMPTS times at most; each is kept."""
     for attempt in range(1, ATTEMPTS + 1):
         readings = await bench.canary()
-        earlier = [event["readings"] for event in folder.journal.read() if event["event"] == EVENT]
+        earlier = [event["readings"] for event in folder.journal.read() if event["event"] == CANARY_EVENT]
         off = out_of_line(earlier, readings)
         kept = {name: None if isnan(value) else value for name, value in readings.items()}
-        folder.journal.append(EVENT, block=block, attempt=attempt, readings=kept, off=off)
+        folder.journal.append(CANARY_EVENT, block=block, attempt=attempt, readings=kept, off=off)
         if not off:
             return
         words = "; ".join(off)

@@ -10,7 +10,7 @@ use crate::recorder::ConnectingTimes;
 use crate::run::{End, Failure, IntervalId, Priority, Share};
 
 /// Version of this protocol; raised when anything in it changes.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Version of the program: both sides must have the same, for an option that one does not know would change the load.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -264,7 +264,7 @@ pub(super) fn priority(load: &LoadArguments, planned: bool) -> Result<Priority, 
                     .into(),
             )),
             "realtime" => {
-                crate::host::allow_real_time().map_err(|error| {
+                crate::host::may_run_in_real_time().map_err(|error| {
                     Error::Host(format!(
                         "--priority realtime is not allowed here ({error}): it needs root or CAP_SYS_NICE, and time for \
                          real-time threads in this control group; use raised"
@@ -272,7 +272,7 @@ pub(super) fn priority(load: &LoadArguments, planned: bool) -> Result<Priority, 
                 })?;
                 Priority::Realtime
             }
-            "auto" if planned && crate::host::allow_real_time().is_ok() => Priority::Realtime,
+            "auto" if planned && crate::host::may_run_in_real_time().is_ok() => Priority::Realtime,
             _ => Priority::Raised,
         },
     )

@@ -45,7 +45,7 @@ def build(result: StudyResult) -> Section:
             "effect is not told apart from it. Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
-            empty="" if groups else "No block holds two valid runs of the control, so there is no noise floor.",
+            empty="" if first or runs else "No block holds two valid runs of the control, so there is no noise floor.",
         ),
     )
 
