@@ -96,9 +96,27 @@ class StepSpec(Frozen):
 
 
 class DesignSpec(Frozen):
-    """How often and in which order: random complete blocks, each with a second copy of the control."""
+    """How often and in which order: random complete blocks, each with a second copy of the control.
 
+    In the design "blocks" the runs of a block follow one another. In the design "interleaved" all servers of a block
+    run at the same time and are loaded in turn, a slice of a few seconds each (docs/concepts/how-it-works.md).
+    """
+
+    kind: Literal["auto", "interleaved", "blocks"] = Field(
+        "auto", description="auto: interleaved wherever all arms can run at the same time, else blocks"
+    )
     blocks: int = Field(8, ge=1, le=1000, description="blocks; each holds every arm once and the control twice")
+    time: PositiveDuration | None = Field(
+        None, description="interleaved: time for the whole study; blocks and cycles are fitted into it"
+    )
+    slice: PositiveDuration = Field(2.0, ge=0.2, le=600, description="interleaved: measured part of a slice")
+    washout: Duration = Field(0.5, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
+    cycles: int | None = Field(
+        None, ge=1, le=100_000, description="interleaved: slices of each arm per block and step; default: fitted"
+    )
+    quiet_wait: Duration = Field(
+        5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
+    )
     seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
     canary: bool = Field(
         True, description="before each block: CPUs, memory, disk and loopback read, and waited for if out of line"
@@ -121,6 +139,7 @@ class VerdictSpec(Frozen):
     primary: str = Field("qps", description="the metric that verdicts are given on")
     margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
+    cost: bool = Field(True, description="verdicts on the server's CPU time per query too, where it is measured")
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
 
 

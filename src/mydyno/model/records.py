@@ -98,6 +98,56 @@ class InstanceStep(Record):
     """Gates that closed for this instance; they make the whole step invalid."""
 
 
+class SliceRecord(Record):
+    """One slice of an interleaved study: a few seconds of load on one arm's servers. A line of slices.jsonl.
+
+    Counts and CPU times are of the measured part, after the washout; `whole` counts from go to hold.
+    """
+
+    block: int
+    step: str
+    cycle: int
+    """From 1, within block and step."""
+    position: int
+    """From 1, within the cycle."""
+    arm: str
+    copy_number: int = Field(1, alias="copy")
+    started_unix_ns: int
+    """When the measured part began."""
+    length_s: float
+    transactions: int = 0
+    queries: int = 0
+    errors: int = 0
+    ignored_errors: int = 0
+    reconnects: int = 0
+    latency_us: dict[str, float] = Field(default_factory=dict)
+    """mean, min, max, p50, p90, p95, p99, p999 of the response time, as far as anything ended."""
+    histograms: tuple[str, ...] = ()
+    """Response times in nanoseconds, HdrHistogram V2 deflated in base64; one for each instance."""
+    rates: dict[str, float] = Field(default_factory=dict)
+    """What only some workloads have: tpmc, kv_hit_pct, kv_misses_per_s, tpmc_instance_1, …"""
+    traffic: dict[str, int] = Field(default_factory=dict)
+    driver_cpu_s: float | None = None
+    server_cpu_s: float | None = None
+    idle_servers_cpu_s: float | None = None
+    """CPU time of all servers that were not loaded."""
+    steal: float | None = None
+    """Share of the host's CPU time that the hypervisor took."""
+    strangers: float | None = None
+    """Share of the host's CPU time used by processes that are neither our servers nor our load."""
+    speed: float | None = None
+    """The speed meter: CPU nanoseconds per fixed unit of work (more is slower); None: not measured."""
+    server_rss_bytes: float | None = None
+    """Resident memory of the arm's servers when the slice had ended."""
+    whole: dict[str, int] = Field(default_factory=dict)
+    server_counters: dict[str, float] = Field(default_factory=dict)
+    """Growth of the server's own counters from go to hold."""
+    disagreements: tuple[str, ...] = ()
+    """Where the server's counters and the load's differ."""
+    failed: str = ""
+    """Why the arm failed in this slice; empty where it did not. The slice then has no values."""
+
+
 class StepRecord(Record):
     """One step of a run as it went. With several instances, numbers are of all of them together."""
 
@@ -116,6 +166,8 @@ class StepRecord(Record):
     valid: bool = True
     reasons: tuple[str, ...] = ()
     """Gates that closed for this step alone; its values are kept and shown, but not used."""
+    failed: str = ""
+    """Why the arm itself failed here (errors, a crash, no throughput): a result, not a loss; empty otherwise."""
     instances: tuple[InstanceStep, ...] = ()
     """Each instance's part; empty where the run has one."""
     start_spread_s: float = 0.0
@@ -155,6 +207,8 @@ class RunRecord(Record):
     ended_unix_ns: int
     valid: bool
     reasons: tuple[str, ...] = ()
+    failed: str = ""
+    """Why the arm itself failed (did not start, crashed, ran out of memory): a result; empty otherwise."""
     warnings: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     servers: tuple[ServerRecord, ...] = ()
@@ -199,7 +253,11 @@ class RunSummary(Record):
     folder: str
     invalid_steps: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Steps of a valid run that are not used, with the reasons."""
+    failures: dict[str, str] = Field(default_factory=dict)
+    """Step → why the arm itself failed there; a run that failed as a whole has every step here."""
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
+    unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Of an interleaved study: the values before they were adjusted for the host's speed."""
 
 
 class EffectRecord(Record):
@@ -218,6 +276,8 @@ class EffectRecord(Record):
     """None for secondary metrics: they are exploratory and get no verdict."""
     sentence: str
     primary: bool = False
+    unadjusted: tuple[float, float | None, float | None] | None = None
+    """Of an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
     details: dict[str, Any] = Field(default_factory=dict)
     """For the report: per-block log ratios, unadjusted p, sign-flip p, Hodges-Lehmann, flags."""
 
@@ -265,6 +325,31 @@ class CanaryRecord(Record):
     """What was out of line with the session's earlier readings, in words."""
 
 
+class InterleavingRecord(Record):
+    """What an interleaved study was like: slices, adjustment, and what the host gave."""
+
+    slice_s: float
+    washout_s: float
+    cycles: int
+    """Cycles made, over all blocks and steps."""
+    dropped_cycles: int = 0
+    """Cycles dropped for all arms, because the host gave too little CPU time in one of their slices."""
+    waited_s: float = 0.0
+    """Time waited for a quieter host."""
+    steal_mean: float | None = None
+    steal_max: float | None = None
+    covariates: tuple[str, ...] = ()
+    """What values are adjusted for: driver_cpu, speed, steal."""
+    coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    """step → metric → covariate → slope of log value on log covariate (steal: on the share)."""
+    sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation of the adjusted log ratios to the control between cycles of a block."""
+    sd_between: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation between blocks beyond what the cycles explain."""
+    notes: tuple[str, ...] = ()
+    """Carry-over, servers that never stopped working while idle, covariates that were dropped."""
+
+
 class Summary(Record):
     """summary.json, format 1: everything that reports print, made from the rest of the folder at any time."""
 
@@ -295,5 +380,17 @@ class Summary(Record):
     """What published studies concluded, put to the test here: see results/conclusions.py."""
     canaries: tuple[CanaryRecord, ...] = ()
     """In order of time."""
+    design: Literal["blocks", "interleaved"] = "blocks"
+    look: int | None = None
+    """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""
+    alpha: float = 0.05
+    """The error rate that the simultaneous intervals and tests of this look keep."""
+    interleaving: InterleavingRecord | None = None
+    answer: tuple[str, ...] = ()
+    """One to three short sentences that answer the question."""
+    scope: str = ""
+    """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
+    sharpen: tuple[str, ...] = ()
+    """What would make the answer better: time needed for ±x %, a quieter host, more blocks."""
     sentences: tuple[str, ...] = ()
-    """The answer, in order: what a terminal prints at the end."""
+    """The long form of every verdict, in order, and what limits them."""
