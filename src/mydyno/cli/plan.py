@@ -31,11 +31,12 @@ def plan(
     scale: arguments.Scale = None,
     settings: arguments.Settings = None,
     blocks: arguments.Blocks = None,
+    time: arguments.Time = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it."""
-    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks))
+    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks, time))
     host = Settings.resolve(data)
     asyncio.run(_check_variables(resolved, host))
     made = make_plan(resolved)
