@@ -19,6 +19,7 @@ from mydyno.model.records import DriverResult, Evidence, RunRecord, ServerRecord
 from mydyno.servers.instance import ALONE, InstanceSettings, Place
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
+from mydyno.treatments.base import TreatmentDefaults
 
 STARTED_UNIX_NS = 1_800_000_000_000_000_000
 
@@ -119,7 +120,7 @@ class FakeInstance:
         return ""
 
 
-class FakeTreatment:
+class FakeTreatment(TreatmentDefaults):
     """Holds unless the script says otherwise."""
 
     name = "fake"

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter
 
 from mydyno.errors import HostError
 from mydyno.hosts.kernel_settings import read_setting, write_setting
-from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
@@ -28,6 +27,7 @@ from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.instance import Instance
 from mydyno.servers.variables_by_version import fitted
 from mydyno.treatments.allocator_memory import where_memory_lies
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 Pages = Literal["4k", "thp", "hugetlb"]
@@ -47,7 +47,7 @@ SPARE_SHARE = 0.06
 """Block descriptors and rounding: 3 to 5 % on top of the pool in MySQL (measured on 5.5, 5.6 and 9.7)."""
 
 
-class HugePagesTreatment:
+class HugePagesTreatment(TreatmentDefaults):
     """One arm's pages."""
 
     name = "huge_pages"
@@ -57,6 +57,18 @@ class HugePagesTreatment:
         self._entries: list[int] = []
         self._instance: Instance | None = None
         self._granted = ""
+
+    @property
+    def alone_because(self) -> str:
+        """THP is switched for the whole host, and the other pages need it switched off."""
+        if self._pages != "thp":
+            return ""
+        return f"thp sets {THP} to always for the whole host, and so for every arm's server"
+
+    @property
+    def needed_in_every_arm_because(self) -> str:
+        """4 KB pages and reserved ones alike keep THP switched off."""
+        return f"it sets {THP} to {self._thp} for the whole host"
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, a kernel that has them, and for hugetlb enough free memory."""
@@ -86,10 +98,6 @@ class HugePagesTreatment:
     @property
     def _thp(self) -> str:
         return "always" if self._pages == "thp" else "never"
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """Set the kernel, then my.cnf. Raises HostError where the kernel refuses."""

@@ -41,6 +41,7 @@ from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
 from mydyno.treatments import network_external
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_asked, judge
 
 PORT = 3306
@@ -68,7 +69,7 @@ class NetworkSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(Bandwidth | NetworkSetting)
 
 
-class NetworkTreatment:
+class NetworkTreatment(TreatmentDefaults):
     """One arm's network."""
 
     name = "network"
@@ -82,6 +83,11 @@ class NetworkTreatment:
         self._host: LocalHost | None = None
         self._bare: Transfer | None = None
         self._external: network_external.CardLink | None = None
+
+    @property
+    def touches_client(self) -> bool:
+        """The load's system calls and the packets that it handles depend on the link."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
