@@ -38,7 +38,7 @@ from mydyno.verdicts import Effect, Scope, decide, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
-CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details", "unadjusted"}
 
 
 def summarise(folder: StudyFolder) -> Summary:
@@ -68,6 +68,8 @@ def summarise(folder: StudyFolder) -> Summary:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(plan.runs)
     records = tuple(_effect_record(effect) for effect in effects)
+    if interleaving:
+        records = _with_unadjusted(records, experiment, examined, measured, scopes)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
@@ -201,6 +203,26 @@ def _effect_record(effect: Effect) -> EffectRecord:
     plain["log_ratios"] = {str(block): value for block, value in effect.log_ratios.items()}
     details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}
     return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=details)
+
+
+def _with_unadjusted(
+    records: Sequence[EffectRecord],
+    experiment: Experiment,
+    runs: Sequence[RunSummary],
+    measured: Sequence[str],
+    scopes: dict[str, Scope],
+) -> tuple[EffectRecord, ...]:
+    """The effects with what the same tests say of the values before the adjustment for the host's speed."""
+    plain = [run.model_copy(update={"values": run.unadjusted}) for run in runs]
+    found = {}
+    for family in families(experiment, plain, measured, scopes):
+        for effect in decide(family):
+            key = (effect.metric, effect.step, effect.arm, effect.control)
+            found[key] = None if effect.ratio is None else (effect.ratio, effect.ci_low, effect.ci_high)
+    return tuple(
+        record.model_copy(update={"unadjusted": found.get((record.metric, record.step, record.arm, record.control))})
+        for record in records
+    )
 
 
 def _sentences(

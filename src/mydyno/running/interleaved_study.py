@@ -169,7 +169,11 @@ class Blocks:
         if len(recent) < GIVEN_UP_AFTER:
             return frozenset()
         failed = [
-            {run.arm for run in self.folder.runs() if run.block == block and run.failed and not run.steps[:1]}
+            {
+                run.arm
+                for run in self.folder.runs()
+                if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+            }
             for block in recent
         ]
         return frozenset(set.intersection(*failed) - {self.plan_control})

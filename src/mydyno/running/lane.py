@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ class Lane:
 
     async def apply(self) -> None:
         """Apply the treatments: one lane after the other, since they change this host."""
-        await self._guarded(self._apply())
+        await self._guarded(self._apply)
 
     async def _apply(self) -> None:
         for instance in self.instances:
@@ -110,11 +110,11 @@ class Lane:
 
     async def start(self) -> None:
         """Start the servers."""
-        await self._guarded(all_or_none([instance.start() for instance in self.instances]))
+        await self._guarded(lambda: all_or_none([instance.start() for instance in self.instances]))
 
     async def prove(self) -> None:
         """Read the servers' records and prove the treatments; an arm that is not what it says has no numbers."""
-        await self._guarded(self._prove())
+        await self._guarded(self._prove)
 
     async def _prove(self) -> None:
         for instance in self.instances:
@@ -133,7 +133,7 @@ class Lane:
 
     async def prewarm(self) -> None:
         """Read or store all data once."""
-        await self._guarded(all_or_none([self.bench.prewarm(instance) for instance in self.instances]))
+        await self._guarded(lambda: all_or_none([self.bench.prewarm(instance) for instance in self.instances]))
 
     async def connect(self, step: Step) -> None:
         """Connect a load program to each server and hold it."""
@@ -151,7 +151,7 @@ class Lane:
         if not isinstance(driver, Holds):
             raise BugError(f"the driver {step.driver} cannot hold: this study needs the design blocks")
         private = self.bench.sockets / f"load-{instance.number}"
-        private.mkdir(mode=0o700, exist_ok=True)
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
         pid = None if instance.process is None else instance.pid
         address = instance.address(LOAD_USER)
         log = self.folder / "driver.log"
@@ -192,7 +192,7 @@ class Lane:
         """Proofs from after the load: of each step, of the whole, and those that end the server."""
         if not self.up:
             return
-        await self._guarded(self._account(steps, samples))
+        await self._guarded(lambda: self._account(steps, samples))
 
     async def _account(self, steps: Sequence[StepRecord], samples: Sequence[Any]) -> None:
         for instance in self.instances:
@@ -229,13 +229,12 @@ class Lane:
                 write_text(self.folder / name, configuration.read_text())
             shutil.rmtree(instance.folder, ignore_errors=True)
 
-    async def _guarded(self, work: Any) -> None:
+    async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do it where the lane is up; a failure of the server or its load is the arm's result."""
         if not self.up:
-            work.close() if hasattr(work, "close") else None
             return
         try:
-            await work
+            await work()
         except StudyError as error:
             self.failed = error.message
 
