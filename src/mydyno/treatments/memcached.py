@@ -17,13 +17,14 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
+from mydyno.hosts.ports import LOOPBACK, free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
-from mydyno.servers.memcached_options import LOOPBACK, SPARE_CONNECTIONS, MemcachedOptions, free_port
+from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
 from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.store.samples import Sample

@@ -116,7 +116,7 @@ class TlsTreatment(TreatmentDefaults):
             return
         path = instance.settings.load_path
         assert path is not None
-        folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}"
+        folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}-{instance.number}"
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         made = await make_certificates(folder, self.setting.key, [path.host], instance.host)
         if instance.host.server_user is not None:
