@@ -61,7 +61,11 @@ def factors_of(arms: Sequence[ArmSpec]) -> Factors | None:
         columns = _columns(settings)
         levels = [list(dict.fromkeys(values)) for values in columns.values()]
         combinations = set(zip(*columns.values(), strict=True)) if columns else set()
-        if not 2 <= len(columns) <= MOST_FACTORS or prod(map(len, levels)) != len(arms) or len(combinations) < len(arms):
+        if (
+            not 2 <= len(columns) <= MOST_FACTORS
+            or prod(map(len, levels)) != len(arms)
+            or len(combinations) < len(arms)
+        ):
             continue
         found = _named(list(settings), columns)
         if found is not None:
