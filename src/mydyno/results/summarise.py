@@ -35,7 +35,7 @@ from mydyno.verdicts import Effect, Scope, decide, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
-CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details", "unadjusted"}
 
 
 def summarise(folder: StudyFolder) -> Summary:
