@@ -17,7 +17,7 @@ from mydyno.hosts.undo import stale_journals
 from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, PlannedRun, make_plan
 from mydyno.model.records import RunRecord, SliceRecord, Summary
-from mydyno.results.precision import Precision
+from mydyno.results.projection import Precision
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench, Opener
 from mydyno.running.canaries import before_block

@@ -17,7 +17,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, DataSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import DriverResult, Evidence, RunRecord, ServerRecord, SliceRecord
-from mydyno.results.precision import Precision
+from mydyno.results.projection import Precision
 from mydyno.running.interleaved import BlockResult
 from mydyno.servers.instance import ALONE, InstanceSettings, Place
 from mydyno.servers.sql import Address

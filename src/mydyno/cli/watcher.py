@@ -15,7 +15,7 @@ from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.quantities import format_duration
 from mydyno.model.records import RunRecord, SliceRecord
-from mydyno.results.precision import Precision
+from mydyno.results.projection import Precision
 from mydyno.running.interleaved import BlockResult
 
 

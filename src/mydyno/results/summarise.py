@@ -22,6 +22,7 @@ from mydyno.model.records import (
     StudyRecord,
     Summary,
 )
+from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
@@ -102,6 +103,7 @@ def summarise(folder: StudyFolder) -> Summary:
             *(conclusion.sentence for conclusion in conclusions),
         ),
     )
+    summary = with_answer(summary, study, runs)
     folder.write_summary(summary)
     return summary
 

@@ -16,7 +16,7 @@ from mydyno.errors import StudyError
 from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.records import Summary
-from mydyno.results.precision import Precision, precision_so_far
+from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench
 from mydyno.running.interleaved import BlockResult, FixedCycles, SliceWatcher, UntilDeadline, make_block
