@@ -15,20 +15,19 @@ from mydyno.hosts.lock import study_lock
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.experiment import Experiment, Step, steps_of
-from mydyno.model.plan import Plan, PlannedRun, make_plan
+from mydyno.model.plan import Plan, PlannedRun
 from mydyno.model.records import RunRecord, SliceRecord, Summary
 from mydyno.results.projection import Precision
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench, Opener
 from mydyno.running.canaries import before_block
-from mydyno.running.design_choice import choose_design
+from mydyno.running.design_choice import plan_study
 from mydyno.running.forecast import forecast
 from mydyno.running.interleaved import BlockResult
-from mydyno.running.interleaved_study import Blocks, remaining_s, shape_of
+from mydyno.running.interleaved_study import Blocks, remaining_s
 from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
-from mydyno.running.time_plan import plan_time
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
@@ -78,7 +77,7 @@ async def run_study(
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
     finished is kept, and resume_study goes on from there.
     """
-    plan = planned(request.experiment, settings)
+    plan = plan_study(request.experiment, settings)
     _check(request.experiment, plan, settings)
     study = new_study(request.experiment, request.source_text, request.command, settings)
     path = request.studies.resolve() / study.study
@@ -89,15 +88,6 @@ async def run_study(
         stack.callback(_close, bench, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
         return folder, await _execute(bench, folder, plan, watcher, request.experiment.design.time)
-
-
-def planned(experiment: Experiment, settings: Settings) -> Plan:
-    """The plan of a new study here: its design and its blocks. Raises UserError for a design that cannot be had."""
-    design = choose_design(experiment, settings)
-    time_s = experiment.design.time
-    if design.kind == "blocks" or time_s is None:
-        return make_plan(experiment, design)
-    return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
 
 
 async def resume_study(

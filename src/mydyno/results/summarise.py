@@ -55,7 +55,7 @@ def summarise(folder: StudyFolder) -> Summary:
         summaries = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
     else:
         several = experiment.most_instances > 1
-        summaries = tuple(_run_summary(run, values_of(folder, run, windows, several)) for run in runs)
+        summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
     look, alpha = look_of(plan, runs)
     examined = summaries if look is None else tuple(run for run in summaries if run.block <= look)
     if plan.sequential and look is None:
@@ -138,15 +138,14 @@ def interleaved_of(
 
 def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
     lane = (run.block, run.arm, run.copy_number)
-    failed = {step.id: step.failed for step in run.steps if step.failed}
-    if run.failed:
-        failed = {step.id: run.failed for step in steps} | failed
-    return _run_summary(run, values.adjusted.get(lane, {})).model_copy(
-        update={"unadjusted": values.unadjusted.get(lane, {}), "failures": failed}
+    return _run_summary(run, values.adjusted.get(lane, {}), steps).model_copy(
+        update={"unadjusted": values.unadjusted.get(lane, {})}
     )
 
 
-def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSummary:
+def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Sequence[Step]) -> RunSummary:
+    failures = {step.id: run.failed for step in steps} if run.failed else {}
+    failures |= {step.id: step.failed for step in run.steps if step.failed}
     return RunSummary(
         block=run.block,
         position=run.position,
@@ -157,7 +156,8 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
         warnings=run.warnings,
         evidence=run.evidence,
         folder=run.folder,
-        invalid_steps={step.id: step.reasons for step in run.steps if not step.valid},
+        invalid_steps={step.id: step.reasons for step in run.steps if step.reasons},
+        failures=failures,
         values=values,
     )
 

@@ -11,6 +11,7 @@ from mydyno.drivers.merged import percentiles_of
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import GateSpec, Step
 from mydyno.model.records import DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.running.judging import failure_of
 from mydyno.store.samples import Sample
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -29,7 +30,7 @@ def step_record(
     """One lane's step: the sum of its slices. `counted` is the growth of the servers' counters over the whole step."""
     good = [one for one in slices if not one.failed]
     driver = _driver(step, good)
-    failed = failed or next((one.failed for one in slices if one.failed), "") or _failure(driver, gates)
+    failed = failed or next((one.failed for one in slices if one.failed), "") or failure_of(driver, gates)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [f"counters disagree: {'; '.join(disagreements[:2])}"] if disagreements else []
     return StepRecord(
@@ -45,19 +46,6 @@ def step_record(
         reasons=tuple(reasons),
         failed=failed,
     )
-
-
-def _failure(driver: DriverResult, gates: GateSpec) -> str:
-    """Why the arm failed although its load ran to the end; empty where it did not."""
-    if driver.transactions == 0:
-        return "no transaction ended"
-    if driver.errors or driver.reconnects:
-        return f"{driver.errors} errors and {driver.reconnects} lost connections"
-    share = driver.ignored_errors / driver.transactions
-    if share > gates.ignored_errors_per_transaction:
-        bound = gates.ignored_errors_per_transaction
-        return f"{driver.ignored_errors} ignored errors, {share:.3g} per transaction (bound {bound:g})"
-    return ""
 
 
 def _driver(step: Step, slices: Sequence[SliceRecord]) -> DriverResult:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import ceil
 from typing import Protocol
 
 from mydyno.errors import StudyError
@@ -20,7 +19,7 @@ from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench
 from mydyno.running.interleaved import BlockResult, FixedCycles, SliceWatcher, UntilDeadline, make_block
-from mydyno.running.time_plan import Shape, TimePlan, plan_time
+from mydyno.running.time_plan import TimePlan, cycles_of, plan_time, shape_of
 from mydyno.servers.templates import Template
 from mydyno.stats.looks import alpha_at
 from mydyno.store.study_folder import StudyFolder
@@ -44,27 +43,6 @@ class BlockWatcher(SliceWatcher, Protocol):
 
     def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
         """A block is finished and saved."""
-
-
-def shape_of(experiment: Experiment) -> Shape:
-    """What one block of the experiment consists of."""
-    steps = steps_of(experiment)
-    of_control = experiment.instances_of(experiment.arm(experiment.control))
-    return Shape(
-        servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
-        lanes=len(experiment.arms) + 1,
-        steps=len(steps),
-        slice_s=experiment.design.slice,
-        washout_s=experiment.design.washout,
-        warmup_s=sum(step.warmup_s for step in steps),
-    )
-
-
-def cycles_of(experiment: Experiment) -> int:
-    """Cycles of each step in a block of a study without a time: design.cycles, or as many as `measure` has slices."""
-    if experiment.design.cycles is not None:
-        return experiment.design.cycles
-    return max(1, ceil(max(step.measure_s for step in steps_of(experiment)) / experiment.design.slice))
 
 
 @dataclass

@@ -7,7 +7,9 @@ the largest one whose blocks still have FEWEST_CYCLES cycles of each step.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
+from mydyno.model.experiment import Experiment, steps_of
 from mydyno.stats.looks import LOOKS
 
 FEWEST_CYCLES = 4
@@ -52,6 +54,27 @@ class Shape:
         """Cycles of each step that fit into a block of that length; not less than 0."""
         over = self.overhead_s if overhead_s is None else overhead_s
         return max(0.0, (block_s - over) / (self.steps * self.cycle_s))
+
+
+def shape_of(experiment: Experiment) -> Shape:
+    """What one block of the experiment consists of."""
+    steps = steps_of(experiment)
+    of_control = experiment.instances_of(experiment.arm(experiment.control))
+    return Shape(
+        servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
+        lanes=len(experiment.arms) + 1,
+        steps=len(steps),
+        slice_s=experiment.design.slice,
+        washout_s=experiment.design.washout,
+        warmup_s=sum(step.warmup_s for step in steps),
+    )
+
+
+def cycles_of(experiment: Experiment) -> int:
+    """Cycles of each step in a block of a study without a time: design.cycles, or as many as `measure` has slices."""
+    if experiment.design.cycles is not None:
+        return experiment.design.cycles
+    return max(1, ceil(max(step.measure_s for step in steps_of(experiment)) / experiment.design.slice))
 
 
 @dataclass(frozen=True)
