@@ -104,7 +104,7 @@ def _print_interleaved(experiment: Experiment, plan: Plan, expected: Forecast) -
     shape, design = shape_of(experiment), experiment.design
     time_s = design.time if plan.sequential else None
     cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
-    slices = f"{format_duration(design.slice)} after {format_duration(design.washout)} of washout"
+    slices = f"{design.slice:g} s after {design.washout:g} s of washout"
     print(f"\ndesign    interleaved: {plan.why}")
     print(f"          {shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}")
     if time_s is None:
