@@ -101,7 +101,7 @@ fn take_what_came(worker: &mut impl Work) -> Result<(), Failure> {
 fn load(worker: &mut impl Work) -> Result<End, Failure> {
     while !worker.is_done() {
         let now = now_ns();
-        if now >= worker.intervals().boundary_ns && !cross_boundary(worker, now)? {
+        if now >= worker.intervals().boundary_ns && (!cross_boundary(worker, now)? || worker.is_done()) {
             break;
         }
         if worker.intervals().is_cancelled() {

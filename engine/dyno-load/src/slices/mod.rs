@@ -51,6 +51,9 @@ pub trait Target {
 
     /// Adds what a slice of this kind has beside every slice.
     fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>);
+
+    /// Closes what the counters were read with.
+    fn leave(&mut self) {}
 }
 
 /// The server's counters over one slice, from the first statement to the last answer.
@@ -102,7 +105,10 @@ pub fn run(
     lines.record("ready", &ready)?;
     let exit = serve(target, &mut crew, &mut lines, input);
     match exit {
-        Ok(Exit::Done | Exit::Interrupted) => crew.dismiss(),
+        Ok(Exit::Done | Exit::Interrupted) => {
+            crew.dismiss();
+            target.leave();
+        }
         _ => crew.call_off(),
     }
     exit

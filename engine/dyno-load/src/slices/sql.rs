@@ -98,4 +98,11 @@ impl Target for SqlTarget {
             }
         }
     }
+
+    fn leave(&mut self) {
+        if let Some(control) = self.control.take() {
+            // A server that is gone needs no goodbye.
+            let _ = control.quit();
+        }
+    }
 }
