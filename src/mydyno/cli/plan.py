@@ -17,7 +17,7 @@ from mydyno.model.plan import Plan, make_plan
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.running.builds import check_variables, present_builds
 from mydyno.running.forecast import Forecast, forecast
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.power import minimum_blocks
 from mydyno.workloads.data import kind_of
 
 
@@ -85,9 +85,10 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     print(f"          {format_bytes(expected.free_bytes)} are free")
     nothing = "nothing on this host beyond own processes and files in the cache"
     print(f"changes   {'; '.join(expected.host_changes) or nothing}")
-    least = smallest_p(blocks)
-    if least > 0.05:
-        print(f"note      {blocks} blocks allow no p below {least:.2g}: no difference can be called one")
+    contrasts = len(steps_of(experiment)) * sum(len(arms) for arms in experiment.contrasts().values())
+    fewest = minimum_blocks(max(1, contrasts))
+    if blocks < fewest:
+        print(f"note      {blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed")
     for caution in expected.cautions:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:

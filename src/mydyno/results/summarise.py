@@ -28,9 +28,9 @@ from mydyno.results.published import compare_with_published
 from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.power import minimum_blocks
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Scope, decide, noise_floors
+from mydyno.verdicts import Effect, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
@@ -48,10 +48,10 @@ def summarise(folder: StudyFolder) -> Summary:
     summaries = tuple(_run_summary(run, values_of(folder, run, windows, several)) for run in runs)
     scopes = {step.id: _scope(study, step, runs) for step in steps}
     measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
-    effects: list[Effect] = []
     floors: dict[str, dict[str, float]] = {}
-    for family in families(experiment, summaries, measured, scopes):
-        effects += decide(family)
+    every = list(families(experiment, summaries, measured, scopes))
+    effects = decide_study(every)
+    for family in every:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(folder.plan().runs)
     records = tuple(_effect_record(effect) for effect in effects)
@@ -176,11 +176,12 @@ def _sentences(
         sentences += _settings_not_taken(invalid)
     if len(runs) < planned:
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
-    least = smallest_p(experiment.design.blocks)
-    if least > 0.05:
+    contrasts = sum(effect.primary for effect in effects)
+    fewest = minimum_blocks(max(1, contrasts))
+    if experiment.design.blocks < fewest and contrasts:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
-            "one; for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot show a difference in {contrasts} "
+            f"comparison{'' if contrasts == 1 else 's'}: at least {fewest} are needed."
         )
     return tuple(sentences)
 
