@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import (
+    adjusted,
     answer,
     effects,
     evidence,
@@ -18,12 +19,15 @@ from mydyno.reports.sections import (
     network,
     noise,
     over_time,
+    per_block,
     published,
     repeat,
     servers,
+    slices_over_time,
     sweep,
 )
 from mydyno.reports.sections.section import render
+from mydyno.reports.slices import read_study_slices
 from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 
@@ -40,30 +44,37 @@ def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError where the study folder is damaged."""
     result = StudyResult.load(folder)
     links = network.build(result)
-    before = [
+    slices = read_study_slices(result)
+    open_ = [
         answer.build(result),
         effects.build(result),
+        adjusted.build(result),
+        slices_over_time.build(result, slices),
+        per_block.build(result),
+    ]
+    charts = [
         key_values.build(result),
         *links,
         sweep.build(result, elsewhere=network.metrics(result) if links else ()),
     ]
     after = [
-        memory.build(result),
         noise.build(result),
+        memory.build(result),
         servers.build(result),
         published.build(result),
         evidence.build(result),
         repeat.build(result),
     ]
-    others = [section for section in (*before, *after) if section is not None]
+    interleaved = result.summary.design == "interleaved"
+    others = [section for section in (*open_, *charts, *after) if section is not None]
     used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
     budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))
     telemetry = read_telemetry(result, budget)
     over = over_time.build(result, telemetry)
+    folded = [*charts, over, *after] if interleaved else after
     sections = [
-        *(section for section in before if section is not None),
-        over,
-        *(section for section in after if section is not None),
+        *((section, False) for section in (*open_, *(() if interleaved else (*charts, over))) if section is not None),
+        *((section, True) for section in folded if section is not None),
     ]
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]

@@ -12,6 +12,7 @@ from mydyno.model.load_level import load_level
 from mydyno.model.plan import Plan
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
+from mydyno.results.answer import Answer, answer_study
 from mydyno.store.study_folder import StudyFolder
 
 NOT_SUMMARISED = (
@@ -72,6 +73,22 @@ class StudyResult:
         study, plan = folder.study(), folder.plan()
         records = {record.folder: record for record in folder.runs()}
         return cls(folder, study, plan, records, folder.summary() or _empty_summary(study, records))
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The short answer with its scope: as summarised, or made now for a summary that has none."""
+        summary = self.summary
+        if summary.answer:
+            return Answer(summary.answer, summary.scope, summary.sharpen)
+        return answer_study(summary, self.study, tuple(self.records.values()))
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The long form: what is decided first, then the rest of the summary's sentences, each once."""
+        judged = [effect for effect in self.summary.effects if effect.verdict]
+        decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
+        rest = [effect.sentence for effect in judged]
+        return tuple(dict.fromkeys((*decided, *self.summary.sentences, *rest)))
 
     @cached_property
     def runs(self) -> tuple[RunSummary, ...]:
@@ -175,13 +192,14 @@ class StudyResult:
 
 
 def usable(run: RunSummary, step: str) -> bool:
-    """Whether no gate closed: neither for the run nor for this step of it."""
-    return run.valid and step not in run.invalid_steps
+    """Whether no gate closed, neither for the run nor for this step of it, and the arm did not fail there."""
+    return run.valid and step not in run.invalid_steps and step not in run.failures
 
 
 def reasons_against(run: RunSummary, step: str) -> tuple[str, ...]:
-    """Why a run's step is not used: the run's reasons and the step's own."""
-    return (*run.reasons, *run.invalid_steps.get(step, ()))
+    """Why a run's step is not used: the run's reasons, the step's own, and the arm's failure."""
+    failed = (f"the arm failed: {run.failures[step]}",) if step in run.failures else ()
+    return (*run.reasons, *run.invalid_steps.get(step, ()), *failed)
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:

@@ -37,6 +37,8 @@ class ForestRow:
     """The verdict, printed at the row's end where there is room."""
     reference: float | None = None
     """A published effect, drawn as a hollow diamond."""
+    before: tuple[float, float | None, float | None] | None = None
+    """The effect with its interval before an adjustment, drawn thin below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +99,24 @@ def _scale(
     """An axis that holds every effect and, unless one is wild, every interval."""
     rows = [row for group in groups for row in group.rows]
     centres = [abs(value) for row in rows for value in (row.effect, row.reference) if value is not None]
-    ends = sorted(abs(value) for row in rows for value in (row.low, row.high) if value is not None)
+    befores = [value for row in rows for value in row.before or () if value is not None]
+    ends = sorted([*(abs(v) for row in rows for v in (row.low, row.high) if v is not None), *map(abs, befores)])
     typical = ends[len(ends) // 2] if ends else 0.0
     largest = max([*centres, margin or 0.01, *(group.noise or 0 for group in groups)])
     bound = max(largest, min(max(ends, default=0.0), max(4 * typical, 1.5 * largest), WILD))
     values = [value for row in rows for value in (row.effect, row.low, row.high, row.reference) if value is not None]
+    values += befores
     low = max(-bound, min([*values, -(margin or 0.01), *(-(group.noise or 0) for group in groups)]))
     high = min(bound, max([*values, margin or 0.01, *(group.noise or 0 for group in groups)]))
     ticks = [tick for tick in nice_ticks(low, high, count) if tick >= NOTHING]
     return ticks, Linear(max(NOTHING, min(low, ticks[0])), ticks[-1], start, end)
+
+
+def _draw_before(svg: Svg, scale: Linear, before: tuple[float, float | None, float | None], y: float) -> None:
+    effect, low, high = before
+    if low is not None and high is not None:
+        svg.line(scale.clamp(low), y, scale.clamp(high), y, "before")
+    svg.marks("circle", [(scale.clamp(effect), y)], 2.2, "reference")
 
 
 def _noise_bracket(svg: Svg, scale: Linear, noise: float, y: float) -> None:
@@ -123,6 +134,9 @@ def shortened(name: str, letters: int) -> str:
 
 def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
     svg.open_group(row.style.css)
+    if row.before is not None:
+        _draw_before(svg, scale, row.before, y + 5)
+        y -= 2.5
     svg.text(14, y + 4, shortened(row.style.name, letters), "t arm")
     inside = [(scale(value), y) for value in row.blocks if scale.low <= value <= scale.high]
     svg.marks("dot", inside, 1.6, "faint")

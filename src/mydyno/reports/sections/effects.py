@@ -13,9 +13,9 @@ from mydyno.model.records import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import PERCENT, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.answer import SYMBOLS, WORDS
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
+from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_word
 
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
@@ -166,7 +166,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         share(effect.ci_low),
         share(effect.ci_high),
         block_shares(result, effect) if effect.verdict else (),
-        f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
+        f"{SYMBOLS[word]} {WORDS[word]}" if (word := verdict_word(result, effect)) else "",
     )
 
 
@@ -183,7 +183,8 @@ def _table_row(result: StudyResult, effect: EffectRecord, noise: float | None) -
     if effect.ci_low is not None and effect.ci_high is not None:
         low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
         interval = f"{low.removesuffix(PERCENT)} … {high}"
-    verdict = Cell(f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}", "word") if effect.verdict else Cell("")
+    word = verdict_word(result, effect)
+    verdict = Cell(f"{SYMBOLS[word]} {WORDS[word]}", "word") if word else Cell("")
     return [
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio is not None else "–", "num strong"),

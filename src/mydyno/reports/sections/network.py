@@ -18,11 +18,11 @@ from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.reports.sections.answer import SYMBOLS, WORDS, merit
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
+from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 
 TREATMENTS = ("network", "compression", "tls")

@@ -28,6 +28,8 @@ class Section:
     title: str
     short: str
     html: Markup
+    says: str = ""
+    """One line for a section that is folded: what is inside."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,220 @@
+"""The table that answers: each arm at each step with effect, interval and verdict, of throughput and of CPU per query.
+
+Every format prints the same table. Arms that are a full product of factors become a grid for each step and metric:
+the last factor that suits as columns, the others as rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mydyno.model.factors import Factors, factors_of
+from mydyno.model.records import EffectRecord
+from mydyno.reports.numbers import NARROW_SPACE, PERCENT, metric_name, signed_percent
+from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.results.precision import cost_metric, failed_blocks
+
+WORDS = {
+    "higher": "higher",
+    "lower": "lower",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+    "not_measurable": "not measurable",
+    "failed": "failed",
+}
+SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅", "failed": "✕"}
+MOST_COLUMNS = 3
+"""Levels beside one another in a grid: a phone has room for no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCell:
+    """One contrast. `word` is a key of WORDS, or empty where there is no verdict; `css` is better, worse, same, …"""
+
+    word: str = ""
+    effect: str = "–"
+    interval: str = ""
+    css: str = "none"
+
+    @property
+    def symbol(self) -> str:
+        """The verdict's sign, so that neither colour nor position is needed to read it."""
+        return SYMBOLS.get(self.word, "")
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as printed."""
+        return WORDS.get(self.word, "")
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """The rows of one step: the arm's name, or the contrast's, with a cell for each column."""
+
+    heading: str
+    rows: tuple[tuple[str, tuple[VerdictCell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One metric at one step over the factors; None in a cell is the control."""
+
+    caption: str
+    row_factors: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[VerdictCell | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTable:
+    """The whole table: `columns` are the metrics' names."""
+
+    caption: str
+    columns: tuple[str, ...]
+    steps: tuple[StepRows, ...]
+    grids: tuple[Grid, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def words(self) -> list[tuple[str, str]]:
+        """(word, CSS class) of every verdict in the table, each once."""
+        cells = [cell for step in self.steps for _, row in step.rows for cell in row]
+        cells += [cell for grid in self.grids for _, row in grid.rows for cell in row if cell is not None]
+        return list(dict.fromkeys((cell.word, cell.css) for cell in cells if cell.word))
+
+
+def verdict_table(result: StudyResult) -> VerdictTable | None:
+    """The table; None before the first verdicts."""
+    summary = result.summary
+    if not any(effect.verdict for effect in summary.effects if effect.metric == summary.primary):
+        return None
+    cost = cost_metric(summary)
+    metrics = tuple(filter(None, (summary.primary, cost)))
+    factors = factors_of(result.study.experiment.arms)
+    grids = _grids(result, factors, metrics) if factors else ()
+    in_grids = {summary.control} if grids else set()
+    steps = []
+    for step in result.steps:
+        found = _rows(result, step, metrics, in_grids)
+        if found:
+            steps.append(StepRows(step_heading(result, step), found))
+    notes = []
+    if cost == "server_cpu_ratio":
+        notes.append(
+            "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
+            "which does the same work for every arm."
+        )
+    caption = f"Relative to {_relative_to(result)}, with 95 % intervals that hold together"
+    if abs(summary.alpha - 0.05) > 1e-9:
+        level = f"{100 * (1 - summary.alpha):.4g}"
+        caption = f"Relative to {_relative_to(result)}, with {level} % intervals that hold together"
+    return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
+
+
+def column_name(metric: str) -> str:
+    """The heading of a metric's column, short."""
+    return {"server_cpu_ratio": "CPU per query", "server_cpu_us_per_query": "CPU per query"}.get(
+        metric, metric_name(metric)
+    )
+
+
+def step_heading(result: StudyResult, step: ReportStep) -> str:
+    """A step as the table's groups name it."""
+    return f"{step.workload}, {step.level}" if len(result.workloads) > 1 or len(result.steps) == 1 else step.level
+
+
+def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
+    """The effect's verdict, or "failed" where the arm or its control failed; empty where it has none."""
+    if effect.verdict == "not_measurable" and effect.ratio is None:
+        failed = (failed_blocks(result.summary.runs, arm, effect.step) for arm in (effect.arm, effect.control))
+        if any(failed):
+            return "failed"
+    return effect.verdict or ""
+
+
+def merit(result: StudyResult, effect: EffectRecord) -> str:
+    """The CSS class of a verdict: better, worse, or neither."""
+    word = verdict_word(result, effect)
+    if word in ("higher", "lower"):
+        metric = result.summary.metrics.get(effect.metric)
+        better = metric.better if metric else "none"
+        return "neutral" if better == "none" else "better" if better == word else "worse"
+    return {"equivalent": "same", "inconclusive": "open", "failed": "failed"}.get(word, "none")
+
+
+def interval_text(effect: EffectRecord) -> str:
+    """The interval as signed percentages, e.g. "+1.1 … +7.4 %"; empty without one."""
+    if effect.ci_low is None or effect.ci_high is None:
+        return ""
+    low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
+    return f"{low.removesuffix(PERCENT)} … {high}"
+
+
+def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
+    """One contrast as a cell."""
+    if effect is None:
+        return VerdictCell()
+    word = verdict_word(result, effect)
+    if word == "failed":
+        arm = effect.arm if failed_blocks(result.summary.runs, effect.arm, effect.step) else effect.control
+        failed = failed_blocks(result.summary.runs, arm, effect.step)
+        of = len({run.block for run in result.summary.runs if run.arm == arm})
+        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks", "failed")
+    text = signed_percent(effect.ratio - 1) if effect.ratio is not None else "no estimate"
+    return VerdictCell(word, text, interval_text(effect), merit(result, effect))
+
+
+def _relative_to(result: StudyResult) -> str:
+    controls = {effect.control for effect in result.effects(result.summary.primary)}
+    return controls.pop() if len(controls) == 1 else "the control that each row names"
+
+
+def _rows(
+    result: StudyResult, step: ReportStep, metrics: Sequence[str], without: set[str]
+) -> tuple[tuple[str, tuple[VerdictCell, ...]], ...]:
+    """The contrasts of one step in the order of the effects, but for those with a control of `without`."""
+    by_contrast: dict[tuple[str, str], dict[str, EffectRecord]] = {}
+    for metric in metrics:
+        for effect in result.effects(metric, step.id):
+            if effect.verdict and effect.control not in without:
+                by_contrast.setdefault((effect.arm, effect.control), {})[metric] = effect
+    several = len({effect.control for effect in result.effects(metrics[0])}) > 1
+    return tuple(
+        (
+            f"{arm} against {control}" if several else arm,
+            tuple(cell_of(result, found.get(metric)) for metric in metrics),
+        )
+        for (arm, control), found in by_contrast.items()
+    )
+
+
+def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tuple[Grid, ...]:
+    """A grid for each step and metric, of the contrasts with the study's own control."""
+    sizes = [len(factor.levels) for factor in factors.factors]
+    fitting = [index for index, count in enumerate(sizes) if count <= MOST_COLUMNS]
+    across = fitting[-1] if fitting else sizes.index(min(sizes))
+    down = [index for index in range(len(sizes)) if index != across]
+    columns = factors.factors[across].levels
+    control = result.summary.control
+    grids = []
+    for step in result.steps:
+        for metric in metrics:
+            found = {effect.arm: effect for effect in result.effects(metric, step.id) if effect.control == control}
+            rows = []
+            for levels in itertools.product(*(factors.factors[index].levels for index in down)):
+                cells: list[VerdictCell | None] = []
+                for column in columns:
+                    whole = dict(zip([*down, across], [*levels, column], strict=True))
+                    arm = factors.arm([whole[index] for index in range(len(sizes))])
+                    cells.append(None if arm == control else cell_of(result, found.get(arm)))
+                rows.append((levels, tuple(cells)))
+            heading = step_heading(result, step) if len(result.steps) > 1 else step.level
+            names = tuple(factors.factors[index].name for index in down)
+            grids.append(Grid(f"{column_name(metric)}, {heading}", names, columns, tuple(rows)))
+    return tuple(grids)
+
+
+def flat(text: str) -> str:
+    """Text for a terminal: a narrow no-break space becomes a plain one."""
+    return text.replace(NARROW_SPACE, " ").replace("\u00a0", " ")

@@ -1,0 +1,128 @@
+"""How precisely a study shows its contrasts, and how long a better precision takes. Pure functions of the records.
+
+The half-width of an interval shrinks with the square root of the number of blocks; in a study with looks the later
+looks keep a smaller error rate, which widens their intervals again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist, mean, median
+
+from mydyno.model.records import EffectRecord, RunRecord, RunSummary, Summary
+
+LOOKS = (6, 10, 16, 26, 40)
+"""Blocks at which a study with looks is evaluated (interleaving.md, statistics.md section 9)."""
+FIRST_LOOK = LOOKS[0]
+LATER_ALPHA = 0.005
+"""About the error rate of the looks after the first."""
+COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query", "server_cpu_us_per_transaction")
+"""What stands for the cost of a query, the most precise first."""
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+MOST_S = 60 * DAY
+
+
+def half_width(effect: EffectRecord) -> float | None:
+    """Half of the interval of ln(arm / control), as a share of 1; None without an interval, or with one down to 0."""
+    if effect.ci_low is None or effect.ci_high is None or effect.ci_low <= 0:
+        return None
+    return math.expm1(math.log(effect.ci_high / effect.ci_low) / 2)
+
+
+def precision(effects: Iterable[EffectRecord]) -> float | None:
+    """The half-width that all of these contrasts have at least: the widest. None where one has none, or no contrast."""
+    widths = [half_width(effect) for effect in effects if effect.ratio is not None]
+    known = [width for width in widths if width is not None]
+    return max(known) if known and len(known) == len(widths) else None
+
+
+def cost_metric(summary: Summary) -> str | None:
+    """The metric of CPU per query that has verdicts and is not the primary one; None where there is none."""
+    judged = {effect.metric for effect in summary.effects if effect.verdict}
+    return next((name for name in COST_METRICS if name in judged and name != summary.primary), None)
+
+
+def finished_blocks(summary: Summary) -> int:
+    """Blocks in which the control has a run."""
+    return len({run.block for run in summary.runs if run.arm == summary.control and run.copy_number == 1})
+
+
+def next_look(blocks: int) -> int | None:
+    """The first look after so many blocks; None after the last."""
+    return next((look for look in LOOKS if look > blocks), None)
+
+
+def block_duration_s(records: Sequence[RunRecord]) -> float | None:
+    """The median time from the first start to the last end of a block's runs; None without a finished run."""
+    blocks: dict[int, list[RunRecord]] = {}
+    for record in records:
+        blocks.setdefault(record.block, []).append(record)
+    lengths = [
+        (max(one.ended_unix_ns for one in runs) - min(one.started_unix_ns for one in runs)) / 1e9
+        for runs in blocks.values()
+    ]
+    return median(lengths) if lengths and median(lengths) > 0 else None
+
+
+def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alpha: float, looks: bool) -> int | None:
+    """About how many blocks in all give every one of these contrasts a half-width of at most `target`.
+
+    `alpha` is the error rate of the intervals as they are. None where there is no interval to start from.
+    """
+    width = precision(effects)
+    if width is None or blocks < 1:
+        return None
+    factor = math.log1p(width) / math.log1p(target)
+    if factor <= 1:
+        return blocks
+    if looks:
+        contrasts = 2 * max(1, len(effects))
+        normal = NormalDist()
+        factor *= max(1.0, normal.inv_cdf(1 - LATER_ALPHA / contrasts) / normal.inv_cdf(1 - alpha / contrasts))
+    return math.ceil(blocks * factor**2)
+
+
+def steal_share(summary: Summary) -> float | None:
+    """The mean share of the CPU time that the hypervisor took; None where it is not known."""
+    if summary.interleaving is not None:
+        return summary.interleaving.steal_mean
+    found = [of_step["cpu_steal_pct"] for run in summary.runs for of_step in run.values.values()
+             if "cpu_steal_pct" in of_step]  # fmt: skip
+    return mean(found) / 100 if found else None
+
+
+def duration_words(duration_s: float) -> str:
+    """A time to wait, in round numbers: "4 minutes", "25 minutes", "3 hours", "5 days"."""
+    if duration_s < HOUR:
+        minutes = _rounded(duration_s / MINUTE)
+        return f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes < 60 else "1 hour"
+    if duration_s < 36 * HOUR:
+        hours = duration_s / HOUR
+        text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
+        return f"{text} hour{'' if text == '1' else 's'}"
+    days = round(duration_s / DAY)
+    return f"{days} days" if duration_s <= MOST_S else "more than two months"
+
+
+def duration_option(duration_s: float) -> str:
+    """The same as a value of --time, rounded up: "25m", "3h"."""
+    if duration_s < 1.5 * HOUR:
+        return f"{_rounded(duration_s / MINUTE, up=True)}m"
+    return f"{math.ceil(duration_s / HOUR)}h"
+
+
+def _rounded(minutes: float, up: bool = False) -> int:
+    step = 1 if minutes <= 10 else 5
+    return max(1, step * (math.ceil(minutes / step - 1e-9) if up else round(minutes / step)))
+
+
+def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None) -> dict[int, str]:
+    """{block: why} of the blocks in which the arm itself failed, at one step or at any."""
+    found: dict[int, str] = {}
+    for run in runs:
+        if run.arm == arm:
+            for of_step, reason in run.failures.items():
+                if step in (None, of_step):
+                    found.setdefault(run.block, reason)
+    return dict(sorted(found.items()))

@@ -1,0 +1,113 @@
+"""What would make a study's answer better: more time, a quieter host, more starts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from mydyno.model.records import InterleavingRecord, RunRecord, Summary
+from mydyno.results.plain_words import blocks, metric_words, plus_minus
+from mydyno.results.precision import (
+    DAY,
+    MOST_S,
+    block_duration_s,
+    blocks_for,
+    cost_metric,
+    duration_option,
+    duration_words,
+    finished_blocks,
+    next_look,
+    precision,
+    steal_share,
+)
+
+NOTICED_STEAL = 0.03
+STARTS_DOMINATE = 1.5
+"""From this ratio of the spread between starts to what the slices explain, more starts are what helps."""
+
+
+def sharpen_lines(summary: Summary, records: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Sentences, the most useful first; empty where nothing was measured."""
+    if not summary.runs:
+        return ()
+    judged = [effect for effect in summary.effects if effect.verdict]
+    open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
+    lines = []
+    if open_:
+        lines += _time(summary, records)
+    elif judged and all(effect.verdict in ("higher", "lower", "equivalent") for effect in judged):
+        lines.append("Every comparison is decided; more blocks would only make the intervals narrower.")
+    lines += _look(summary, records, bool(open_))
+    steal = steal_share(summary)
+    if steal is not None and steal >= NOTICED_STEAL:
+        lines.append(_steal(summary, steal))
+    if summary.interleaving is not None:
+        lines += _starts(summary, summary.interleaving)
+    invalid = [run for run in summary.runs if not run.valid and not run.failures]
+    if invalid:
+        causes = Counter(run.reasons[0].partition(":")[0] for run in invalid if run.reasons)
+        why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common(3))
+        lines.append(
+            f"{len(invalid)} of {len(summary.runs)} runs are not valid and not used{': ' + why if why else ''}."
+        )
+    return tuple(lines)
+
+
+def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
+    """For each metric that the answer speaks of: the precision now, and the time for its margin."""
+    lines = []
+    done, length = finished_blocks(summary), block_duration_s(records)
+    interleaved = summary.design == "interleaved"
+    for metric in filter(None, (summary.primary, cost_metric(summary))):
+        effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
+        width = precision(effects)
+        noun = metric_words(metric).noun
+        target = summary.margin
+        needed = blocks_for(target, effects, done, summary.alpha, interleaved)
+        if width is None or needed is None or needed <= done:
+            continue
+        now = f"{noun[:1].upper()}{noun[1:]}: {plus_minus(width)} now; {plus_minus(target)} needs about "
+        if length is None:
+            lines.append(f"{now}{blocks(needed)}.")
+        elif (needed - done) * length > MOST_S:
+            lines.append(f"{now}{duration_words((needed - done) * length)} on this host: use a quieter one.")
+        elif interleaved:
+            more = (needed - done) * length
+            command = f" (mydyno resume {summary.study} --time {duration_option(more)})" if more < DAY else ""
+            lines.append(f"{now}{duration_words(more)} more{command}.")
+        else:
+            lines.append(
+                f"{now}{blocks(needed)}, {duration_words(needed * length)}, in a fresh study: --blocks {needed}."
+            )
+    return lines
+
+
+def _look(summary: Summary, records: Sequence[RunRecord], undecided: bool) -> list[str]:
+    """The next look of an interleaved study that is not decided."""
+    done = finished_blocks(summary)
+    look, length = next_look(max(done, summary.look or 0)), block_duration_s(records)
+    if summary.design != "interleaved" or look is None or not (undecided or summary.look is None):
+        return []
+    more = f", about {duration_words((look - done) * length)}" if length else ""
+    return [f"Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at {look}, {blocks(look - done)} more{more}."]
+
+
+def _steal(summary: Summary, steal: float) -> str:
+    worst = summary.interleaving.steal_max if summary.interleaving else None
+    most = f" and up to {worst * 100:.0f} % in a slice" if worst is not None and worst > steal else ""
+    return f"The hypervisor took {steal * 100:.0f} % of the CPU time{most}: at a quieter time intervals are narrower."
+
+
+def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
+    """Whether differences between starts or between slices limit the precision of the primary metric."""
+    done, steps = finished_blocks(summary), max(1, len(summary.steps))
+    cycles = interleaving.cycles / (max(1, done) * steps)
+    ratios = []
+    for step, between in interleaving.sd_between.items():
+        within = interleaving.sd_within.get(step, {}).get(summary.primary)
+        if within and cycles >= 1 and summary.primary in between:
+            ratios.append(between[summary.primary] / (within / math.sqrt(cycles)))
+    if ratios and min(ratios) > STARTS_DOMINATE:
+        return ["Server starts differ more than slices of one start do: more blocks help, longer blocks do not."]
+    return []

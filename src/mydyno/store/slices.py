@@ -1,0 +1,36 @@
+"""slices.jsonl: one SliceRecord a line, in order of time. It lies in the block's folder, blocks/NN/slices.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mydyno.errors import UserError
+from mydyno.model.records import SliceRecord
+from mydyno.store.files import write_text
+
+SLICES_FILE = "slices.jsonl"
+
+
+def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:
+    """Replace the file as a whole; what has its default value is omitted."""
+    write_text(path, "".join(one.model_dump_json(by_alias=True, exclude_defaults=True) + "\n" for one in slices))
+
+
+def read_slices(path: Path) -> list[SliceRecord]:
+    """Every slice of the file, in its order; an absent file has none. Raises UserError where a line is damaged."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}", "is the study folder whole?") from error
+    slices = []
+    for number, line in enumerate(lines, 1):
+        try:
+            slices.append(SliceRecord.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(f"{path}, line {number}: {error}", "is the study folder whole?") from error
+    return slices
