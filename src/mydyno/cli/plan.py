@@ -20,11 +20,11 @@ from mydyno.running.design_choice import plan_study
 from mydyno.running.forecast import Forecast, forecast
 from mydyno.running.time_plan import cycles_of, plan_time, shape_of
 from mydyno.stats.looks import LOOKS
+from mydyno.stats.power import minimum_blocks
 from mydyno.workloads.data import kind_of
 
 MOST_SHOWN = 6
 """Blocks whose arms are printed; each has all of them, in random order."""
-FEWEST_BLOCKS = 6
 
 
 def register(app: typer.Typer) -> None:
@@ -92,8 +92,10 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     nothing = "nothing on this host beyond own processes and files in the cache"
     print(f"changes   {'; '.join(expected.host_changes) or nothing}")
     blocks = len(plan.blocks)
-    if blocks < FEWEST_BLOCKS:
-        print(f"note      {blocks} blocks are too few for a verdict: at least {FEWEST_BLOCKS} are needed")
+    contrasts = len(steps_of(experiment)) * sum(len(arms) for arms in experiment.contrasts().values())
+    fewest = minimum_blocks(max(1, contrasts))
+    if blocks < fewest:
+        print(f"note      {blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed")
     for caution in expected.cautions:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:

@@ -155,8 +155,8 @@ class GateSpec(Frozen):
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     steal: Share = Field(0.10, description="CPU time stolen by the hypervisor, as a share")
     steady: Literal["strict", "report"] = Field(
-        "strict",
-        description="strict: a step that is not steady is run once more, then invalid; report: it is used, and said",
+        "report",
+        description="report: a step that is not steady counts, and the report shows it; strict: it is invalid",
     )
 
 

@@ -32,14 +32,14 @@ from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.looks import LOOKS, last_look
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.power import minimum_blocks
 from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Scope, decide, noise_floors
+from mydyno.verdicts import Effect, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
-CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details", "unadjusted"}
+CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 
 
 def summarise(folder: StudyFolder) -> Summary:
@@ -62,15 +62,13 @@ def summarise(folder: StudyFolder) -> Summary:
         examined = ()
     scopes = {step.id: _scope(study, step, runs) for step in steps}
     measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
-    effects: list[Effect] = []
     floors: dict[str, dict[str, float]] = {}
-    for family in families(experiment, examined, measured, scopes):
-        effects += decide(family)
+    every = list(families(experiment, examined, measured, scopes))
+    effects = decide_study(every, alpha, plan.sequential)
+    for family in every:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(plan.runs)
     records = tuple(_effect_record(effect) for effect in effects)
-    if interleaving:
-        records = _with_unadjusted(records, experiment, examined, measured, scopes)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
@@ -207,26 +205,6 @@ def _effect_record(effect: Effect) -> EffectRecord:
     return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=details)
 
 
-def _with_unadjusted(
-    records: Sequence[EffectRecord],
-    experiment: Experiment,
-    runs: Sequence[RunSummary],
-    measured: Sequence[str],
-    scopes: dict[str, Scope],
-) -> tuple[EffectRecord, ...]:
-    """The effects with what the same tests say of the values before the adjustment for the host's speed."""
-    plain = [run.model_copy(update={"values": run.unadjusted}) for run in runs]
-    found = {}
-    for family in families(experiment, plain, measured, scopes):
-        for effect in decide(family):
-            key = (effect.metric, effect.step, effect.arm, effect.control)
-            found[key] = None if effect.ratio is None else (effect.ratio, effect.ci_low, effect.ci_high)
-    return tuple(
-        record.model_copy(update={"unadjusted": found.get((record.metric, record.step, record.arm, record.control))})
-        for record in records
-    )
-
-
 def _sentences(
     experiment: Experiment, effects: list[Effect], runs: tuple[RunSummary, ...], planned: int
 ) -> tuple[str, ...]:
@@ -244,11 +222,12 @@ def _sentences(
         sentences += _settings_not_taken(invalid)
     if len(runs) < planned:
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
-    least = smallest_p(experiment.design.blocks)
-    if least > 0.05:
+    contrasts = sum(effect.primary for effect in effects)
+    fewest = minimum_blocks(max(1, contrasts))
+    if experiment.design.blocks < fewest and contrasts:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
-            "one; for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot show a difference in {contrasts} "
+            f"comparison{'' if contrasts == 1 else 's'}: at least {fewest} are needed."
         )
     return tuple(sentences)
 
