@@ -171,6 +171,32 @@ def test_many_arms_are_named_by_the_level_that_they_share() -> None:
     assert said.startswith("All 4 arms with zlib serve fewer queries than 1gbit-plain-raw: about −70 %; ")
 
 
+def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:
+    specs = [
+        ArmSpec(name=f"{band}-{tls}-{zip_}", treatments={"network": band, "tls": tls, "compression": zip_})
+        for band in ("1gbit", "100mbit")
+        for tls in ("plain", "tls")
+        for zip_ in ("raw", "zlib")
+    ]
+    sizes = {"1gbit-tls-raw": -4.0, "100mbit-plain-raw": -30.0, "100mbit-tls-raw": -38.0}
+    of = experiment(specs=specs)
+    effects = [
+        effect(arm.name, "lower", sizes.get(arm.name, -66.0 if "tls" in arm.name else -70.0), control="1gbit-plain-raw")
+        for arm in specs[1:]
+    ]
+    assert answer(effects, of) == (
+        "All 4 arms with zlib serve fewer queries than 1gbit-plain-raw: −70 % to −66 %; 3 other arms: −38 % to −4 %."
+    )
+
+
+def test_a_slower_arm_is_not_left_out_where_another_is_faster() -> None:
+    effects = [effect("jemalloc", "higher", 4.0, 1.0), effect("tcmalloc", "lower", -3.0, 1.0)]
+    effects += [effect("jemalloc", "inconclusive", 0.5, 3.0, step="oltp_read_only-16"),
+                effect("tcmalloc", "inconclusive", 0.5, 3.0, step="oltp_read_only-16")]  # fmt: skip
+    said = answer(effects, experiment(connections=(16, 64)))
+    assert "jemalloc serves more" in said and "tcmalloc serves fewer" in said and "inconclusive" in said
+
+
 def test_the_scope_is_said_once_with_what_is_up_together() -> None:
     of = experiment()
     found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))

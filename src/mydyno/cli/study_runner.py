@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
 import sys
-import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from mydyno.errors import StudyError
 from mydyno.model.experiment import Experiment, steps_of
 from mydyno.model.records import Summary
 from mydyno.reports import write
+from mydyno.reports.terminal import print_answer
 from mydyno.running.forecast import RUN_OVERHEAD_S
 from mydyno.store.study_folder import StudyFolder
 
@@ -55,15 +54,13 @@ async def _with_signals(work: Awaitable[tuple[StudyFolder, Summary]]) -> tuple[S
 
 
 def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
-    """Write the report and print the answer."""
+    """Write the report and print the answer with its table."""
     report = write(folder, "html")
     if as_json:
         sys.stdout.write((folder.path / "summary.json").read_text() + "\n")
     else:
-        print(f"\n{summary.question}")
-        width = max(60, min(shutil.get_terminal_size((120, 24)).columns, 140))
-        for sentence in summary.sentences:
-            print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="    ", break_long_words=False))
+        print()
+        print_answer(folder, sys.stdout)
         print(f"\nreport: {_shown(Path(str(report)))}")
     if summary.state == "failed":
         warn("mydyno: error: the study failed: not one run is valid; the reasons are above and in the report")

@@ -2,7 +2,8 @@
 
 Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
 (of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
-not valid, joined by "; "). A value is the mean over the step's common window, a percentile that of the whole window;
+not valid, joined by "; ") · unadjusted (of an interleaved study: the value before it was adjusted for the host's speed;
+else empty). An arm that failed at a step has one row there with an empty metric and value, and the reason. A value is the mean over the step's common window, a percentile that of the whole window;
 units are as stored: bytes, microseconds, percent. What is not valid is in the table too: filter on `valid`.
 """
 
@@ -29,6 +30,7 @@ COLUMNS = (
     "unit",
     "value",
     "reasons",
+    "unadjusted",
 )
 
 
@@ -40,25 +42,24 @@ def write(folder: StudyFolder) -> str:
     table.writerow(COLUMNS)
     for run in result.runs:
         for step in result.steps:
-            for metric, value in sorted(run.values.get(step.id, {}).items()):
+            place = (result.summary.study, run.block, run.position, run.arm, run.copy_number)
+            used = "true" if usable(run, step.id) else "false"
+            load = (step.id, step.workload, step.connections)
+            reasons = "; ".join(reasons_against(run, step.id))
+            values = run.values.get(step.id, {})
+            for metric, value in sorted(values.items()):
                 known = result.summary.metrics.get(metric)
-                table.writerow(
-                    (
-                        result.summary.study,
-                        run.block,
-                        run.position,
-                        run.arm,
-                        run.copy_number,
-                        "true" if usable(run, step.id) else "false",
-                        step.id,
-                        step.workload,
-                        step.connections,
-                        metric,
-                        known.unit if known else "",
-                        repr(value),
-                        "; ".join(reasons_against(run, step.id)),
-                    )
+                before = run.unadjusted.get(step.id, {}).get(metric)
+                row = (
+                    metric,
+                    known.unit if known else "",
+                    repr(value),
+                    reasons,
+                    "" if before is None else repr(before),
                 )
+                table.writerow((*place, used, *load, *row))
+            if step.id in run.failures and not values:
+                table.writerow((*place, used, *load, "", "", "", reasons, ""))
     return text.getvalue()
 
 

@@ -6,9 +6,10 @@ from shlex import join
 
 from mydyno.model.records import EffectRecord
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.numbers import metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings
+from mydyno.reports.verdict_table import WORDS, VerdictCell, verdict_table, verdict_word
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -19,7 +20,11 @@ def write(folder: StudyFolder) -> str:
     valid = sum(run.valid for run in result.runs)
     parts = [
         f"## {escape(summary.question or result.study.experiment.question)}",
-        "\n".join(f"- {escape(sentence)}" for sentence in summary.sentences) or "No sentence can be printed.",
+        "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
+        _answer_table(result),
+        "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
+        escape(result.answer.scope),
+        _sentences(result),
         f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of {len(result.plan.runs)} planned "
         f"runs are valid, {len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
         f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
@@ -33,13 +38,53 @@ def write(folder: StudyFolder) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def _answer_table(result: StudyResult) -> str:
+    """The verdicts, arm by step, as a table for each step; arms of factors as a grid."""
+    table = verdict_table(result)
+    if table is None:
+        return ""
+    parts = []
+    for grid in table.grids:
+        head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
+        rows = [
+            f"| {' | '.join([*map(escape, levels), *('control' if one is None else _cell(one) for one in cells)])} |"
+            for levels, cells in grid.rows
+        ]
+        parts.append("\n".join([f"{escape(grid.caption)}:", "", head, _rule(head, head.count("|")), *rows]))
+    if table.steps:
+        head = f"| load level | arm | {' | '.join(map(escape, table.columns))} |"
+        rows = [
+            f"| {' | '.join([escape(step.heading), escape(name), *map(_cell, cells)])} |"
+            for step in table.steps
+            for name, cells in step.rows
+        ]
+        parts.append("\n".join([head, _rule(head, head.count("|")), *rows]))
+    parts.append(" ".join([f"{escape(table.caption)}.", *map(escape, table.notes)]))
+    return "\n\n".join(parts)
+
+
+def _cell(cell: VerdictCell) -> str:
+    word = "" if cell.word == "failed" else f" {cell.verdict}"
+    interval = f" ({cell.interval})" if cell.interval else ""
+    return f"{cell.symbol} **{cell.effect}**{word}{interval}".strip()
+
+
+def _sentences(result: StudyResult) -> str:
+    """The long sentences, folded."""
+    if not result.sentences:
+        return ""
+    lines = [f"- {escape(sentence)}" for sentence in result.sentences]
+    heading = f"<details><summary>Every comparison in full ({len(lines)})</summary>"
+    return "\n".join([heading, "", *lines, "", "</details>"])
+
+
 def _effects(result: StudyResult) -> str:
     primary = result.summary.primary
     effects = result.effects(primary)
     if not effects:
         return ""
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
-    head = "| load level | arm | effect | 95 % interval | p | blocks | noise floor | verdict |"
+    head = f"| load level | arm | effect | {level_percent(result.summary.alpha)} interval | p | blocks | noise floor | verdict |"
     lines = [f"### {metric_name(primary)} relative to {escape(result.relative_to)}", "", head, _rule(head, 2)]
     return "\n".join([*lines, *rows])
 
@@ -56,7 +101,7 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         p_value(effect.p).replace("<", "&lt;"),
         str(effect.n),
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
-        (effect.verdict or "").replace("_", " "),
+        WORDS.get(verdict_word(result, effect), ""),
     )
     return f"| {' | '.join(cells)} |"
 

@@ -35,6 +35,9 @@ METRIC_NAMES = {
     "server_pss_bytes": "Proportional memory (PSS)",
     "disk_util_pct": "Disk utilisation",
     "network_bytes_per_transaction": "Bytes per transaction",
+    "server_cpu_us_per_query": "CPU per query, server",
+    "driver_cpu_us_per_query": "CPU per query, load",
+    "server_cpu_ratio": "CPU per query, server relative to load",
     "server_cpu_us_per_transaction": "CPU per transaction, server",
     "driver_cpu_us_per_transaction": "CPU per transaction, load",
     "innodb_checkpoint_age_bytes": "InnoDB checkpoint age",
@@ -95,7 +98,7 @@ def display_unit(metric: str, magnitude: float, unit: str = "") -> DisplayUnit:
         return _largest(magnitude, [(1024.0**power, f"{name}{per}") for power, name in enumerate(_BINARY)])
     if metric.endswith("_bytes_per_transaction"):
         return _largest(magnitude, [(1024.0**power, name) for power, name in enumerate(_BINARY)])
-    if metric.endswith(("_us", "_us_per_transaction")):
+    if metric.endswith(("_us", "_us_per_transaction", "_us_per_query")):
         return _largest(magnitude, [(1.0, "µs"), (1e3, "ms"), (1e6, "s")])
     if metric.endswith("_ms"):
         return _largest(magnitude, [(1.0, "ms"), (1e3, "s")])
@@ -160,6 +163,11 @@ def percent(share: float) -> str:
     """A share of 1 as an unsigned percentage, e.g. "2 %" or "0.7 %"."""
     text = significant(round(share * 100, 6), 2)
     return f"{text.removesuffix('.0')}{NARROW_SPACE}%"
+
+
+def level_percent(alpha: float) -> str:
+    """The level of an interval that keeps an error rate: "95 %", "96.9 %"."""
+    return f"{100 * (1 - alpha):.3g}{NARROW_SPACE}%"
 
 
 def p_value(p: float | None) -> str:

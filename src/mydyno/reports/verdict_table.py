@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mydyno.model.factors import Factors, factors_of
 from mydyno.model.records import EffectRecord
-from mydyno.reports.numbers import NARROW_SPACE, PERCENT, metric_name, signed_percent
+from mydyno.reports.numbers import NARROW_SPACE, PERCENT, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.results.precision import cost_metric, failed_blocks
 
@@ -105,10 +105,7 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
             "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
             "which does the same work for every arm."
         )
-    caption = f"Relative to {_relative_to(result)}, with 95 % intervals that hold together"
-    if abs(summary.alpha - 0.05) > 1e-9:
-        level = f"{100 * (1 - summary.alpha):.4g}"
-        caption = f"Relative to {_relative_to(result)}, with {level} % intervals that hold together"
+    caption = f"Relative to {_relative_to(result)}, with {level_percent(summary.alpha)} intervals that hold together"
     return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
 
 

@@ -76,10 +76,9 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
         return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
     writer = _Writer(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     decided, open_ = writer.decided(), writer.undecided(bool(lead))
-    room = MOST_SENTENCES - len(lead) - len(failures)
-    if room < len(decided) + len(open_) and len(decided) > 1:
-        decided = decided[:1]
-    return tuple([*lead, *[*decided, *open_][: max(room, 1)], *failures][:MOST_SENTENCES])
+    room = max(1, MOST_SENTENCES - len(lead) - len(failures))
+    said = [*decided[: max(1, room - len(open_[:1]))], *open_][:room]
+    return tuple([*lead, *said, *failures][:MOST_SENTENCES])
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
@@ -240,6 +239,15 @@ class _Writer:
             who = self._who([effect.arm for effect in group], [effect.arm for effect in effects])
             verb = words.one if _is_one(group) else words.several
             clause = f"{who} {verb} {words.more if verdict == 'higher' else words.less} than {control}"
+            strongest = self._strongest(group)
+            if strongest is not None:
+                level, most, rest = strongest
+                more = words.more if verdict == "higher" else words.less
+                others = len({effect.arm for effect in rest})
+                tail = f"; {others} other arm{'s' if others > 1 else ''}: {_span(rest)}"
+                who = f"all {len({effect.arm for effect in most})} arms with {level}"
+                clauses.append(f"{who} {words.several} {more} than {control}: {_span(most)}{tail}")
+                continue
             if words.unit_of_cost and clauses == [] and metric != self.summary.primary:
                 clause = f"{who} {verb} {_spread(group)} {'more' if verdict == 'higher' else 'less'} {words.noun}"
                 clauses.append(f"{clause} than {control}{self._where(group, effects)}")
@@ -257,6 +265,25 @@ class _Writer:
             clauses.append(f"{who} {verb} equivalent to {control} within {within} in {words.noun}{where}")
         return clauses
 
+    def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
+        """(level of a factor, its arms' effects, the others) where all arms of that level, and they alone, are beyond
+        every other arm of a large group; None where no level is.
+        """
+        arms = {effect.arm for effect in group}
+        if self.factors is None or len(arms) <= MOST_NAMES:
+            return None
+        compared = set(self.factors.levels_of) - {self.summary.control}
+        for index, factor in enumerate(self.factors.factors):
+            for level in factor.levels:
+                of_level = {arm for arm in compared if self.factors.levels_of[arm][index] == level}
+                most = [effect for effect in group if effect.arm in of_level]
+                rest = [effect for effect in group if effect.arm not in of_level]
+                if len(of_level) < 2 or not of_level <= arms or not rest:
+                    continue
+                if min(abs(e.ratio - 1) for e in most if e.ratio) > max(abs(e.ratio - 1) for e in rest if e.ratio):
+                    return level, most, rest
+        return None
+
     def _at_cost(self, cost: str, control: str, group: list[EffectRecord], merged: set[str]) -> str:
         """ ", at 5 % less CPU per query" where all arms of the clause have a verdict of one direction at all steps."""
         arms = {effect.arm for effect in group}
@@ -272,7 +299,9 @@ class _Writer:
 
     def _who(self, arms: Sequence[str], among: Sequence[str]) -> str:
         """The arms by name; of many the factor's level that they share, or their number."""
-        names, all_names = list(dict.fromkeys(arms)), list(dict.fromkeys(among))
+        order = {arm: index for index, arm in enumerate(self.summary.arms)}
+        names = sorted(dict.fromkeys(arms), key=lambda arm: order.get(arm, len(order)))
+        all_names = list(dict.fromkeys(among))
         if len(names) <= MOST_NAMES:
             level = self._level(names, all_names) if len(names) > 2 else None
             return f"all {len(names)} arms with {level}" if level else listing(names)

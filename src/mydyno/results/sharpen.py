@@ -55,12 +55,12 @@ def sharpen_lines(summary: Summary, records: Sequence[RunRecord]) -> tuple[str, 
 
 
 def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
-    """For each metric that the answer speaks of: the precision now, and the time for its margin."""
+    """For each metric that the answer speaks of: the precision of what is open, and the time for the margin."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
     interleaved = summary.design == "interleaved"
     for metric in filter(None, (summary.primary, cost_metric(summary))):
-        effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
+        effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         width = precision(effects)
         noun = metric_words(metric).noun
         target = summary.margin

@@ -12,7 +12,7 @@ from mydyno.reports.charts.svg import Svg, polyline
 from mydyno.reports.numbers import DisplayUnit
 
 LEFT, RIGHT = 52.0, 8.0
-HEADING, RATE, SMALL, GAP = 18.0, 190.0, 66.0, 14.0
+HEADING, RATE, SMALL, GAP = 24.0, 190.0, 66.0, 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class HostLine:
 
     heading: str
     segments: Sequence[Sequence[tuple[float, float]]]
+    unit: str = ""
+    """What the numbers are, printed where there is room."""
     percent: bool = False
 
 
@@ -88,8 +90,8 @@ def _axis(svg: Svg, values: Sequence[float], panel: tuple[float, float], count: 
 def _rates(
     svg: Svg, x: Linear, panel: tuple[float, float], heading: str, unit: DisplayUnit, points: Sequence[SlicePoint]
 ) -> None:
-    svg.text(0, panel[0] - 7, heading, "t strong")
-    svg.text(svg.width - RIGHT, panel[0] - 7, unit.label, "t soft", "end")
+    svg.text(0, panel[0] - 12, heading, "t strong")
+    svg.text(svg.width - RIGHT, panel[0] - 12, unit.label, "t soft", "end")
     y = _axis(svg, [point.value / unit.divisor for point in points], panel, 5, from_zero=True)
     styles = {(point.style.name, point.style.copy): point.style for point in points}
     for (name, copy), style in styles.items():
@@ -101,11 +103,11 @@ def _rates(
 
 
 def _host(svg: Svg, x: Linear, panel: tuple[float, float], line: HostLine) -> None:
-    svg.text(0, panel[0] - 6, line.heading, "t strong")
+    svg.text(0, panel[0] - 12, line.heading, "t strong")
     factor = 100.0 if line.percent else 1.0
     values = [value * factor for segment in line.segments for _, value in segment]
-    if line.percent:
-        svg.text(svg.width - RIGHT, panel[0] - 6, "%", "t soft", "end")
+    if svg.width >= 480 or len(line.unit) < 3:
+        svg.text(svg.width - RIGHT, panel[0] - 12, line.unit, "t soft", "end")
     y = _axis(svg, values, panel, 3, from_zero=line.percent)
     for segment in line.segments:
         at = [(round(x(second), 1), y(value * factor)) for second, value in segment]

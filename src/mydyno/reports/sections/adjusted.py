@@ -22,19 +22,30 @@ COVARIATES = {
 
 def build(result: StudyResult) -> Section | None:
     """The section, or None where no effect has both figures."""
-    effects = [effect for effect in result.summary.effects if effect.unadjusted is not None and effect.verdict]
+    effects = [effect for effect in result.summary.effects if effect.verdict and _is_adjusted(effect)]
     interleaving = result.summary.interleaving
     if not effects or interleaving is None:
         return None
-    groups = [
-        FigureGroup(metric_name(metric), [_figure(result, metric, [one for one in effects if one.metric == metric])])
+    figures = [
+        _figure(result, metric, [one for one in effects if one.metric == metric])
         for metric in dict.fromkeys(effect.metric for effect in effects)
     ]
+    groups = [FigureGroup("With and without the adjustment", figures)]
     return Section(
         "adjusted",
         "Adjusted and unadjusted effects",
         "Adjusted",
         render("figures.html", intro=_intro(interleaving), legend="", groups=groups, empty=""),
+    )
+
+
+def _is_adjusted(effect: EffectRecord) -> bool:
+    """Whether the adjustment changed anything: ratios of CPU costs need none."""
+    if effect.unadjusted is None:
+        return False
+    own = (effect.ratio, effect.ci_low, effect.ci_high)
+    return any(
+        a is not None and b is not None and abs(a - b) > 1e-9 for a, b in zip(own, effect.unadjusted, strict=True)
     )
 
 
@@ -72,7 +83,7 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
     ]
     head = ("arm", "adjusted", "unadjusted", "narrower by")
     caption = f"{metric_name(metric)} relative to {result.relative_to}"
-    return Figure(charts, Table(caption, head, rows), "", "double")
+    return Figure(charts, Table(caption, head, rows), metric_name(metric), "double")
 
 
 def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from mydyno.model.metrics import split_instance
 from mydyno.model.records import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import PERCENT, metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import PERCENT, level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
@@ -113,7 +113,7 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             for suffix, width in sizes
         ]
         caption = workload if instance is None else f"{workload}, instance {instance}"
-        figures.append(Figure(charts, _table(result, metric, workload, judged), caption, "double", numbers_open=judged))
+        figures.append(Figure(charts, _table(result, metric, workload, judged), caption, "double"))
     return figures
 
 
@@ -141,7 +141,8 @@ def _noise(result: StudyResult, metric: str, step: str) -> float | None:
 
 def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Table:
     """All numbers of a forest plot; the verdicts only where there are any."""
-    head: tuple[str, ...] = ("arm", "effect", "95 % interval", "verdict", "p", "blocks", "noise floor")
+    interval = f"{level_percent(result.summary.alpha if judged else 0.05)} interval"
+    head: tuple[str, ...] = ("arm", "effect", interval, "verdict", "p", "blocks", "noise floor")
     if not judged:
         head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []

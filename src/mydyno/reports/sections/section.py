@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
 from mydyno.reports.result import StudyResult
 
+_COMMAND = re.compile(r"(mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
 CELL_CHARACTERS = 45
 """A table's cell with its markup."""
 
@@ -105,7 +107,15 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["percent"] = numbers.percent
+    environment.filters["sentence"] = sentence_markup
     return environment
+
+
+def sentence_markup(text: str) -> Markup:
+    """A sentence whose percentages do not break across lines, and whose commands are set as code."""
+    parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part
+                           for index, part in enumerate(parts))  # fmt: skip
 
 
 def render(template: str, **values: Any) -> Markup:

@@ -122,11 +122,14 @@ def _host_lines(slices: StudySlices, step: ReportStep) -> list[HostLine]:
             if one.steal is not None:
                 found["steal"][-1].append((at, one.steal))
             index += 1
+    slower = "relative to its median; a slower host is higher"
     headings = {
-        "cost": ("Load program's CPU per query, relative to its median (more is a slower host)", False),
-        "speed": ("Speed meter, relative to its median (more is a slower host)", False),
-        "steal": ("Steal", True),
+        "cost": ("Load program's CPU per query", slower),
+        "speed": ("Speed meter", slower),
+        "steal": ("Steal", "%"),
     }
     return [
-        HostLine(heading, found[name], percent_) for name, (heading, percent_) in headings.items() if any(found[name])
+        HostLine(heading, found[name], unit, percent=name == "steal")
+        for name, (heading, unit) in headings.items()
+        if any(found[name])
     ]

@@ -1,0 +1,140 @@
+"""The answer on a terminal, and as plain text in a pipe: sentences, table, what would sharpen it, scope.
+
+The width is the terminal's, 80 columns where there is none. A stream that cannot print the verdicts' signs gets plain
+letters for them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mydyno.reports.result import StudyResult
+from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
+from mydyno.store.study_folder import StudyFolder
+
+PLAIN_WIDTH = 80
+WIDEST = 100
+UNBROKEN = "\u00a0%"
+"""A percent sign that is not parted from its number."""
+COLOURS = {"better": "green", "worse": "red", "same": "blue", "neutral": "blue", "failed": "bold red"}
+ASCII = str.maketrans(
+    {
+        "▲": "^", "▼": "v", "≈": "~", "∅": "0", "✕": "x", "±": "+/-", "−": "-", "…": "..", "×": "x", "µ": "u",
+        "–": "-", "\u202f": " ", "\u00a0": " ", "’": "'",
+    }
+)  # fmt: skip
+
+
+def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) -> None:
+    """Print a study's answer to a stream. Raises UserError where the study folder is damaged."""
+
+    result = StudyResult.load(folder)
+    console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)
+    if width is None:
+        console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
+    plain = not _prints_signs(file)
+    found = result.answer
+
+    def say(text: str, indent: str = "", after: str = "", style: str = "") -> None:
+        shown = _plain(flat(text), plain).replace(" %", UNBROKEN)
+        for line in textwrap.wrap(
+            shown, console.width, initial_indent=indent, subsequent_indent=after or indent,
+            break_long_words=False, break_on_hyphens=False,
+        ):  # fmt: skip
+            console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)
+
+    say(result.summary.question or result.study.experiment.question, style="bold")
+    for sentence in found.answer:
+        say(sentence, "  ", "  ")
+    table = verdict_table(result)
+    if table is not None:
+        console.print()
+        _print_table(console, table, plain)
+    if found.sharpen:
+        console.print()
+        for line in found.sharpen:
+            say(line, "- ", "  ")
+    if found.scope:
+        console.print()
+        say(found.scope)
+
+
+def _prints_signs(file: TextIO) -> bool:
+    try:
+        "".join(SYMBOLS.values()).encode(getattr(file, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _plain(text: str, plain: bool) -> str:
+    if not plain:
+        return text
+    return text.translate(ASCII).encode("ascii", "replace").decode()
+
+
+def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
+
+    for grid in table.grids:
+        _print_grid(console, grid, plain)
+    if table.steps:
+        _print_steps(console, table, plain)
+    console.print(_plain(flat(f"{table.caption}."), plain), style="dim")
+    for note in table.notes:
+        for line in textwrap.wrap(_plain(note, plain), console.width):
+            console.print(line, style="dim")
+
+
+def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
+    """The steps' tables with the same columns, each under its heading."""
+    cells = [cell for step in table.steps for _, row in step.rows for cell in row]
+    names = max(len(name) for step in table.steps for name, _ in step.rows)
+    one_line, folded = (max(len(_lines(cell, folded)[0]) for cell in cells) for folded in (False, True))
+    two_lines = names + (one_line + 2) * len(table.columns) > console.width
+    width = max(folded if two_lines else one_line, *(len(_lines(cell, two_lines)[-1]) for cell in cells))
+    for step in table.steps:
+        console.print(_plain(step.heading, plain), style="bold")
+        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        made.add_column("arm", min_width=min(names, 24), overflow="fold")
+        for column in table.columns:
+            made.add_column(column, min_width=min(width, 34), overflow="fold")
+        for name, row in step.rows:
+            made.add_row(Text(_plain(name, plain)), *(_text(cell, plain, two_lines) for cell in row))
+        console.print(made)
+        console.print()
+
+
+def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
+
+    console.print(_plain(flat(grid.caption), plain), style="bold")
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in (*grid.row_factors, *grid.columns):
+        made.add_column(_plain(heading, plain), overflow="fold")
+    longest = max(len(_lines(cell, False)[0]) for _, cells in grid.rows for cell in cells if cell is not None)
+    levels = max(sum(len(level) + 2 for level in row) for row, _ in grid.rows)
+    two_lines = levels + (longest + 2) * len(grid.columns) > console.width
+    for row, cells in grid.rows:
+        made.add_row(
+            *(Text(_plain(level, plain)) for level in row),
+            *(Text("control", style="dim") if cell is None else _text(cell, plain, two_lines) for cell in cells),
+        )
+    console.print(made)
+    console.print()
+
+
+def _lines(cell: VerdictCell, two_lines: bool) -> list[str]:
+    """Sign, effect, interval and verdict on one line, or the interval on a second."""
+    word = "" if cell.word == "failed" else cell.verdict
+    if two_lines and cell.interval:
+        return [flat(" ".join(filter(None, (cell.symbol, cell.effect, word)))), flat(f"  {cell.interval}")]
+    interval = f"({cell.interval})" if cell.interval else ""
+    return [flat(" ".join(filter(None, (cell.symbol, cell.effect, interval, word))))]
+
+
+def _text(cell: VerdictCell, plain: bool, two_lines: bool) -> Text:
+    return Text(_plain("\n".join(_lines(cell, two_lines)), plain), style=COLOURS.get(cell.css, ""))
