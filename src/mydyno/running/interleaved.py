@@ -20,7 +20,7 @@ from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedBlock
 from mydyno.model.records import RunRecord, SliceRecord, StepRecord
 from mydyno.running.bench import Bench
-from mydyno.running.block_records import run_record, step_record, step_samples
+from mydyno.running.block_records import LoadFacts, run_record, step_record, step_samples
 from mydyno.running.lane import Lane
 from mydyno.running.probe import Probe
 from mydyno.running.quiet_wait import QuietWait
@@ -210,16 +210,13 @@ class _Block:
             await self._cycle(step, cycle)
             last_s = time.monotonic() - began_s
         for lane in self.lanes:
+            command = lane.load_command
             counted = await lane.disconnect(step)
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
             record = step_record(
-                step,
-                own,
-                counted,
-                began_unix_ns,
-                self.bench.experiment.gates,
+                step, own, LoadFacts(command, lane.handshakes, counted), began_unix_ns, self.bench.experiment.gates,
                 lane.failed_steps.get(step.id, lane.failed),
-            )
+            )  # fmt: skip
             self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _cycle(self, step: Step, cycle: int) -> None:
