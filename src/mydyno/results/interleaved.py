@@ -24,8 +24,6 @@ Lane = tuple[int, str, int]
 """(block, arm, copy)"""
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""
-STEAL_SPREAD = 0.30
-"""A cycle in which the host's steal differed by more than this share between two slices is dropped, for all arms."""
 MOST_DROPPED = 0.5
 """Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
 
@@ -111,7 +109,7 @@ def interleaved_values(
     dropped = cycles = 0
     names: list[str] = []
     for step, found in by_step.items():
-        kept, gone = _kept(_of_lanes_that_served(found))
+        kept, gone = _kept(_of_lanes_that_served(found), experiment.gates.steal)
         cycles += len({(one.block, one.cycle) for one in found})
         dropped += gone
         if not kept:
@@ -169,7 +167,7 @@ def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
     return found
 
 
-def _kept(slices: Sequence[SliceRecord]) -> tuple[list[SliceRecord], int]:
+def _kept(slices: Sequence[SliceRecord], most_spread: float) -> tuple[list[SliceRecord], int]:
     """Complete cycles, without those in which steal was too unequal; and how many were dropped. Sees no result."""
     cycles: dict[tuple[int, int], list[SliceRecord]] = defaultdict(list)
     for one in slices:
@@ -182,7 +180,7 @@ def _kept(slices: Sequence[SliceRecord]) -> tuple[list[SliceRecord], int]:
     for block in lanes:
         of_block = [key for key in whole if key[0] == block]
         spread = {key: _steal_spread(whole[key]) for key in of_block}
-        unequal = sorted((key for key in of_block if spread[key] > STEAL_SPREAD), key=lambda key: -spread[key])
+        unequal = sorted((key for key in of_block if spread[key] > most_spread), key=lambda key: -spread[key])
         dropped |= set(unequal[: int(MOST_DROPPED * len(of_block))])
     kept = [one for key in sorted(whole) if key not in dropped for one in whole[key]]
     return kept, len(dropped)

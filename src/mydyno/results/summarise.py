@@ -28,6 +28,7 @@ from mydyno.results.families import families, margin_of, short
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
+from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
@@ -56,6 +57,7 @@ def summarise(folder: StudyFolder) -> Summary:
     else:
         several = experiment.most_instances > 1
         summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
+        summaries = without_unequal_steal(summaries, experiment.gates.steal)
     look, alpha = look_of(plan, runs)
     examined = summaries if look is None else tuple(run for run in summaries if run.block <= look)
     if plan.sequential and look is None:
