@@ -25,10 +25,10 @@ from mydyno.model.records import (
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
+from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
-from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
