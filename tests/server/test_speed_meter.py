@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -34,11 +35,11 @@ async def test_the_meter_is_read_at_any_moment_and_only_grows(real_settings: Set
         used_s = process_cpu_s(probe._process.pid)
     finally:
         assert await probe.stop() == []
-    units = [after[0] - before[0] for before, after in zip(readings, readings[1:], strict=False)]
+    units = [after[0] - before[0] for before, after in itertools.pairwise(readings)]
     assert all(count > 0 for count in units), readings
     means_us = [
         (after[1] - before[1]) / count / 1000
-        for (before, after), count in zip(zip(readings, readings[1:], strict=False), units, strict=True)
+        for (before, after), count in zip(itertools.pairwise(readings), units, strict=True)
     ]
     assert all(1 < mean < 500 for mean in means_us), means_us
     assert used_s is not None
