@@ -234,6 +234,15 @@ def test_four_times_the_blocks_halve_the_half_width() -> None:
     assert blocks_for(0.02, [effect("jemalloc", "not_measurable")], 6, 0.05, looks=False) is None
 
 
+def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    planned = effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9})
+    made = summary(of, [planned], design="blocks", look=None, interleaving=None, alpha=0.05)
+    assert answer_study(made, study(of), records(of)).sharpen == (
+        "Queries per second: ±6 % now; ±2 % needs about 15 blocks, 30 minutes, in a fresh study: --blocks 15.",
+    )
+
+
 def test_times_are_round_and_numbers_have_few_digits() -> None:
     assert [next_look(blocks) for blocks in (0, 6, 12, 40)] == [6, 10, 16, None]
     times = (20, 130, 1500, 3550, 5400, 40_000, 200_000, 1e9)

@@ -83,6 +83,13 @@ def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alph
     return math.ceil(blocks * factor**2)
 
 
+def planned_blocks(effects: Sequence[EffectRecord]) -> int | None:
+    """Blocks in all that decide the slowest of these contrasts, as the verdicts planned it; None where one has none."""
+    more = [effect.details.get("blocks_needed") for effect in effects]
+    known = [effect.n + count for effect, count in zip(effects, more, strict=True) if isinstance(count, int)]
+    return max(known) if known and len(known) == len(effects) else None
+
+
 def steal_share(summary: Summary) -> float | None:
     """The mean share of the CPU time that the hypervisor took; None where it is not known."""
     if summary.interleaving is not None:

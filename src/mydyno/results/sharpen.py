@@ -18,6 +18,7 @@ from mydyno.results.precision import (
     duration_words,
     finished_blocks,
     next_look,
+    planned_blocks,
     precision,
     steal_share,
 )
@@ -64,7 +65,7 @@ def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
         width = precision(effects)
         noun = metric_words(metric).noun
         target = summary.margin
-        needed = blocks_for(target, effects, done, summary.alpha, interleaved)
+        needed = planned_blocks(effects) or blocks_for(target, effects, done, summary.alpha, interleaved)
         if width is None or needed is None or needed <= done:
             continue
         now = f"{noun[:1].upper()}{noun[1:]}: {plus_minus(width)} now; {plus_minus(target)} needs about "

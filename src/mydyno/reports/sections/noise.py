@@ -47,7 +47,17 @@ def build(result: StudyResult) -> Section:
             groups=groups,
             empty="" if first or runs else "No block holds two valid runs of the control, so there is no noise floor.",
         ),
+        _in_one_line(result, metric),
     )
+
+
+def _in_one_line(result: StudyResult, metric: str) -> str:
+    """The range of the noise floors."""
+    floors = [floor - 1 for floor in result.summary.noise_floor.get(metric, {}).values() if floor > 1]
+    if not floors:
+        return ""
+    low, high = percent(min(floors)), percent(max(floors))
+    return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
 
 
 def _usual(canaries: Sequence[CanaryRecord]) -> dict[str, float]:
