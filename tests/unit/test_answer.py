@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.experiment import ArmSpec, Experiment, StepSpec
 from mydyno.model.records import EffectRecord, Metric
 from mydyno.results.answer import answer_study
 from mydyno.results.plain_words import metric_words, plus_minus, signed
@@ -150,8 +150,37 @@ def test_an_effect_at_some_levels_says_where() -> None:
         effect("jemalloc", "inconclusive", 0.1, 3.0, step="oltp_read_only-16"),
     ]
     said = answer(effects, of)
-    assert "jemalloc serves more queries than glibc at oltp_read_only-64: +4.2 %" in said
-    assert "jemalloc is inconclusive at oltp_read_only-16" in said
+    assert "jemalloc serves more queries than glibc at 64 connections: +4.2 %" in said
+    assert "jemalloc is inconclusive at 16 connections" in said
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ({"oltp_read_only-64", "oltp_read_write-64"}, "than glibc at 64 connections: "),
+        ({"oltp_read_only-16", "oltp_read_only-64"}, "than glibc with oltp_read_only: "),
+        ({"oltp_read_only-64"}, "than glibc at 64 connections (oltp_read_only): "),
+        ({"oltp_read_only-64", "oltp_read_write-16"}, "than glibc at 2 of 4 load levels: "),
+    ],
+)
+def test_steps_are_named_by_what_they_share(steps: set[str], words: str) -> None:
+    workloads = ("oltp_read_only", "oltp_read_write")
+    of = experiment(steps=tuple(StepSpec(workload=one, connections=(16, 64)) for one in workloads))
+    effects = [
+        effect("jemalloc", "higher" if step in steps else "equivalent", 4.0 if step in steps else 0.1, step=step)
+        for step in (f"{workload}-{level}" for workload in workloads for level in (16, 64))
+    ]
+    assert words in answer(effects, of)
+
+
+def test_arms_that_differ_at_different_steps_have_a_clause_each() -> None:
+    of = experiment(connections=(16, 64))
+    small = "oltp_read_only-16"
+    effects = [effect("jemalloc", "higher", 4.0), effect("jemalloc", "higher", 3.0, step=small)]
+    effects += [effect("tcmalloc", "higher", 9.0), effect("tcmalloc", "equivalent", 0.1, step=small)]
+    said = answer(effects, of)
+    assert said.startswith("jemalloc serves more queries than glibc: +3 % to +4 %; tcmalloc serves more queries than ")
+    assert "glibc at 64 connections: +9 %" in said and "equivalent to glibc within ±2 % in queries" in said
 
 
 def test_many_arms_are_named_by_the_level_that_they_share() -> None:
