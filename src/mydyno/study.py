@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,12 +15,16 @@ from mydyno.hosts.lock import study_lock
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.experiment import Experiment, Step, steps_of
-from mydyno.model.plan import Plan, PlannedRun, make_plan
-from mydyno.model.records import RunRecord, Summary
+from mydyno.model.plan import Plan, PlannedRun
+from mydyno.model.records import RunRecord, SliceRecord, Summary
+from mydyno.results.projection import Precision
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench, Opener
 from mydyno.running.canaries import before_block
+from mydyno.running.design_choice import plan_study
 from mydyno.running.forecast import forecast
+from mydyno.running.interleaved import BlockResult
+from mydyno.running.interleaved_study import Blocks, remaining_s
 from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
@@ -44,6 +49,15 @@ class Watcher(Protocol):
     def run_ended(self, record: RunRecord) -> None:
         """A run is finished and saved."""
 
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """A block of an interleaved study begins, with about so many cycles of each step."""
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """A slice has ended."""
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """A block is finished and saved."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -63,7 +77,7 @@ async def run_study(
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
     finished is kept, and resume_study goes on from there.
     """
-    plan = make_plan(request.experiment)
+    plan = plan_study(request.experiment, settings)
     _check(request.experiment, plan, settings)
     study = new_study(request.experiment, request.source_text, request.command, settings)
     path = request.studies.resolve() / study.study
@@ -73,13 +87,17 @@ async def run_study(
         bench = await opener(settings, request.experiment, study.study, path, watcher.say)
         stack.callback(_close, bench, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
-        return folder, await _make_runs(bench, folder, plan, watcher)
+        return folder, await _execute(bench, folder, plan, watcher, request.experiment.design.time)
 
 
 async def resume_study(
-    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench, time_s: float | None = None
 ) -> tuple[StudyFolder, Summary]:
-    """Make the runs that a study still lacks, in its plan's order. Raises as run_study does."""
+    """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
+
+    `time_s` adds blocks to an interleaved study with looks, up to the last look that fits; None: the time that was
+    left.
+    """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
     _check(study.experiment, plan, settings)
@@ -97,7 +115,21 @@ async def resume_study(
                     "runs of different versions do not belong in one study; begin a new one",
                 )
         folder.journal.append("study_resumed")
-        return folder, await _make_runs(bench, folder, plan, watcher)
+        if time_s is None and plan.sequential:
+            time_s = remaining_s(plan, folder, study.experiment)
+        return folder, await _execute(bench, folder, plan, watcher, time_s)
+
+
+async def _execute(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher, time_s: float | None) -> Summary:
+    """Make what the study lacks, by its design."""
+    if plan.design == "blocks":
+        return await _make_runs(bench, folder, plan, watcher)
+    began_s = time.monotonic()
+    for evidence in await bench.rehearse(watcher.say):
+        folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
+    templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
+    blocks = Blocks(bench, folder, plan, watcher, began_s, time_s if plan.sequential else None)
+    return await blocks.run(templates)
 
 
 def clean_up(settings: Settings, watcher: Watcher) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.experiments import vocabulary
+from mydyno.hosts.ports import LOOPBACK
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.parsing import parse_experiment
@@ -18,7 +19,6 @@ from mydyno.model.records import RunRecord
 from mydyno.model.toml_source import TomlSource
 from mydyno.running.workbench import Workbench, open_workbench
 from mydyno.servers.instance import Instance
-from mydyno.servers.memcached_options import LOOPBACK
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.treatments.memcached import MemcachedTreatment
 from tests.server.support import one_run

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import DriverOutcome, Progress
-from mydyno.errors import DriverError
+from mydyno.drivers.held import SliceOrder
+from mydyno.errors import DriverError, ServerError
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, DataSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.plan import PlannedRun
-from mydyno.model.records import DriverResult, Evidence, RunRecord, ServerRecord
+from mydyno.model.records import DriverResult, Evidence, RunRecord, ServerRecord, SliceRecord
+from mydyno.results.projection import Precision
+from mydyno.running.interleaved import BlockResult
 from mydyno.servers.instance import ALONE, InstanceSettings, Place
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
+from mydyno.treatments.base import TreatmentDefaults
 
 STARTED_UNIX_NS = 1_800_000_000_000_000_000
 
@@ -36,6 +40,7 @@ def experiment(arms: Sequence[str] = ("glibc", "jemalloc"), **changes: Any) -> E
         "arms": tuple(ArmSpec(name=name, treatments=treatments.get(name, {}), **said.get(name, {})) for name in arms),
         "steps": (StepSpec(workload="oltp_read_only", connections=(4, 8), warmup=2, measure=20),),
     }
+    changes["design"] = {"kind": "blocks", **changes.get("design", {})}
     return Experiment.model_validate({**plain, **changes})
 
 
@@ -61,6 +66,16 @@ class Script:
     events: list[str] = field(default_factory=list)
     """Everything that was done, in order."""
     current: PlannedRun | None = None
+    slice_qps: Callable[[str, int, Step, SliceOrder], float] = lambda _arm, _copy, _step, _order: 1000.0
+    """(arm, copy, step, slice) → queries per second in that slice of an interleaved study."""
+    slice_error: Callable[[str, int, Step, SliceOrder], str | None] = lambda _arm, _copy, _step, _order: None
+    start_error: Callable[[str, int], str | None] = lambda _arm, _copy: None
+    """(arm, copy) → why its server does not start in an interleaved study."""
+    host_speed: Callable[[], float] = lambda: 1.0
+    """Speed of the fake host in the current slice: rates are multiplied by it, CPU times divided."""
+    driver_cost: Callable[[str], float] = lambda _arm: 10e-6
+    """CPU seconds of the load program for a query of this arm."""
+    steal: Callable[[], float] = lambda: 0.0
 
 
 class _FakeControl:
@@ -92,6 +107,7 @@ class FakeInstance:
         self.number = number
         self.place = place
         self.settings = InstanceSettings()
+        self.arm, self.copy = "", 1
 
     def control(self) -> _FakeControl:
         return _FakeControl(self.bench, self.number)
@@ -104,6 +120,9 @@ class FakeInstance:
 
     async def start(self) -> None:
         self.bench.script.events.append("start")
+        words = self.bench.script.start_error(self.arm, self.copy)
+        if words:
+            raise ServerError(words)
 
     async def stop(self) -> str | None:
         self.bench.script.events.append("stop")
@@ -119,7 +138,49 @@ class FakeInstance:
         return ""
 
 
-class FakeTreatment:
+class FakeHeld:
+    """A load program on hold whose slices are the script's; it takes no time."""
+
+    command = ("fake",)
+
+    def __init__(self, bench: FakeBench, instance: FakeInstance, step: Step) -> None:
+        self._bench = bench
+        self._instance = instance
+        self._step = step
+
+    async def slice(self, order: SliceOrder) -> dict[str, Any]:
+        script, instance = self._bench.script, self._instance
+        lane = (instance.arm, instance.copy)
+        script.events.append(f"slice {order.id} {instance.arm}" + ("′" if instance.copy == 2 else ""))
+        await asyncio.sleep(0)
+        words = script.slice_error(*lane, self._step, order)
+        if words:
+            raise DriverError(words)
+        speed = script.host_speed()
+        qps = script.slice_qps(*lane, self._step, order) * speed
+        queries = round(qps * order.measure_s)
+        self._bench.clock_ns += round((order.measure_s + order.washout_s) * 1e9)
+        self._bench.reads[instance.number] = self._bench.reads.get(instance.number, 0.0) + queries
+        counts = {"transactions": queries // 16, "reads": queries, "writes": 0, "other": 0, "errors": 0,
+                  "ignored_errors": 0, "reconnects": 0}  # fmt: skip
+        cost_us = 1e6 * script.driver_cost(instance.arm) / speed
+        steal_s = script.steal() * 2 * order.measure_s
+        return {
+            "record": "slice", "id": order.id, "stream": order.stream, "measure_unix_s": self._bench.clock_ns / 1e9,
+            "length_s": order.measure_s, "counts": counts, "whole_counts": counts, "queries": queries,
+            "response": {"count": queries // 16, "mean_us": 1e6 / max(qps, 1e-9)}, "traffic": {},
+            "cpu": {"user_us": queries * cost_us, "system_us": 0.0},
+            "server_cpu_us": 4 * order.measure_s * 1e6 / 4,
+            "host_cpu": {"user_s": order.measure_s, "system_s": 0.0, "idle_s": order.measure_s - steal_s,
+                         "iowait_s": 0.0, "irq_s": 0.0, "steal_s": steal_s},
+            "server_counters": {"Com_select": float(queries)},
+        }  # fmt: skip
+
+    async def end(self) -> None:
+        self._bench.script.events.append(f"end {self._instance.arm}")
+
+
+class FakeTreatment(TreatmentDefaults):
     """Holds unless the script says otherwise."""
 
     name = "fake"
@@ -149,8 +210,11 @@ class FakeProbe:
     def __init__(self, bench: FakeBench) -> None:
         self._bench = bench
 
-    async def start(self) -> None:
+    async def start(self, interval_ms: int = 1000) -> None:
         self._bench.script.events.append("probe")
+
+    async def speed(self) -> tuple[int, int] | None:
+        return None
 
     def tell(self, line: str) -> None:
         return None
@@ -178,6 +242,12 @@ class FakeDriver:
 
     def __init__(self, bench: FakeBench) -> None:
         self._bench = bench
+
+    async def hold(
+        self, address: Address, data: DataSpec, step: Step, folder: Path, log: Path, server_pid: int | None
+    ) -> FakeHeld:
+        number = int(str(address.socket).rpartition("/")[2])
+        return FakeHeld(self._bench, self._bench.instances[number], step)
 
     async def run(
         self,
@@ -247,6 +317,7 @@ class FakeBench:
         self.reads: dict[int, float] = {}
         self.count = 1
         self.sampled: list[Sample] = []
+        self.instances: dict[int, FakeInstance] = {}
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None
@@ -254,7 +325,12 @@ class FakeBench:
         self.sampled = []
         self.count = number
         log.write_text("fake server\n")
-        return FakeInstance(self, folder, number, place)
+        made = FakeInstance(self, folder, number, place)
+        if arm is not None:
+            made.arm = arm
+            made.copy = 2 if f"{arm}.2" in str(log) else 1
+        self.instances[number] = made
+        return made
 
     def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
         return FakeProbe(self)
@@ -299,6 +375,7 @@ class Watched:
     script: Script
     said: list[str] = field(default_factory=list)
     ended: list[RunRecord] = field(default_factory=list)
+    precisions: list[Precision | None] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -313,3 +390,13 @@ class Watched:
 
     def run_ended(self, record: RunRecord) -> None:
         self.ended.append(record)
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        self.script.events.append(f"block {block}/{of}")
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        return None
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        self.ended += result.runs
+        self.precisions.append(precision)

@@ -6,6 +6,7 @@ import pytest
 
 from mydyno.hosts import lock
 from mydyno.hosts.settings import Settings
+from mydyno.running import lane
 from mydyno.running import run as run_module
 from mydyno.treatments import catalogue
 from tests.support.fake_bench import FakeTreatment, Script
@@ -29,5 +30,6 @@ def no_treatments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     made = Script()
-    monkeypatch.setattr(run_module, "treatments_of", lambda arm: [FakeTreatment(made)] if arm.treatments else [])
+    for module in (run_module, lane):
+        monkeypatch.setattr(module, "treatments_of", lambda arm: [FakeTreatment(made)] if arm.treatments else [])
     return made

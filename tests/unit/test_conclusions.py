@@ -43,8 +43,25 @@ def limit(arm: str, step: str, what: str) -> LimitRecord:
     return LimitRecord(arm=arm, step=step, limit=what, sentence="", shares={"link": 0.96 if what == "link" else 0.4})
 
 
-def run(arm: str, values: dict[str, dict[str, float]], valid: bool = True) -> RunSummary:
-    return RunSummary(block=1, position=1, arm=arm, valid=valid, folder=arm, values=values)
+def run(arm: str, values: dict[str, dict[str, float]], valid: bool = True, block: int = 1) -> RunSummary:
+    return RunSummary(block=block, position=1, arm=arm, valid=valid, folder=arm, values=values)
+
+
+def runs_of(
+    arm: str, values: dict[str, dict[str, float]], blocks: int = 6, noise: float = 0.0
+) -> tuple[RunSummary, ...]:
+    """One run in each block; of FORTY, values are `noise` larger in even blocks and smaller in odd ones."""
+    return tuple(
+        run(
+            arm,
+            {
+                step: {name: value * (1 + noise * (-1) ** block * (step == FORTY)) for name, value in of_step.items()}
+                for step, of_step in values.items()
+            },
+            block=block,
+        )
+        for block in range(1, blocks + 1)
+    )
 
 
 def told(
@@ -76,7 +93,8 @@ def test_arms_are_compared_only_where_one_treatment_alone_differs() -> None:
 @pytest.mark.parametrize(("sent", "answer"), [(121e6, "agrees"), (95e6, "disagrees")])
 def test_a_full_link_is_held_against_its_nominal_speed(sent: float, answer: str) -> None:
     arm = "1gbit-plain-raw"
-    runs = (run(arm, {FORTY: {"network_tx_bytes_per_s": sent, "tps": 1.0}}), run(arm, {FORTY: {}}, valid=False))
+    measured = runs_of(arm, {FORTY: {"network_tx_bytes_per_s": sent, "tps": 1.0}}, noise=0.002)
+    runs = (*measured, run(arm, {FORTY: {}}, valid=False, block=7))
     found = told(limits=(limit(arm, FORTY, "link"), limit("10gbit-plain-raw", FORTY, "none")), runs=runs)
     assert found["a full link carries 97 % of its nominal speed"].answer == answer
 
@@ -94,8 +112,12 @@ def test_a_link_that_was_never_full_is_named() -> None:
 def test_throughput_past_saturation_is_flat_or_not(last: float, answer: str) -> None:
     arm = "1gbit-plain-raw"
     limits = (limit(arm, FORTY, "link"), limit(arm, MANY, "link"))
-    found = told(limits=limits, runs=(run(arm, {FORTY: {"tps": 1000.0}, MANY: {"tps": last}}),))
+    values = {FORTY: {"tps": 1000.0}, MANY: {"tps": last}}
+    found = told(limits=limits, runs=runs_of(arm, values, noise=0.01))
     assert found["once the link is full"].answer == answer
+    for blocks, noise in ((5, 0.01), (6, 0.5)):
+        few = told(limits=limits, runs=runs_of(arm, values, blocks, noise))
+        assert few["once the link is full"].answer == "cannot tell", "few blocks or much noise decide nothing"
 
 
 @pytest.mark.parametrize(
@@ -118,10 +140,12 @@ def test_compression_pays_at_the_links_limit_and_costs_elsewhere(
     assert found["where it is not"].answer == elsewhere
 
 
-@pytest.mark.parametrize(("ratio", "half", "answer"), [(0.9, 0.02, "agrees"), (0.7, 0.02, "disagrees"),
-                                                       (0.95, 0.2, "cannot tell")])  # fmt: skip
-def test_tls_at_one_connection_is_held_against_ten_percent(ratio: float, half: float, answer: str) -> None:
-    found = told((effect("1gbit-tls-raw", "1gbit-plain-raw", ONE, ratio, "lower", half),))
+@pytest.mark.parametrize(("ratio", "verdict", "answer"), [(0.9, "lower", "agrees"), (0.7, "lower", "disagrees"),
+                         (0.9, "inconclusive", "cannot tell"), (1.0, "equivalent", "disagrees")])  # fmt: skip
+def test_tls_at_one_connection_is_compared_with_ten_percent_by_its_verdict(
+    ratio: float, verdict: str, answer: str
+) -> None:
+    found = told((effect("1gbit-tls-raw", "1gbit-plain-raw", ONE, ratio, verdict, 0.02),))
     assert found["TLS costs about 10 % at one connection"].answer == answer
 
 
@@ -142,7 +166,7 @@ def test_traffic_from_another_host_is_what_the_load_s_interface_received() -> No
     external = asked(server=ServerSpec(dsn="mysql://bench@far/sbtest"))
     values = {FORTY: {"network_rx_bytes_per_s": 121e6, "network_tx_bytes_per_s": 1e6, "tps": 1.0}}
     arm = "1gbit-plain-raw"
-    (first, *_) = conclusions_of(external, (run(arm, values),), (), (limit(arm, FORTY, "link"),))
+    (first, *_) = conclusions_of(external, runs_of(arm, values), (), (limit(arm, FORTY, "link"),))
     assert first.answer == "agrees"
 
 
@@ -152,11 +176,31 @@ def test_traffic_from_another_host_is_what_the_load_s_interface_received() -> No
 )
 def test_tls_stops_scaling_only_where_plain_text_goes_on(plain: float, encrypted: float, answer: str) -> None:
     pair = effect("10gbit-tls-raw", "10gbit-plain-raw", FORTY, 0.9, "lower")
-    runs = (
-        run("10gbit-plain-raw", {FORTY: {"tps": 1000.0}, MANY: {"tps": plain}}),
-        run("10gbit-tls-raw", {FORTY: {"tps": 1000.0}, MANY: {"tps": encrypted}}),
+    claim = "away from it throughput with TLS stops growing at 32 connections"
+
+    def runs(blocks: int, noise: float) -> tuple[RunSummary, ...]:
+        return (
+            *runs_of("10gbit-plain-raw", {FORTY: {"tps": 1000.0}, MANY: {"tps": plain}}, blocks, noise),
+            *runs_of("10gbit-tls-raw", {FORTY: {"tps": 1000.0}, MANY: {"tps": encrypted}}, blocks, noise),
+        )
+
+    assert told((pair,), (), runs(6, 0.01))[claim].answer == answer
+    assert told((pair,), (), runs(5, 0.01))[claim].answer == "cannot tell"
+    assert told((pair,), (), runs(6, 0.4))[claim].answer == "cannot tell"
+
+
+def test_nothing_is_concluded_where_two_copies_of_the_control_differ() -> None:
+    alarmed = effect("1gbit-plain-zlib", "1gbit-plain-raw", FORTY, 1.4, "not_measurable").model_copy(
+        update={"details": {"alarm": "two copies of 1gbit-plain-raw differ by 3 %"}}
     )
-    assert told((pair,), (), runs)["away from it throughput with TLS stops growing at 32 connections"].answer == answer
+    arm = "1gbit-plain-raw"
+    runs = runs_of(arm, {FORTY: {"network_tx_bytes_per_s": 121e6, "tps": 1.0}})
+    assert (
+        told((), (limit(arm, FORTY, "link"),), runs)["a full link carries 97 % of its nominal speed"].answer == "agrees"
+    )
+    found = told((alarmed,), (limit(arm, FORTY, "link"),), runs)
+    assert {one.answer for one in found.values()} == {"cannot tell"}
+    assert {one.because for one in found.values()} == {"two copies of 1gbit-plain-raw differ by 3 %"}
 
 
 def test_a_conclusion_is_one_sentence_with_its_reason() -> None:

@@ -94,6 +94,24 @@ def test_free_addresses_stand_clear_of_everything_taken() -> None:
     assert free_addresses(["198.18.0.9/28"]) == ("198.18.0.17", "198.18.0.18")
 
 
+def test_every_link_of_this_process_has_a_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "taken_networks", lambda: ["198.18.0.4/30"])
+    monkeypatch.setattr(link, "_taken_here", set())
+    assert [link.take_addresses()[0] for _ in range(3)] == ["198.18.0.1", "198.18.0.9", "198.18.0.13"]
+    link.give_addresses_back("198.18.0.9")
+    link.give_addresses_back("198.18.0.9")
+    assert link.take_addresses() == ("198.18.0.9", "198.18.0.10")
+
+
+def test_a_namespace_has_the_number_of_its_server_and_tells_its_study() -> None:
+    assert namespace.namespace_path("network-1", "load").name == "mydyno-network-1-load"
+    path = namespace.namespace_path("network-1", "server", 3)
+    assert path.name == "mydyno-network-1-server-3"
+    assert namespace.study_of(path) == "network-1"
+    assert namespace.study_of(namespace.namespace_path("a-server-2", "load", 12)) == "a-server-2"
+    assert len(f"{link.SERVER_INTERFACE}-99") < 16, "IFNAMSIZ"
+
+
 def test_a_network_that_is_taken_whole_is_said_with_what_takes_it() -> None:
     with pytest.raises(HostError, match=r"198\.18\.0\.0/15 is in use here \(198\.18\.0\.0/15\)") as caught:
         free_addresses(["10.0.0.1/8", "198.18.0.0/15"])

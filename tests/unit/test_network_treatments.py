@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.errors import HostError, ServerError, UserError
 from mydyno.experiments import load
 from mydyno.hosts.link import LinkEnd, Shape
+from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network_means import NetworkMeans
 from mydyno.hosts.settings import Settings
 from mydyno.hosts.transfer import Transfer
 from mydyno.model.experiment import ServerSpec, StepSpec
 from mydyno.model.plan import make_plan
-from mydyno.model.records import DriverResult, StepRecord
+from mydyno.model.records import DriverResult, Evidence, StepRecord
 from mydyno.running.forecast import forecast
 from mydyno.servers.load_path import LoadPath
 from mydyno.servers.sql import Address, ClientTls
@@ -340,10 +342,42 @@ async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkey
 
     class Instance:
         number = 1
+        host = LocalHost("study", None)
 
     evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
     assert not evidence.holds
     assert "no data comes" in evidence.text
+
+
+async def test_proofs_of_several_links_are_timed_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most, made = 0, 0, 0
+    host = LocalHost("study", None)
+
+    async def timed(*_: object) -> Transfer:
+        nonlocal running, most, made
+        running, made = running + 1, made + 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return transfer(941)
+
+    class Instance:
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.host = host
+
+    async def proof(number: int) -> Evidence:
+        treatment = NetworkTreatment("1gbit")
+        end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
+        treatment._ends, treatment._bare = (end, end), transfer(20_000)
+        monkeypatch.setattr(treatment, "_transfer", timed)
+        return await treatment.evidence(Instance(number))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(network, "disciplines", lambda _end: [])
+    found = await asyncio.gather(*(proof(number) for number in range(1, 5)))
+    assert [one.instance for one in found] == [1, 2, 3, 4]
+    assert all(one.holds for one in found)
+    assert (most, made) == (1, 8)
 
 
 def test_the_drivers_findings_are_its_sentences() -> None:

@@ -18,7 +18,7 @@ GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
 def effect(arm: str, control: str, ratio: float, half: float, step: str = "oltp_read_write-16") -> EffectRecord:
     return EffectRecord(
         metric="qps", step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half, ci_high=ratio + half,
-        p=0.01, verdict=None, sentence="",
+        p=0.01, verdict="higher" if ratio > 1 else "lower", sentence="", primary=True,
     )  # fmt: skip
 
 
@@ -59,6 +59,14 @@ def test_loads_and_arms_that_the_study_did_not_have_are_not_compared() -> None:
     mimalloc = {"allocator": "mimalloc"}
     assert compare_with_published(asked(GLIBC, mimalloc), [effect("b", "a", 1.1, 0.1)]) == []
     assert compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 1.1, 0.1, "oltp_read_only-16")]) == []
+
+
+@pytest.mark.parametrize("verdict", [None, "inconclusive", "not_measurable"])
+@pytest.mark.parametrize("ratio", [1.14, 0.9])
+def test_only_a_decided_verdict_agrees_or_disagrees(verdict: str | None, ratio: float) -> None:
+    undecided = effect("b", "a", ratio, 0.03).model_copy(update={"verdict": verdict})
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [undecided])
+    assert entry["agreement"] == "cannot tell"
 
 
 def test_an_effect_without_an_interval_cannot_tell() -> None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mydyno.errors import BugError
-from mydyno.stats.maxt import family_test, holm
+from mydyno.stats.maxt import family_test
 from mydyno.stats.paired import paired
+from mydyno.stats.permutation import holm
 from mydyno.stats.signflip import sign_flip
 
 

@@ -1,4 +1,4 @@
-"""The noise floor from A/A, residuals, the order effect, canaries and the laboratory's calibration."""
+"""The noise floor from A/A, residuals, the order effect, canaries."""
 
 from math import exp, nan
 
@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mydyno.errors import BugError
-from mydyno.stats.calibration import calibration
 from mydyno.stats.canary import canary_outliers
 from mydyno.stats.noise import noise_floor
-from mydyno.stats.residuals import block_residuals, order_effect_p, residual_sd
+from mydyno.stats.residuals import block_residuals, order_effect_p
 
 
 def test_the_floor_is_what_two_copies_differ_by_in_half_of_the_blocks() -> None:
@@ -55,14 +54,6 @@ def test_missing_runs_leave_the_other_residuals_at_zero() -> None:
     del table[0, "a"]
     assert all(abs(r.residual) < 1e-9 for r in block_residuals(table))
     assert block_residuals({}) == []
-
-
-def test_the_residual_sd_is_that_of_one_run_whatever_arms_and_blocks_do() -> None:
-    random = np.random.default_rng(4)
-    noise = random.normal(0.0, 0.02, (200, 4))
-    table = {(b, str(a)): exp(0.3 * a + 0.001 * b + noise[b, a]) for b in range(200) for a in range(4)}
-    assert residual_sd(table) == pytest.approx(0.02, rel=0.06)
-    assert residual_sd({(1, "a"): 1.0, (1, "b"): 2.0}) is None
 
 
 def _ordered_runs(seed: int, first_is_slower: float) -> list[tuple[int, str, int, float]]:
@@ -115,18 +106,3 @@ def test_equal_canaries_mark_only_the_one_that_differs() -> None:
     assert canary_outliers([5.0, 5.0, 5.0, 5.1]) == [3]
     assert canary_outliers([5.0, 5.0, 5.0]) == []
     assert canary_outliers([]) == []
-
-
-def test_a_well_behaved_laboratory_raises_no_alarm_and_a_biased_one_does() -> None:
-    assert not calibration([0.01] * 4 + [0.5] * 76).alarm
-    assert calibration([0.01] * 20 + [0.5] * 60).alarm
-
-
-def test_fewer_than_sixty_identical_contrasts_say_nothing_yet() -> None:
-    assert not calibration([0.01] * 59).alarm
-    assert calibration([]).rate is None
-
-
-def test_a_laboratory_that_never_sees_anything_is_suspect_too_once_it_has_seen_enough() -> None:
-    assert calibration([0.5] * 200).alarm
-    assert not calibration([0.5] * 60).alarm

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mydyno.errors import BugError
-from mydyno.stats.tost import equivalence
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.tost import Equivalence
+from mydyno.stats.tost import equivalence as of_estimate
+
+
+def equivalence(mean: float, sd: float | None, n: int, margin: float) -> Equivalence:
+    """Of n log ratios with this mean and sd, by their own noise."""
+    error = None if sd is None else sd / n**0.5
+    return of_estimate(Estimate(n, mean if n else None, error, n - 1, sd, False), margin)
 
 
 @given(st.floats(-0.1, 0.1), st.floats(0.0001, 0.1), st.integers(2, 30), st.floats(0.001, 0.5))
@@ -17,12 +25,12 @@ def test_equivalent_means_that_the_90_percent_interval_is_inside_and_that_p_is_a
 ) -> None:
     answer = equivalence(mean, sd, n, margin)
     assert answer.interval.low is not None and answer.interval.high is not None and answer.p is not None
-    assert answer.equivalent == (1 - margin < answer.interval.low and answer.interval.high < 1 + margin)
+    assert answer.equivalent == (n >= 6 and 1 - margin < answer.interval.low and answer.interval.high < 1 + margin)
     if abs(answer.p - 0.05) > 1e-9:
-        assert answer.equivalent == (answer.p < 0.05)
+        assert answer.equivalent == (n >= 6 and answer.p < 0.05)
 
 
-@given(st.floats(-0.1, 0.1), st.floats(0.0001, 0.1), st.integers(2, 30))
+@given(st.floats(-0.1, 0.1), st.floats(0.0001, 0.1), st.integers(6, 30))
 def test_the_smallest_margin_divides_equivalent_from_not(mean: float, sd: float, n: int) -> None:
     smallest = equivalence(mean, sd, n, 0.5).smallest_margin
     assert smallest is not None
@@ -35,11 +43,13 @@ def test_too_few_blocks_are_never_equivalent() -> None:
     for n, sd in ((0, None), (1, None)):
         answer = equivalence(0.0, sd, n, 0.02)
         assert (answer.equivalent, answer.p, answer.smallest_margin) == (False, None, None)
+    assert not equivalence(0.0, 0.0001, 5, 0.02).equivalent
+    assert equivalence(0.0, 0.0001, 6, 0.02).equivalent
 
 
 def test_blocks_without_spread_are_equivalent_by_their_ratio_alone() -> None:
-    assert equivalence(log(1.01), 0.0, 5, 0.02).equivalent
-    assert not equivalence(log(1.03), 0.0, 5, 0.02).equivalent
+    assert equivalence(log(1.01), 0.0, 6, 0.02).equivalent
+    assert not equivalence(log(1.03), 0.0, 6, 0.02).equivalent
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.02, 1.0, 2.0, float("nan")])

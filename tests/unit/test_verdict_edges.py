@@ -1,12 +1,13 @@
 """What a study can do wrong: lost runs, dead arms, zeros, one block, no block; each ends in a clear answer."""
 
 from dataclasses import replace
-from math import inf, nan
+from math import inf, log, nan
 
 import pytest
 
 from mydyno.errors import BugError
 from mydyno.verdicts import Family, Metric, Observation, Scope, Verdict, decide, noise_floors
+from mydyno.verdicts.words import scope_words
 from tests.support.made_up_study import exact_study, jemalloc, study
 
 A: list[float | None] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.9, 100.1]
@@ -31,10 +32,10 @@ def test_no_block_at_all_is_not_measurable_and_has_no_numbers() -> None:
 
 def test_one_block_gives_a_ratio_without_an_interval_and_is_inconclusive() -> None:
     effect = jemalloc(three(ARM[:1], A[:1], COPY[:1]))
-    assert (effect.n, effect.ci_low, effect.p, effect.verdict) == (1, None, 1.0, "inconclusive")
-    assert effect.ratio == pytest.approx(1.05)
-    assert "was +5.0 % in the only block, without an interval" in effect.sentence
-    assert "1 block allows no p below 1" in effect.sentence
+    assert (effect.n, effect.ci_low, effect.p, effect.verdict) == (1, None, pytest.approx(1 / 3), "inconclusive")
+    assert effect.ratio == pytest.approx(105.0 / (100.0 * 100.2) ** 0.5)
+    assert "was +4.9 % in the only block, without an interval" in effect.sentence
+    assert "1 block allows no p below 0.33: 3 are needed to claim a difference" in effect.sentence
 
 
 def test_two_blocks_give_an_interval_and_no_claim() -> None:
@@ -69,21 +70,29 @@ def test_a_lost_block_is_left_out_counted_and_explained() -> None:
     assert effect.sentence.endswith(" 1 block of 8 does not count: jemalloc: not steady.")
 
 
-def test_a_block_without_a_valid_first_control_is_lost_even_if_the_second_copy_ran() -> None:
-    effect = jemalloc(three(a=[None, *A[1:]]))
+@pytest.mark.parametrize("lost", ["a", "copy"])
+def test_a_block_with_one_valid_copy_of_the_control_counts_with_that_one(lost: str) -> None:
+    series = {"a": A, "copy": COPY}
+    effect = jemalloc(three(**{lost: [None, *series[lost][1:]]}))
+    assert (effect.n, effect.verdict) == (8, "higher")
+    other = {"a": COPY, "copy": A}[lost][0]
+    assert effect.log_ratios[1] == pytest.approx(log((ARM[0] or 0.0) / (other or 0.0)))
+    assert effect.reasons == ("glibc: not steady, one of two copies (1 block)",)
+
+
+def test_a_block_without_any_valid_control_is_lost() -> None:
+    effect = jemalloc(three(a=[None, *A[1:]], copy=[None, *COPY[1:]]))
     assert effect.n == 7
     assert effect.reasons == ("glibc: not steady (1 block)",)
-
-
-def test_a_lost_second_copy_costs_no_contrast_anything() -> None:
-    assert jemalloc(three(copy=[None, *COPY[1:]])).n == 8
 
 
 def test_without_any_second_copy_the_noise_is_unknown_and_nothing_is_claimed() -> None:
     effect = jemalloc(three(copy=[]))
     assert effect.verdict == "not_measurable"
     assert effect.noise_floor is None
-    assert "the second copy of glibc has no valid run, so the noise floor is unknown" in effect.sentence
+    assert (
+        "the second copy of glibc has no valid run, so nothing is known of how equal servers differ" in effect.sentence
+    )
 
 
 def test_more_blocks_lost_than_left_is_not_measurable() -> None:
@@ -107,8 +116,8 @@ def test_an_arm_that_served_nothing_is_not_measurable_and_not_infinitely_worse()
 def test_values_that_never_vary_have_no_p_of_zero_and_say_that_no_noise_was_seen() -> None:
     same = jemalloc(three([103.0] * 8, [100.0] * 8, [100.0] * 8))
     assert (same.verdict, same.p_t) == ("higher", None)
-    assert same.p == pytest.approx(2.0 / 2.0**8)
-    assert same.sentence.endswith("so no noise was seen and the interval has no width.")
+    assert same.p == pytest.approx(3.0**-8)
+    assert same.sentence.endswith("Every block gave exactly the same ratio, so the interval has no width.")
     equal = jemalloc(three([100.0] * 8, [100.0] * 8, [100.0] * 8))
     assert (equal.verdict, equal.p, equal.ratio) == ("equivalent", 1.0, 1.0)
 
@@ -127,7 +136,7 @@ def test_a_study_that_was_cut_short_is_judged_by_the_blocks_it_has() -> None:
 
 
 def test_swapping_arm_and_control_swaps_higher_and_lower() -> None:
-    forth = jemalloc(three())
+    forth = jemalloc(three(copy=A))
     swapped = exact_study({("glibc", 1): ARM, ("glibc", 2): ARM, ("jemalloc", 1): A})
     back = jemalloc(swapped)
     assert (forth.verdict, back.verdict) == ("higher", "lower")
@@ -172,19 +181,20 @@ def test_a_margin_in_percent_is_a_bug_of_the_caller() -> None:
         decide(Family(Metric("qps"), "glibc", ("jemalloc",), {}, 2.0))
 
 
-def test_every_part_of_the_scope_is_printed_and_hosts_are_named() -> None:
-    scope = Scope("tpcc", "MySQL 8.4.8", ("db1", "db2", "db3"), 8, 500.0, 2.5, "sync_binlog=1")
+def test_the_scope_is_stated_once_and_a_sentence_has_the_load_and_the_blocks() -> None:
+    scope = Scope("tpcc", "MySQL 8.4.8", ("db1", "db2", "db3"), 8, 500.0, 2.5, "sync_binlog=1", "2026-11-21")
     family = study(0.1)
     effect = jemalloc(replace(family, scopes=dict.fromkeys(family.steps, scope)))
-    assert (
-        " at 500 transactions/s on 8 connections (tpcc, MySQL 8.4.8, on hosts db1, db2 and db3, "
-        "data 2.5 × the buffer pool, sync_binlog=1, 8 blocks);" in effect.sentence
+    assert effect.sentence.endswith("] at 500 transactions/s on 8 connections (tpcc, 8 blocks).")
+    assert scope_words(scope) == (
+        "MySQL 8.4.8, hosts db1, db2 and db3, data 2.5 × the buffer pool, sync_binlog=1, 2026-11-21"
     )
 
 
 def test_a_scope_that_was_not_given_claims_this_host_only() -> None:
     effect = jemalloc(replace(study(0.1), scopes={}))
-    assert "than glibc [" in effect.sentence and "] (on this host, 8 blocks);" in effect.sentence
+    assert "than glibc [" in effect.sentence and "] (8 blocks)." in effect.sentence
+    assert scope_words(Scope()) == "this host"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ pub mod distribution;
 pub mod duration;
 pub mod hdr_log;
 pub mod histogram;
+pub mod operation;
 pub mod prefetch;
 pub mod queue;
 pub mod random;

@@ -11,6 +11,7 @@ mod wave;
 use std::sync::Arc;
 
 use crate::duration;
+use crate::operation;
 use crate::random::{Domain, RandomStream};
 
 /// How operations follow one another under the rate curve.
@@ -278,17 +279,25 @@ pub struct ArrivalCursor {
     workers: u64,
     passed: u64,
     count: f64,
+    /// Number of the first gap: each stream of a Poisson plan has gaps of its own.
+    first_gap: u64,
 }
 
 impl ArrivalCursor {
     /// The arrivals that fall to one worker of several: operations `worker`, `worker + workers`, …
     pub fn new(plan: Arc<Plan>, worker: u64, workers: u64) -> Self {
+        Self::of_stream(plan, worker, workers, 0)
+    }
+
+    /// The same with the random gaps of a stream: the same stream has the same times, another one has others.
+    pub fn of_stream(plan: Arc<Plan>, worker: u64, workers: u64, stream: u32) -> Self {
         Self {
             plan,
             next: worker,
             workers,
             passed: 0,
             count: 0.0,
+            first_gap: operation::base(stream, true),
         }
     }
 
@@ -305,7 +314,8 @@ impl ArrivalCursor {
             Arrivals::Constant => number as f64,
             Arrivals::Poisson => {
                 while self.passed <= number {
-                    self.count += RandomStream::of(self.plan.seed, Domain::Arrival, self.passed).next_exponential();
+                    let gap = self.first_gap + self.passed;
+                    self.count += RandomStream::of(self.plan.seed, Domain::Arrival, gap).next_exponential();
                     self.passed += 1;
                 }
                 self.count
@@ -338,6 +348,22 @@ mod tests {
 
     fn arrivals_of(plan: &Plan, worker: u64, workers: u64) -> ArrivalCursor {
         ArrivalCursor::new(Arc::new(plan.clone()), worker, workers)
+    }
+
+    #[test]
+    fn each_stream_of_a_poisson_plan_has_times_of_its_own_and_keeps_them() {
+        let plan = Arc::new(Plan::parse("5000", Arrivals::Poisson, 3).unwrap());
+        let times = |stream| -> Vec<u64> {
+            let cursor = ArrivalCursor::of_stream(Arc::clone(&plan), 0, 1, stream);
+            cursor.take(100).map(|arrival| arrival.intended_ns).collect()
+        };
+        let plain: Vec<u64> = arrivals_of(&plan, 0, 1)
+            .take(100)
+            .map(|arrival| arrival.intended_ns)
+            .collect();
+        assert_eq!(times(0), plain);
+        assert_eq!(times(7), times(7));
+        assert_ne!(times(7), times(8));
     }
 
     #[test]

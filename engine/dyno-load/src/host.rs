@@ -94,6 +94,14 @@ pub fn name() -> String {
 /// # Errors
 /// When the signals cannot be taken.
 pub fn interruption() -> Result<Arc<AtomicBool>, Error> {
+    interruption_with(|| {})
+}
+
+/// The same; `notify` is called with the first signal, after the flag is set.
+///
+/// # Errors
+/// When the signals cannot be taken.
+pub fn interruption_with(notify: impl Fn() + Send + 'static) -> Result<Arc<AtomicBool>, Error> {
     let flag = Arc::new(AtomicBool::new(false));
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
@@ -111,6 +119,7 @@ pub fn interruption() -> Result<Arc<AtomicBool>, Error> {
                 if seen.swap(true, Ordering::Relaxed) {
                     std::process::exit(i32::from(crate::error::Exit::Interrupted as u8));
                 }
+                notify();
             }
         })
         .map_err(|error| Error::Host(format!("no thread for signals: {error}")))?;

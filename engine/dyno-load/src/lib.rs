@@ -12,6 +12,7 @@ pub mod recorder;
 pub mod report;
 pub mod run;
 pub mod server;
+pub mod slices;
 pub mod tpcc;
 pub mod verdict;
 pub mod workload;

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mydyno.errors import UserError
+from mydyno.model.quantities import parse_duration_s
+
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment's name, or the path of a TOML file.", metavar="EXPERIMENT")
 ]
@@ -24,6 +27,14 @@ Settings = Annotated[
     ),
 ]
 Blocks = Annotated[int | None, typer.Option(help="Short for --set design.blocks=N.", min=1, metavar="N")]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Time for the whole study, e.g. 10m: blocks and slices are fitted into it. Short for --set design.time=…",
+        metavar="DURATION",
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -39,12 +50,32 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for pr
 DEFAULT_STUDIES = Path("studies")
 
 
-def all_settings(settings: list[str] | None, blocks: int | None) -> list[str]:
-    """--set and --blocks as one list."""
-    return [*(settings or ()), *([f"design.blocks={blocks}"] if blocks is not None else ())]
+def all_settings(settings: list[str] | None, blocks: int | None, time: str | None = None) -> list[str]:
+    """--set, --blocks and --time as one list. Raises UserError for both a time and a number of blocks."""
+    if blocks is not None and time is not None:
+        raise UserError("--blocks and --time exclude each other", "with --time the number of blocks is fitted into it")
+    found = list(settings or ())
+    if blocks is not None:
+        found += [f"design.blocks={blocks}", 'design.time="none"']
+    if time is not None:
+        found.append(f"design.time={time}")
+    return found
 
 
 def study_path(study: str, studies: Path) -> Path:
     """The folder that the user meant: the path itself, or the name below the studies folder."""
     path = Path(study)
     return path if path.exists() or "/" in study else studies / study
+
+
+def duration_s(text: str | None) -> float | None:
+    """Seconds of --time; None where it was not given. Raises UserError."""
+    if text is None:
+        return None
+    try:
+        found = parse_duration_s(text)
+    except ValueError as error:
+        raise UserError(f"--time {text}: {error}") from None
+    if found <= 0:
+        raise UserError(f"--time {text}: must be longer than 0 s")
+    return found

@@ -12,9 +12,9 @@ from mydyno.errors import MydynoError
 from mydyno.experiments import built_in, load, source_of
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
-from mydyno.model.plan import make_plan
 from mydyno.model.quantities import format_duration
 from mydyno.results.published import published_studies
+from mydyno.running.design_choice import plan_study
 from mydyno.running.forecast import forecast
 from mydyno.store.study_folder import StudyFolder
 
@@ -52,7 +52,7 @@ def _experiment(name: str) -> dict[str, str]:
     scales = ("quick", "standard", *(("published",) if "published" in source_of(name).tree.get("scale", {}) else ()))
     for scale in scales:
         experiment, _ = load(name, scale)
-        expected = forecast(experiment, make_plan(experiment), settings)
+        expected = forecast(experiment, plan_study(experiment, settings), settings)
         if expected.obstacles:
             found[scale] = f"{NOT_HERE}: {expected.obstacles[0]}"
         else:

@@ -13,12 +13,18 @@ from mydyno.experiments import load
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import ArmSpec, Experiment, steps_of
-from mydyno.model.plan import Plan, make_plan
+from mydyno.model.plan import Plan, PlannedBlock
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.running.builds import check_variables, present_builds
+from mydyno.running.design_choice import plan_study
 from mydyno.running.forecast import Forecast, forecast
-from mydyno.stats.signflip import smallest_p
+from mydyno.running.time_plan import cycles_of, plan_time, shape_of
+from mydyno.stats.looks import LOOKS
+from mydyno.stats.power import minimum_blocks
 from mydyno.workloads.data import kind_of
+
+MOST_SHOWN = 6
+"""Blocks whose arms are printed; each has all of them, in random order."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,14 +37,15 @@ def plan(
     scale: arguments.Scale = None,
     settings: arguments.Settings = None,
     blocks: arguments.Blocks = None,
+    time: arguments.Time = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it."""
-    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks))
+    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks, time))
     host = Settings.resolve(data)
     asyncio.run(_check_variables(resolved, host))
-    made = make_plan(resolved)
+    made = plan_study(resolved, host)
     expected = forecast(resolved, made, host)
     if as_json:
         print_json({
@@ -69,15 +76,14 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     print(f"data      {data.workload}: {kind_of(data).words(data)}, about {size}")
     print(f"arms      {', '.join(_arm_words(experiment, arm) for arm in experiment.arms)}")
     for step in steps_of(experiment):
-        warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         options = "".join(f", {name} = {value}" for name, value in step.options.items())
-        print(f"step      {step.id}: {step.driver}, warm-up {warmup}, measure {measure}{options}")
-    blocks = experiment.design.blocks
-    print(f"\nruns      {expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):")
-    for block in plan.blocks:
-        runs = "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
-        print(f"  block {block.block:>2}  {runs}")
-    print(f"\ntime      about {format_duration(expected.study_s)} ({format_duration(expected.run_s)} a run)")
+        warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
+        times = f"warm-up {warmup}" + ("" if plan.design == "interleaved" else f", measure {measure}")
+        print(f"step      {step.id}: {step.driver}, {times}{options}")
+    if plan.design == "interleaved":
+        _print_interleaved(experiment, plan, expected)
+    else:
+        _print_blocks(experiment, plan, expected)
     print(f"          and {format_duration(expected.prepare_s)} to prepare the data, once")
     disk = format_bytes(expected.disk_bytes)
     study = format_bytes(expected.study_bytes)
@@ -85,13 +91,52 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     print(f"          {format_bytes(expected.free_bytes)} are free")
     nothing = "nothing on this host beyond own processes and files in the cache"
     print(f"changes   {'; '.join(expected.host_changes) or nothing}")
-    least = smallest_p(blocks)
-    if least > 0.05:
-        print(f"note      {blocks} blocks allow no p below {least:.2g}: no difference can be called one")
+    blocks = len(plan.blocks)
+    contrasts = len(steps_of(experiment)) * sum(len(arms) for arms in experiment.contrasts().values())
+    fewest = minimum_blocks(max(1, contrasts))
+    if blocks < fewest:
+        print(f"note      {blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed")
     for caution in expected.cautions:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:
         print(f"OBSTACLE  {obstacle}")
+
+
+def _print_interleaved(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
+    shape, design = shape_of(experiment), experiment.design
+    time_s = design.time if plan.sequential else None
+    cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
+    slices = f"{design.slice:g} s after {design.washout:g} s of washout"
+    print(f"\ndesign    interleaved: {plan.why}")
+    print(f"          {shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}")
+    if time_s is None:
+        print(f"blocks    {len(plan.blocks)}, each with {cycles:.0f} cycles of every step; examined once, at the end")
+    else:
+        looks = ", ".join(str(look) for look in LOOKS if look <= len(plan.blocks)) or "none: the time is too short"
+        print(
+            f"blocks    up to {len(plan.blocks)}, each with about {cycles:.1f} cycles of every step; looks after: {looks}"
+        )
+        print("          ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks")
+    for block in plan.blocks[:MOST_SHOWN]:
+        print(f"  block {block.block:>2}  {_runs_of(block)}  (started together)")
+    if len(plan.blocks) > MOST_SHOWN:
+        print(f"  … {len(plan.blocks) - MOST_SHOWN} more")
+    word = "at most" if time_s is not None else "about"
+    print(f"\ntime      {word} {format_duration(expected.study_s)}")
+    print("          the precision to expect is measured on this host by a pilot of the control when it runs")
+
+
+def _print_blocks(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
+    print(f"\ndesign    blocks: {plan.why or 'one run after the other'}")
+    blocks = experiment.design.blocks
+    print(f"runs      {expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):")
+    for block in plan.blocks:
+        print(f"  block {block.block:>2}  {_runs_of(block)}")
+    print(f"\ntime      about {format_duration(expected.study_s)} ({format_duration(expected.run_s)} a run)")
+
+
+def _runs_of(block: PlannedBlock) -> str:
+    return "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
 
 
 def _arm_words(experiment: Experiment, arm: ArmSpec) -> str:

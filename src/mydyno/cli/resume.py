@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     study: arguments.Study,
+    time: arguments.Time = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
@@ -23,10 +24,11 @@ def resume(
 ) -> None:
     """Resume a study; exit codes as in ExitCode."""
     path = arguments.study_path(study, studies)
+    time_s = arguments.duration_s(time)
     experiment = StudyFolder.open(path).study().experiment
     # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_to_end
     from mydyno.study import resume_study
 
     host = Settings.resolve(data, allow_writes)
-    run_to_end(lambda watcher: resume_study(path, host, watcher), experiment, as_json)
+    run_to_end(lambda watcher: resume_study(path, host, watcher, time_s=time_s), experiment, as_json)

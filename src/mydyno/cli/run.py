@@ -22,13 +22,14 @@ def run(
     scale: arguments.Scale = None,
     settings: arguments.Settings = None,
     blocks: arguments.Blocks = None,
+    time: arguments.Time = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     as_json: arguments.Json = False,
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
-    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks))
+    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time))
     # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_to_end
     from mydyno.study import Request, run_study

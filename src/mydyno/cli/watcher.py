@@ -14,7 +14,9 @@ from mydyno.drivers import base
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.quantities import format_duration
-from mydyno.model.records import RunRecord
+from mydyno.model.records import RunRecord, SliceRecord
+from mydyno.results.projection import Precision
+from mydyno.running.interleaved import BlockResult
 
 
 class ProgressWatcher:
@@ -41,6 +43,8 @@ class ProgressWatcher:
         self._loaded_s = 0.0
         self._steps_done_s = 0.0
         self._began = 0.0
+        self._left_s: float | None = None
+        self._left_at = 0.0
 
     def __enter__(self) -> ProgressWatcher:
         self._bar.start()
@@ -91,6 +95,51 @@ class ProgressWatcher:
         for step in record.steps:
             if record.valid and not step.valid:
                 self._console.print(f"          {step.id} is not used: {step.reasons[0]}", markup=False, soft_wrap=True)
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:  # noqa: ARG002
+        """Move the bar to this block."""
+        if self._task is None:
+            self._task = self._bar.add_task("", total=of, tail="")
+            self._began = time.monotonic()
+            self._skipped = block - 1
+        self._total, self._done_runs = of, block - 1
+        self._left_at, self._left_s = time.monotonic(), left_s
+        self._run = f"block {block}/{of}"
+        self._show_block("starting the servers")
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """Show the step and the cycle; never a rate of one arm beside another's."""
+        steal = "" if record.steal is None or record.steal < 0.02 else f"  steal {record.steal:.0%}"
+        self._show_block(f"{step.id} cycle {cycle}{steal}")
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """One line a block: what failed, what the host gave, and the precision to be expected."""
+        steals = [one.steal for one in result.slices if one.steal is not None]
+        words = [f"block {block:>2}/{self._total}", f"{len(result.slices)} slices"]
+        if steals:
+            words.append(f"steal {sum(steals) / len(steals):.0%}")
+        if precision is not None:
+            widths = ", ".join(f"±{100 * width:.1f} % {metric}" for metric, width in precision.half_widths.items())
+            words.append(f"expected at {precision.blocks} blocks: {widths}")
+        self._console.print(" · ".join(words), markup=False, soft_wrap=True)
+        for run in result.runs:
+            copy = " (A/A copy)" if run.copy_number == 2 else ""
+            reasons = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]
+            for reason in reasons or run.reasons[:1]:
+                word = "FAILED" if run.failed or reason not in run.reasons else "not used"
+                self._console.print(
+                    f"          {run.arm}{copy} {word}: {shorten(reason, 240, placeholder=' …')}", markup=False,
+                    soft_wrap=True,
+                )  # fmt: skip
+
+    def _show_block(self, what: str) -> None:
+        if self._task is None:
+            return
+        tail = what
+        if self._left_s is not None:
+            left_s = max(0.0, self._left_s - (time.monotonic() - self._left_at))
+            tail += f"  about {format_duration(left_s)} left"
+        self._bar.update(self._task, description=self._run, completed=self._done_runs, tail=tail)
 
     def _show(self, what: str) -> None:
         if self._task is None:

@@ -12,6 +12,7 @@ from typing import Any
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress
+from mydyno.drivers.held import HeldLoad, HeldProcess
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.settings import Settings
@@ -96,6 +97,30 @@ class Dynoload:
         if done.exit_code and not (of_kv and kv.all_stored(records, data)):
             raise DriverError(f"dynoload prepare failed with exit code {done.exit_code}:\n  {_last(done.output)}")
 
+    def _load(self, address: Address, data: DataSpec, step: Step, folder: Path) -> list[str]:
+        """The command as far as it says what load runs against which server."""
+        of_kv = data.workload == "kv"
+        return [
+            str(self._program),
+            data.workload,
+            "run",
+            *([f"--workload={step.workload}"] if data.workload == "oltp" else []),
+            f"--connections={step.connections}",
+            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
+            *([] if of_kv else [*self._connection(address, folder), *self._tables(data)]),
+            *([*kv.place(address), *kv.keys(data), *kv.asked(step)] if of_kv else []),
+            *(argument for name, value in step.options.items() for argument in _option(name, value)),
+        ]
+
+    async def hold(
+        self, address: Address, data: DataSpec, step: Step, folder: Path, log: Path, server_pid: int | None
+    ) -> HeldLoad:
+        """Connect and hold between slices. Raises DriverError with dynoload's own words."""
+        held = HeldProcess(self._local, f"dynoload {step.id}", log)
+        watched = [] if server_pid is None else [f"--server-pid={server_pid}"]
+        await held.start([*self._load(address, data, step, folder), "--slices", *watched], address.entering)
+        return held
+
     async def run(
         self,
         address: Address,
@@ -111,17 +136,9 @@ class Dynoload:
         for path in (records, histograms):
             path.unlink(missing_ok=True)
         command = [
-            str(self._program),
-            data.workload,
-            "run",
-            *([f"--workload={step.workload}"] if data.workload == "oltp" else []),
-            f"--connections={step.connections}",
-            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
+            *self._load(address, data, step, folder),
             f"--warmup={step.warmup_s}s",
             f"--duration={step.measure_s}s",
-            *([] if data.workload == "kv" else [*self._connection(address, folder), *self._tables(data)]),
-            *([*kv.place(address), *kv.keys(data), *kv.asked(step)] if data.workload == "kv" else []),
-            *(argument for name, value in step.options.items() for argument in _option(name, value)),
             "--json=-",
             f"--hdr={histograms}",
             "--quiet",

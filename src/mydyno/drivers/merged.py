@@ -67,6 +67,18 @@ def _latency_us(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
     return found | _percentiles(outcomes)
 
 
+def percentiles_of(histograms: Sequence[str]) -> dict[str, float]:
+    """{p50, p90, p95, p99, p999} in µs of several encoded histograms (nanoseconds) together; empty without a value."""
+    from hdrh.histogram import HdrHistogram
+
+    together = HdrHistogram(1, HIGHEST_NS, 3)
+    for encoded in histograms:
+        together.decode_and_add(encoded)
+    if not together.get_total_count():
+        return {}
+    return {name: together.get_value_at_percentile(share) / 1000 for name, share in PERCENTILES.items()}
+
+
 def _percentiles(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
     from hdrh.histogram import HdrHistogram
 

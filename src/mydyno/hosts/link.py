@@ -13,6 +13,7 @@ import contextlib
 import ipaddress
 import json
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ POOL = ipaddress.ip_network("198.18.0.0/15")
 """Kept for measurements of networks (RFC 2544); routed nowhere."""
 SERVER_INTERFACE = "dyno-server"
 LOAD_INTERFACE = "dyno-load"
+"""With the server's number behind it from the second server on; a name has 15 characters at most."""
 WIRE_FRAME_BYTES = 1538
 SEEN_FRAME_BYTES = 1514
 SEGMENT_PAYLOAD_BYTES = 1448
@@ -123,6 +125,33 @@ def taken_networks() -> list[str]:
     routes = json.loads(command(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
     found = [f"{one['local']}/{one['prefixlen']}" for link in addresses for one in link.get("addr_info", ())]
     return found + [str(route["dst"]) for route in routes if route.get("dst") not in (None, "default", "0.0.0.0/0")]
+
+
+_taken_here: set[ipaddress.IPv4Network] = set()
+"""Networks of this process's own links: those lie in namespaces, where the host's routes do not show them."""
+_taken_here_lock = threading.Lock()
+
+
+def take_addresses() -> tuple[str, str]:
+    """free_addresses() of this host, and of no other link of this process until give_addresses_back().
+
+    Raises HostError: all are taken.
+    """
+    taken = taken_networks()
+    with _taken_here_lock:
+        server, load = free_addresses([*taken, *map(str, _taken_here)])
+        _taken_here.add(_network_of(server))
+    return server, load
+
+
+def give_addresses_back(server: str) -> None:
+    """The link with this server's address is gone. Safe to call again."""
+    with _taken_here_lock:
+        _taken_here.discard(_network_of(server))
+
+
+def _network_of(address: str) -> ipaddress.IPv4Network:
+    return ipaddress.IPv4Network(f"{address}/30", strict=False)
 
 
 def free_addresses(taken: Sequence[str]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError
+from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.reach import entering_command
 from mydyno.hosts.undo import UndoJournal
@@ -84,6 +85,10 @@ class LocalHost:
         self.cookie = cookie
         self.server_user = server_user
         self._undo = undo
+        self.timing = asyncio.Lock()
+        """Held while something is timed that other timings would disturb: proofs of several links, one by one."""
+        self.held_settings = HeldSettings()
+        """Kernel settings that several servers need at the same time."""
 
     @property
     def undo(self) -> UndoJournal:

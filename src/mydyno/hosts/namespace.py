@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,21 +24,30 @@ PREFIX = "mydyno-"
 CLONE_NEWNET = 0x40000000
 """Of sched.h; os.setns came with Python 3.12."""
 
+_ROLE = re.compile(r"-(server|load)(-\d+)?$")
+_FOLDER_LOCK = threading.Lock()
+"""Held while the folder, its mount or a name in it changes: namespaces are made and removed in several threads."""
+
 T = TypeVar("T")
 
 
-def namespace_path(study: str, role: str) -> Path:
-    """Where a study's namespace of a role ("server", "load") is kept."""
-    return FOLDER / f"{PREFIX}{study}-{role}"
+def namespace_path(study: str, role: str, number: int = 1) -> Path:
+    """Where a study's namespace of a role ("server", "load") is kept; that of the first server carries no number."""
+    return FOLDER / f"{PREFIX}{study}-{role}{'' if number == 1 else f'-{number}'}"
 
 
 def study_of(path: Path) -> str:
     """The study that a namespace's name carries."""
-    return path.name.removeprefix(PREFIX).rpartition("-")[0]
+    return _ROLE.sub("", path.name.removeprefix(PREFIX))
 
 
 def make_namespace(path: Path) -> None:
     """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
+    with _FOLDER_LOCK:
+        _make_namespace(path)
+
+
+def _make_namespace(path: Path) -> None:
     taken = HostError(f"the network namespace {path.name} is there already", "mydyno clean removes it")
     if path.exists():
         raise taken
@@ -55,12 +65,16 @@ def make_namespace(path: Path) -> None:
 
 def remove_namespace(facts: dict[str, Any]) -> str | None:
     """Undo a change of the kind `namespace`: gives what is left, or None. Touches only names of mydyno's own."""
-    path = Path(facts["path"])
+    with _FOLDER_LOCK:
+        return _remove_namespace(Path(facts["path"]), facts.get("interfaces", ()))
+
+
+def _remove_namespace(path: Path, interfaces: Iterable[str]) -> str | None:
     if path.parent != FOLDER or not path.name.startswith(PREFIX):
         return f"{path}, which is no namespace of mydyno's"
     if not path.exists():
         return None
-    for interface in facts.get("interfaces", ()):
+    for interface in interfaces:
         # Now, and not when the kernel gets to it: the other end of a pair may be looked at next.
         _quiet([*entering(path), "ip", "link", "delete", "dev", interface])
     if not _unmount(path):

@@ -95,6 +95,10 @@ class StepSpec(Frozen):
     options: dict[str, Scalar] = Field(default_factory=dict, description="the workload's own options, e.g. range_size")
 
 
+def _none_by_word(value: object) -> object:
+    return None if value == "none" else value
+
+
 class DesignSpec(Frozen):
     """How often and in which order: random complete blocks, each with a second copy of the control.
 
@@ -106,8 +110,8 @@ class DesignSpec(Frozen):
         "auto", description="auto: interleaved wherever all arms can run at the same time, else blocks"
     )
     blocks: int = Field(8, ge=1, le=1000, description="blocks; each holds every arm once and the control twice")
-    time: PositiveDuration | None = Field(
-        None, description="interleaved: time for the whole study; blocks and cycles are fitted into it"
+    time: Annotated[PositiveDuration | None, BeforeValidator(_none_by_word)] = Field(
+        None, description='interleaved: time for the whole study, or "none"; blocks and cycles are fitted into it'
     )
     slice: PositiveDuration = Field(2.0, ge=0.2, le=600, description="interleaved: measured part of a slice")
     washout: Duration = Field(0.5, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
@@ -151,8 +155,8 @@ class GateSpec(Frozen):
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     steal: Share = Field(0.10, description="CPU time stolen by the hypervisor, as a share")
     steady: Literal["strict", "report"] = Field(
-        "strict",
-        description="strict: a step that is not steady is run once more, then invalid; report: it is used, and said",
+        "report",
+        description="report: a step that is not steady counts, and the report shows it; strict: it is invalid",
     )
 
 

@@ -21,8 +21,9 @@ class MetricSource:
     better: Literal["higher", "lower", "none"]
     description: str
     scope: Literal["host", "instance", "driver"]
-    aggregate: Literal["mean", "max", "last", "driver", "per_transaction"] = "mean"
-    """driver: from the driver's own histogram of the whole measured window, not from samples. per_transaction: the sum
+    aggregate: Literal["mean", "max", "last", "driver", "per_transaction", "slices"] = "mean"
+    """slices: only of interleaved studies (results/interleaved.py).
+    driver: from the driver's own histogram of the whole measured window, not from samples. per_transaction: the sum
     of `of`, each a mean of its own scope, times `factor`, over tps."""
     of: tuple[str, ...] = ()
     factor: float = 1.0
@@ -98,6 +99,13 @@ METRICS: dict[str, MetricSource] = {
         "per_transaction",
         ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
     ),
+    "server_cpu_us_per_query": MetricSource(
+        "µs", "lower", "CPU time of the server for one query, kernel included", "instance", "slices"
+    ),
+    "server_cpu_ratio": MetricSource(
+        "", "lower", "CPU time of the server for each second of the load program's", "instance", "slices"
+    ),
+    "driver_cpu_pct": MetricSource("% of one CPU", "none", "driver's CPU time", "driver", "slices"),
     "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
     "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
     "innodb_checkpoint_age_bytes": MetricSource("bytes", "none", "redo not yet checkpointed", "instance"),

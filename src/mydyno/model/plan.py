@@ -7,7 +7,9 @@ are in random order too, the same for all runs of a block.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from pydantic import Field
 
@@ -50,6 +52,13 @@ class Plan(Frozen):
 
     format: int = 1
     seed: int
+    design: Literal["blocks", "interleaved"] = "blocks"
+    why: str = ""
+    """Why this design."""
+    sequential: bool = False
+    """Whether blocks are added until the time is spent or every contrast is decided, with looks (stats/looks.py)."""
+    client_untouched: bool = True
+    """Whether no arm changes the load program's work for a query, so that its CPU time can show the host's speed."""
     blocks: tuple[PlannedBlock, ...]
 
     @property
@@ -58,15 +67,29 @@ class Plan(Frozen):
         return tuple(run for block in self.blocks for run in block.runs)
 
 
-def make_plan(experiment: Experiment) -> Plan:
-    """The plan of a study: the same experiment and seed give the same plan on every machine."""
+@dataclass(frozen=True)
+class Design:
+    """How the blocks of a study are executed."""
+
+    kind: Literal["blocks", "interleaved"] = "blocks"
+    why: str = ""
+    client_untouched: bool = True
+
+
+def make_plan(experiment: Experiment, design: Design | None = None, blocks: int | None = None) -> Plan:
+    """The plan of a study: the same experiment and seed give the same plan on every machine.
+
+    `blocks` overrides the experiment's own number; the first blocks of a longer plan are those of a shorter one.
+    """
+    chosen = design or Design()
+    count = experiment.design.blocks if blocks is None else blocks
     random = Random(f"mydyno-plan-1-{experiment.design.seed}")
     candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
     step_ids = [step.id for step in steps_of(experiment)]
     firsts: list[tuple[str, int]] = []
-    places = _places(experiment)
-    blocks = []
-    for number in range(1, experiment.design.blocks + 1):
+    places = _places(experiment, count)
+    planned = []
+    for number in range(1, count + 1):
         if not firsts:
             firsts = random.sample(candidates, len(candidates))
         first = firsts.pop()
@@ -83,11 +106,18 @@ def make_plan(experiment: Experiment) -> Plan:
             )
             for position, (arm, copy) in enumerate(order, 1)
         )
-        blocks.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
-    return Plan(seed=experiment.design.seed, blocks=tuple(blocks))
+        planned.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
+    return Plan(
+        seed=experiment.design.seed,
+        design=chosen.kind,
+        why=chosen.why,
+        sequential=chosen.kind == "interleaved" and experiment.design.time is not None,
+        client_untouched=chosen.client_untouched,
+        blocks=tuple(planned),
+    )
 
 
-def _places(experiment: Experiment) -> list[tuple[int, ...]]:
+def _places(experiment: Experiment, blocks: int) -> list[tuple[int, ...]]:
     """The places of the instances in each block: they swap, the same for all arms of a block, each place as often.
 
     Over as many blocks as there are instances every instance is at every place once (a Latin square), in random order;
@@ -96,8 +126,8 @@ def _places(experiment: Experiment) -> list[tuple[int, ...]]:
     random = Random(f"mydyno-places-1-{experiment.design.seed}")
     count = experiment.most_instances
     rounds: list[tuple[int, ...]] = []
-    while len(rounds) < experiment.design.blocks:
+    while len(rounds) < blocks:
         first = random.sample(range(1, count + 1), count)
         shifts = random.sample(range(count), count)
         rounds += [tuple(first[shift:] + first[:shift]) for shift in shifts]
-    return rounds[: experiment.design.blocks]
+    return rounds[:blocks]

@@ -126,6 +126,8 @@ class SliceRecord(Record):
     """Response times in nanoseconds, HdrHistogram V2 deflated in base64; one for each instance."""
     rates: dict[str, float] = Field(default_factory=dict)
     """What only some workloads have: tpmc, kv_hit_pct, kv_misses_per_s, tpmc_instance_1, …"""
+    key_values: dict[str, float] = Field(default_factory=dict)
+    """Of kv: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values."""
     traffic: dict[str, int] = Field(default_factory=dict)
     driver_cpu_s: float | None = None
     server_cpu_s: float | None = None

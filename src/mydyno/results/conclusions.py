@@ -1,21 +1,26 @@
-"""What study 4 concluded about networks, put to the test with this study's own effects and limits.
+"""What study 4 concluded about networks, compared with this study's own verdicts and limits.
 
 Only pairs of arms that differ in one treatment count, and only what was declared before the first run has a verdict.
 Where the condition of a conclusion (a full link, a load above 32 connections) did not occur here, the answer is
-"cannot tell", with what was there instead. Growth over connections is told from medians: it has no interval.
+"cannot tell", with what was there instead. Growth over connections and the traffic of a full link are no contrasts of
+arms; they are decided by the interval of one number per block, from 6 blocks on. Where two copies of the control
+differ (the A/A alarm), every answer is "cannot tell".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from math import exp, log
+from statistics import fmean
 
 from mydyno.hosts.link import parse_bits_per_s
 from mydyno.model.contrasts import only_difference
 from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.records import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
 from mydyno.stats.agreement import Agreement, compare
+from mydyno.stats.paired import paired
+from mydyno.stats.tost import FEWEST_BLOCKS
 
 STUDY = "study-4"
 PUBLISHED_TRAFFIC_SHARE = 116 * 2**20 * 8 / 1e9
@@ -33,7 +38,7 @@ AGREES, DISAGREES, CANNOT_TELL = Agreement.AGREES, Agreement.DISAGREES, Agreemen
 
 @dataclass(frozen=True)
 class Facts:
-    """What a conclusion is tested with."""
+    """What a conclusion is compared with."""
 
     experiment: Experiment
     runs: Sequence[RunSummary]
@@ -55,14 +60,59 @@ class Facts:
         found = self.limits.get((arm, step))
         return found.limit if found else "unknown"
 
-    def medians(self, metric: str, arm: str) -> dict[str, float]:
-        """{step: median over the valid runs of an arm}."""
-        values: dict[str, list[float]] = {}
+    def logs(self, metric: str, arm: str) -> dict[str, dict[int, float]]:
+        """{step: {block: log of the value}} of an arm's valid runs; of two copies the mean."""
+        found: dict[str, dict[int, list[float]]] = {}
         for run in self.runs:
             for step, of_step in run.values.items() if run.valid and run.arm == arm else ():
-                if metric in of_step and step not in run.invalid_steps:
-                    values.setdefault(step, []).append(of_step[metric])
-        return {step: median(found) for step, found in values.items()}
+                if of_step.get(metric, 0.0) > 0.0 and step not in run.invalid_steps and step not in run.failures:
+                    found.setdefault(step, {}).setdefault(run.block, []).append(log(of_step[metric]))
+        return {step: {block: fmean(of) for block, of in blocks.items()} for step, blocks in found.items()}
+
+    def growth(self, metric: str, arm: str, low: str, high: str) -> Figure:
+        """How much the metric grows from one step to another, one number per block."""
+        logs = self.logs(metric, arm)
+        first, last = logs.get(low, {}), logs.get(high, {})
+        return figure_of([last[block] - first[block] for block in sorted(first.keys() & last.keys())])
+
+    @property
+    def alarm(self) -> str:
+        """The A/A alarm of this study; empty where there is none."""
+        return next((str(e.details["alarm"]) for e in self.effects if e.details.get("alarm")), "")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def words(self) -> str:
+        """+3.2 % [+1.0 %, +5.4 %]."""
+        if self.ratio is None:
+            return "not measured"
+        if self.low is None or self.high is None:
+            return f"{_signed(self.ratio - 1)} in fewer than {FEWEST_BLOCKS} blocks"
+        return f"{_signed(self.ratio - 1)} [{_signed(self.low - 1)}, {_signed(self.high - 1)}]"
+
+    def within(self, tolerance: float) -> Answer:
+        """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
+        if self.low is None or self.high is None:
+            return CANNOT_TELL, self.words
+        if 1 - tolerance <= self.low and self.high <= 1 + tolerance:
+            return AGREES, self.words
+        return (DISAGREES if self.low > 1 + tolerance or self.high < 1 - tolerance else CANNOT_TELL), self.words
+
+
+def figure_of(log_ratios: Sequence[float]) -> Figure:
+    """The figure from one log ratio per block."""
+    answer = paired(log_ratios)
+    if answer.n < FEWEST_BLOCKS:
+        return Figure(answer.ratio, None, None)
+    return Figure(answer.ratio, answer.interval.low, answer.interval.high)
 
 
 def conclusions_of(
@@ -76,8 +126,9 @@ def conclusions_of(
         return ()  # the study's appendix on huge pages has experiments of its own
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
     records = []
+    alarm = facts.alarm
     for part, claim, test in CLAIMS:
-        answer, because = test(facts)
+        answer, because = (CANNOT_TELL, alarm) if alarm else test(facts)
         records.append(
             ConclusionRecord(study=STUDY, part=part, claim=claim, answer=Agreement(answer).value, because=because)
         )
@@ -86,18 +137,28 @@ def conclusions_of(
 
 def _full_link_carries_its_speed(facts: Facts) -> Answer:
     """The most that any arm carried on each bandwidth: a link counts as full from 90 % on."""
-    most: dict[float, tuple[float, str]] = {}
+    outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
+    metric = f"network_{'rx' if outside else 'tx'}_bytes_per_s"
+    most: dict[float, tuple[float, str, Figure]] = {}
     for (arm, step), limit in facts.limits.items():
         speed = _bits_per_s(facts.experiment.arm(arm).treatments.get("network"))
-        outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
-        sent = facts.medians(f"network_{'rx' if outside else 'tx'}_bytes_per_s", arm).get(step)
+        sent = list(facts.logs(metric, arm).get(step, {}).values())
         if limit.limit == "link" and speed and sent:
-            most[speed] = max(most.get(speed, (0.0, "")), (sent * 8 / speed, f"{arm} at {step}"))
+            share = exp(fmean(sent)) * 8 / speed
+            figure = figure_of([one + log(8 / speed / PUBLISHED_TRAFFIC_SHARE) for one in sent])
+            if share > most.get(speed, (0.0, ""))[0]:
+                most[speed] = share, f"{arm} at {step}", figure
     if not most:
         return CANNOT_TELL, _no_full_link(facts)
-    words = "; ".join(f"{where} sent {_percent(share)} of its nominal speed" for share, where in most.values())
-    apart = max(abs(share / PUBLISHED_TRAFFIC_SHARE - 1) for share, _ in most.values())
-    return (AGREES if apart <= TRAFFIC_TOLERANCE else DISAGREES), words
+    words = "; ".join(f"{where} sent {_percent(share)} of its nominal speed" for share, where, _ in most.values())
+    return _all([figure.within(TRAFFIC_TOLERANCE)[0] for _, _, figure in most.values()]), words
+
+
+def _all(answers: Sequence[Agreement]) -> Agreement:
+    """One answer from several: disagrees where any does, agrees where all do."""
+    if DISAGREES in answers:
+        return DISAGREES
+    return AGREES if answers and all(answer == AGREES for answer in answers) else CANNOT_TELL
 
 
 def _no_full_link(facts: Facts) -> str:
@@ -117,17 +178,17 @@ def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
 def _full_link_is_flat(facts: Facts) -> Answer:
     growth = {}
     for arm in facts.experiment.arms:
-        tps = facts.medians("tps", arm.name)
+        measured = facts.logs("tps", arm.name)
         full = [step for step in steps_of(facts.experiment) if facts.limit(arm.name, step.id) == "link"]
-        full = sorted((step for step in full if step.id in tps), key=lambda step: step.connections)
+        full = sorted((step for step in full if step.id in measured), key=lambda step: step.connections)
         if len(full) > 1 and full[0].workload == full[-1].workload:
-            growth[f"{arm.name} from {full[0].connections} to {full[-1].connections} connections"] = (
-                tps[full[-1].id] / tps[full[0].id] - 1
+            growth[f"{arm.name} from {full[0].connections} to {full[-1].connections} connections"] = facts.growth(
+                "tps", arm.name, full[0].id, full[-1].id
             )
     if not growth:
         return CANNOT_TELL, "no arm filled its link at two loads"
-    words = "; ".join(f"{where}: {_signed(share)}" for where, share in growth.items())
-    return (AGREES if all(abs(share) <= FLAT for share in growth.values()) else DISAGREES), words
+    words = "; ".join(f"{where}: {figure.words}" for where, figure in growth.items())
+    return _all([figure.within(FLAT)[0] for figure in growth.values()]), words
 
 
 def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: str) -> Answer:
@@ -162,7 +223,7 @@ def _tls_at_one_connection(facts: Facts) -> Answer:
     if not pairs:
         return CANNOT_TELL, "no pair of arms differs in TLS alone at one connection"
     answers = [
-        compare(TLS_AT_ONE_CONNECTION, e.ci_low, e.ci_high, TLS_ROUNDING, facts.experiment.verdict.margin)
+        compare(TLS_AT_ONE_CONNECTION, e.verdict, e.ci_low, e.ci_high, TLS_ROUNDING, facts.experiment.verdict.margin)
         for e in pairs
     ]
     words = "; ".join(f"{e.arm}: {answer.because}" for e, answer in zip(pairs, answers, strict=True))
@@ -183,9 +244,9 @@ def _tls_at_a_full_link(facts: Facts) -> Answer:
 
 
 def _tls_stops_scaling(facts: Facts) -> Answer:
-    told: list[Answer] = []
+    found: list[Answer] = []
     for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts("tls")):
-        plain, encrypted = facts.medians("tps", control), facts.medians("tps", arm)
+        plain, encrypted = facts.logs("tps", control), facts.logs("tps", arm)
         free = sorted(
             (
                 step
@@ -200,17 +261,18 @@ def _tls_stops_scaling(facts: Facts) -> Answer:
         if len(free) < 2:
             continue
         low, high = free[0].id, free[-1].id
-        without, with_tls = plain[high] / plain[low] - 1, encrypted[high] / encrypted[low] - 1
-        words = f"from {low} to {high} {control} grew by {_signed(without)}, {arm} by {_signed(with_tls)}"
-        if without < PLAIN_GROWS:
-            told.append((CANNOT_TELL, f"{words}: without TLS there is no growth to lose"))
+        without, with_tls = (facts.growth("tps", one, low, high) for one in (control, arm))
+        words = f"from {low} to {high} {control} grew by {without.words}, {arm} by {with_tls.words}"
+        if without.low is None or without.low - 1 < PLAIN_GROWS or with_tls.low is None or with_tls.high is None:
+            found.append((CANNOT_TELL, f"{words}: growth of {_percent(PLAIN_GROWS)} without TLS is not shown"))
+        elif with_tls.high - 1 <= FLAT:
+            found.append((AGREES, words))
         else:
-            told.append((AGREES if with_tls <= FLAT else DISAGREES, words))
-    if not told:
+            found.append((DISAGREES if with_tls.low - 1 > FLAT else CANNOT_TELL, words))
+    if not found:
         return CANNOT_TELL, f"no two loads of {STOPPED_AT} connections and more away from a full link"
-    words = "; ".join(because for _, because in told)
-    decided = {answer for answer, _ in told} - {CANNOT_TELL}
-    return (CANNOT_TELL if not decided else DISAGREES if DISAGREES in decided else AGREES), words
+    words = "; ".join(because for _, because in found)
+    return _all([answer for answer, _ in found if answer != CANNOT_TELL]), words
 
 
 def _percent(share: float) -> str:

@@ -1,7 +1,8 @@
-"""Which contrasts belong together: one family per metric and control, as declared before the first run.
+"""Which contrasts have verdicts: the families of a study, one per metric and control, as declared before the first run.
 
-Tests are adjusted inside a family. Verdicts are given on the primary metric of every control's arms, and on what
-verdict.compare declares; everything else is exploratory.
+Verdicts are given on the primary metric of every control's arms, on what verdict.compare declares, and with
+verdict.cost on the server's CPU per query where it was measured; everything else is exploratory. All families with
+verdicts are tested together (verdicts/decide.py).
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from mydyno.model.metrics import metric_source, of_instance, split_instance
 from mydyno.model.records import RunSummary
 from mydyno.verdicts import Family, Metric, Observation, Scope
 
+COSTS = ("server_cpu_us_per_query", "server_cpu_ratio")
+"""Metrics that verdict.cost adds to the primary one. The ratio, to the load program's CPU per query, is there only
+where the treatment leaves the client alone."""
+
 
 def families(
     experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str], scopes: Mapping[str, Scope]
@@ -21,7 +26,7 @@ def families(
     for metric in measured:
         verdicts = _declared(experiment, metric)
         explored = {control: list(arms) for control, arms in experiment.contrasts().items()}
-        if metric == experiment.verdict.primary:
+        if metric in verdict_metrics(experiment):
             for control, arms in explored.items():
                 verdicts[control] = list(dict.fromkeys((*arms, *verdicts.get(control, ()))))
             explored = {}
@@ -32,6 +37,11 @@ def families(
             # The experiment's own control has a family even alone: its copies' noise floor is a result.
             if rest or (control == experiment.control and control not in verdicts):
                 yield _family(experiment, runs, metric, control, rest, False, scopes)
+
+
+def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
+    """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
+    return tuple(dict.fromkeys((experiment.verdict.primary, *(COSTS if experiment.verdict.cost else ()))))
 
 
 def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
@@ -98,7 +108,15 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
         reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
         value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
         observations.append(
-            Observation(run.block, run.arm, value, run.copy_number, short(reasons) if value is None else "")
+            Observation(
+                run.block,
+                run.arm,
+                value,
+                run.copy_number,
+                short(reasons) if value is None else "",
+                run.failures.get(step, ""),
+                run.unadjusted.get(step, {}).get(metric) if value is not None else None,
+            )
         )
     return tuple(observations)
 

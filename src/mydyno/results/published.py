@@ -1,4 +1,4 @@
-"""Published figures beside ours: experiments/published/*.toml as ratios, held against this study's intervals.
+"""Published figures beside ours: experiments/published/*.toml as ratios, compared with this study's verdicts.
 
 Absolute figures of another host are never compared. An arm of ours stands for a published one where its treatments are
 the same, or, where the file says none, its name. A published control that is an arm of ours, and the other way round,
@@ -197,7 +197,14 @@ def _entry(
         effect = _effect_for(figure, arm, control, steps, effects)
     if effect is None:
         return None
-    said = compare(figure.ratio, effect.ci_low, effect.ci_high, figure.rounding, _margin(experiment, figure.metric))
+    said = compare(
+        figure.ratio,
+        effect.verdict,
+        effect.ci_low,
+        effect.ci_high,
+        figure.rounding,
+        _margin(experiment, figure.metric),
+    )
     return {
         "study": study,
         "metric": figure.metric,

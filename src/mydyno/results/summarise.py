@@ -10,6 +10,7 @@ from typing import Any
 
 from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
 from mydyno.model.metrics import metric_source, ordered
+from mydyno.model.plan import Plan
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import (
     CANARY_EVENT,
@@ -24,18 +25,21 @@ from mydyno.model.records import (
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
+from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
 from mydyno.results.server_differences import server_differences
 from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.looks import LOOKS, last_look
+from mydyno.stats.power import minimum_blocks
+from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Scope, decide, noise_floors
+from mydyno.verdicts import Effect, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
-CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details", "unadjusted"}
+CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 
 
 def summarise(folder: StudyFolder) -> Summary:
@@ -44,17 +48,26 @@ def summarise(folder: StudyFolder) -> Summary:
     experiment = study.experiment
     steps = steps_of(experiment)
     runs = list(folder.runs())
-    windows = common_windows(steps, runs)
-    several = experiment.most_instances > 1
-    summaries = tuple(_run_summary(run, values_of(folder, run, windows, several)) for run in runs)
+    plan = folder.plan()
+    interleaving = interleaved_of(folder, plan, experiment, runs) if plan.design == "interleaved" else None
+    windows = {} if interleaving else common_windows(steps, runs)
+    if interleaving:
+        summaries = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
+    else:
+        several = experiment.most_instances > 1
+        summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
+    look, alpha = look_of(plan, runs)
+    examined = summaries if look is None else tuple(run for run in summaries if run.block <= look)
+    if plan.sequential and look is None:
+        examined = ()
     scopes = {step.id: _scope(study, step, runs) for step in steps}
     measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
-    effects: list[Effect] = []
     floors: dict[str, dict[str, float]] = {}
-    for family in families(experiment, summaries, measured, scopes):
-        effects += decide(family)
+    every = list(families(experiment, examined, measured, scopes))
+    effects = decide_study(every, alpha, plan.sequential)
+    for family in every:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
-    planned = len(folder.plan().runs)
+    planned = len(plan.runs)
     records = tuple(_effect_record(effect) for effect in effects)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     conclusions = conclusions_of(experiment, summaries, records, limits)
@@ -78,6 +91,10 @@ def summarise(folder: StudyFolder) -> Summary:
         limits=limits,
         conclusions=conclusions,
         canaries=_canaries(folder),
+        design=plan.design,
+        look=look,
+        alpha=alpha,
+        interleaving=interleaving.record if interleaving else None,
         sentences=(
             *_sentences(experiment, effects, summaries, planned),
             *limit_sentences(limits, steps),
@@ -100,7 +117,33 @@ def _state(runs: list[RunRecord], planned: int) -> Any:
     return "complete" if len(runs) == planned else "partial"
 
 
-def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSummary:
+def look_of(plan: Plan, runs: Sequence[RunRecord]) -> tuple[int | None, float]:
+    """(blocks of the look that is due, its error rate): the latest look reached, or None and 5 % without looks."""
+    if not plan.sequential:
+        return None, 0.05
+    look = last_look(len({run.block for run in runs}))
+    return look, LOOKS[look] if look is not None else 0.05
+
+
+def interleaved_of(
+    folder: StudyFolder, plan: Plan, experiment: Experiment, runs: Sequence[RunRecord]
+) -> InterleavedValues:
+    """The values of every lane, from the slices of every finished block."""
+    blocks = sorted({run.block for run in runs})
+    slices = [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
+    return interleaved_values(experiment, slices, plan.client_untouched)
+
+
+def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
+    lane = (run.block, run.arm, run.copy_number)
+    return _run_summary(run, values.adjusted.get(lane, {}), steps).model_copy(
+        update={"unadjusted": values.unadjusted.get(lane, {})}
+    )
+
+
+def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Sequence[Step]) -> RunSummary:
+    failures = {step.id: run.failed for step in steps} if run.failed else {}
+    failures |= {step.id: step.failed for step in run.steps if step.failed}
     return RunSummary(
         block=run.block,
         position=run.position,
@@ -111,7 +154,8 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]]) -> RunSumm
         warnings=run.warnings,
         evidence=run.evidence,
         folder=run.folder,
-        invalid_steps={step.id: step.reasons for step in run.steps if not step.valid},
+        invalid_steps={step.id: step.reasons for step in run.steps if step.reasons},
+        failures=failures,
         values=values,
     )
 
@@ -178,11 +222,12 @@ def _sentences(
         sentences += _settings_not_taken(invalid)
     if len(runs) < planned:
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
-    least = smallest_p(experiment.design.blocks)
-    if least > 0.05:
+    contrasts = sum(effect.primary for effect in effects)
+    fewest = minimum_blocks(max(1, contrasts))
+    if experiment.design.blocks < fewest and contrasts:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot give a p below {least:.2g}, so no difference could be called "
-            "one; for an answer take --scale standard, or --blocks 8 and more."
+            f"{blocks(experiment.design.blocks)} cannot show a difference in {contrasts} "
+            f"comparison{'' if contrasts == 1 else 's'}: at least {fewest} are needed."
         )
     return tuple(sentences)
 

@@ -107,7 +107,7 @@ def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dic
     """The run's values from its instances'; a metric that one of them lacks is absent, for a part is no sum."""
     found = _latencies(driver)
     for name, metric in METRICS.items():
-        if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction"):
+        if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction", "slices"):
             continue
         if metric.together == "spread":
             rates = [own[name.removesuffix("_spread_pct")] for own in apart if name.removesuffix("_spread_pct") in own]

@@ -13,6 +13,7 @@ from mydyno.model.experiment import ArmSpec, Experiment, steps_of
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.running.kv_obstacles import kv_obstacles
+from mydyno.running.time_plan import cycles_of, shape_of
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import fitted
@@ -65,14 +66,22 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         + RUN_OVERHEAD_S
         for arm in experiment.arms
     }
-    runs_s = sum(arm_s[run.arm] for run in plan.runs)
-    canaries_s = CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
-    most = experiment.most_instances
+    interleaved = plan.design == "interleaved"
+    if interleaved:
+        shape = shape_of(experiment)
+        study_s = (experiment.design.time if plan.sequential else None) or len(plan.blocks) * (
+            shape.block_s(cycles_of(experiment)) + shape.servers * (store_s + size / COPY_BYTES_PER_S)
+        )
+        most = shape.servers
+    else:
+        study_s = sum(arm_s[run.arm] for run in plan.runs)
+        study_s += CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
+        most = experiment.most_instances
     free = _free_bytes(settings.data)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment)]
     obstacles = _treatment_obstacles(experiment, settings)
     needed = int((1.15 + 1.15 * most) * size)
-    if most > 1 and experiment.server.dsn is not None:
+    if experiment.most_instances > 1 and experiment.server.dsn is not None:
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
     if experiment.server.dsn is not None and experiment.data.workload == "tpcc":
         obstacles.append("data: tpcc on an external server (dsn) is not checked; use server.name or server.basedir")
@@ -84,12 +93,12 @@ def forecast(experiment: Experiment, plan: Plan, settings: Settings) -> Forecast
         )
     return Forecast(
         runs=len(plan.runs),
-        run_s=runs_s / len(plan.runs),
-        study_s=runs_s + canaries_s,
+        run_s=study_s / len(plan.runs),
+        study_s=study_s,
         prepare_s=10 + kind.prepare_s(experiment.data),
         data_bytes=size,
         disk_bytes=int((1 + most) * 1.05 * size),
-        study_bytes=int(len(plan.runs) * load_s * STUDY_BYTES_PER_RUN_S),
+        study_bytes=int((study_s if interleaved else len(plan.runs) * load_s) * STUDY_BYTES_PER_RUN_S),
         free_bytes=free,
         host_changes=tuple(dict.fromkeys(host_changes)),
         obstacles=(*obstacles, *_memory_obstacles(experiment)),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from mydyno.model.experiment import Experiment, Step
+from mydyno.model.experiment import Experiment, GateSpec, Step
 from mydyno.model.records import DriverResult, InstanceStep, StepRecord
 from mydyno.results.steadiness import judge_step
 from mydyno.store.samples import Sample
@@ -42,7 +42,10 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     if not record.instances:
         steady = steadiness(1, record.started_unix_ns)
         reasons = step_reasons(facts(record.driver, record.server_counters, steady), STEP_GATES)
-        return record.model_copy(update={"steady": steady, "valid": not reasons, "reasons": tuple(reasons)})
+        failed = failure_of(record.driver, experiment.gates)
+        return record.model_copy(
+            update={"steady": steady, "valid": not reasons and not failed, "reasons": tuple(reasons), "failed": failed}
+        )
     parts = []
     for part in record.instances:
         steady = steadiness(part.instance, part.started_unix_ns)
@@ -53,9 +56,29 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_GATES)
     if record.start_spread_s > MOST_START_SPREAD_S:
         reasons.append(f"no common start: the drivers began {record.start_spread_s:.1f} s apart")
+    failed = failure_of(record.driver, experiment.gates)
     return record.model_copy(
-        update={"steady": steady, "valid": not reasons, "reasons": tuple(reasons), "instances": tuple(parts)}
+        update={
+            "steady": steady,
+            "valid": not reasons and not failed,
+            "reasons": tuple(reasons),
+            "failed": failed,
+            "instances": tuple(parts),
+        }
     )
+
+
+def failure_of(driver: DriverResult, gates: GateSpec) -> str:
+    """Why the arm failed at a step although its load ran to the end; empty where it did not."""
+    if driver.transactions == 0:
+        return "no transaction ended"
+    if driver.errors or driver.reconnects:
+        return f"{driver.errors} errors and {driver.reconnects} lost connections"
+    share = driver.ignored_errors / driver.transactions
+    if share > gates.ignored_errors_per_transaction:
+        bound = gates.ignored_errors_per_transaction
+        return f"{driver.ignored_errors} ignored errors, {share:.3g} per transaction (bound {bound:g})"
+    return ""
 
 
 def _of_instance(reason: str, instance: int) -> str:

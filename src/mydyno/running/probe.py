@@ -41,14 +41,14 @@ class Probe:
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
 
-    async def start(self) -> None:
+    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
         """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(self._password)
         command = [
             str(self._program),
-            f"--interval-ms={INTERVAL_MS}",
+            f"--interval-ms={interval_ms}",
             f"--output={self._output}",
             *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
             f"--disk={self._data}",
@@ -56,6 +56,10 @@ class Probe:
         ]
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+
+    async def speed(self) -> tuple[int, int] | None:
+        """(units of work, CPU nanoseconds) of the speed meter so far; None: there is none."""
+        return None
 
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""

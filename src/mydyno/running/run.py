@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.errors import HostError, StudyError, UserError
+from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
@@ -21,9 +21,8 @@ from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.running.bench import Bench
 from mydyno.running.judging import judged
 from mydyno.running.latency_log import write_latency_log
-from mydyno.running.probe import Probe
 from mydyno.running.random_streams import with_stream
-from mydyno.running.step import Asked, Tell, ask
+from mydyno.running.step import Tell, ask
 from mydyno.running.together import all_or_none
 from mydyno.servers.instance import Instance, Place
 from mydyno.servers.templates import Template
@@ -46,6 +45,8 @@ class _Recorder:
     samples: list[Sample] = field(default_factory=list)
     latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    failed: str = ""
+    """Why the arm itself failed."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -66,6 +67,8 @@ async def make_run(
         await _serve_and_load(bench, planned, instances, treatments, steps, folder, tell, recorder)
     except StudyError as error:
         recorder.reasons.append(error.message)
+        if isinstance(error, ServerError | DriverError):
+            recorder.failed = error.message
     finally:
         for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
             if warning:
@@ -123,12 +126,8 @@ async def _serve_and_load(
     await probe.start()
     try:
         for step in steps:
-            asked = await ask(bench, instances, probe, _streaming(bench, planned, step, 1), folder, tell)
+            asked = await ask(bench, instances, probe, _streaming(bench, planned, step), folder, tell)
             recorder.samples += asked.samples
-            if _is_not_yet_steady(bench, step, asked, probe):
-                asked = await ask(bench, instances, probe, _streaming(bench, planned, step, 2), folder, tell)
-                recorder.samples += asked.samples
-                recorder.warnings.append(f"{step.id} was not steady at first: its time became warm-up and it ran again")
             recorder.steps.append(asked.record)
             recorder.latency_logs[step.id] = asked.latency_log
         for instance in instances:
@@ -148,16 +147,8 @@ async def _serve_and_load(
         recorder.evidence += [evidence for evidence in ends if evidence is not None]
 
 
-def _streaming(bench: Bench, planned: PlannedRun, step: Step, attempt: int) -> Step:
-    return with_stream(step, bench.experiment.design.seed, planned.block, attempt, bench.restores_data)
-
-
-def _is_not_yet_steady(bench: Bench, step: Step, asked: Asked, probe: Probe) -> bool:
-    """Whether the step should be asked once more: not steady, and this would cost it its place in the result."""
-    if bench.experiment.gates.steady != "strict":
-        return False
-    steady = judged(bench.experiment, step, asked.record, [*probe.so_far(), *asked.samples]).steady
-    return bool(steady["steadiness"] == "not steady")
+def _streaming(bench: Bench, planned: PlannedRun, step: Step) -> Step:
+    return with_stream(step, bench.experiment.design.seed, planned.block, 1, bench.restores_data)
 
 
 def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder) -> RunRecord:
@@ -186,6 +177,7 @@ def _finished(bench: Bench, planned: PlannedRun, steps: Sequence[Step], folder: 
         ended_unix_ns=time.time_ns(),
         valid=not reasons,
         reasons=tuple(reasons),
+        failed=recorder.failed or ("out of memory" if memory.out_of_memory_kills else ""),
         warnings=tuple(dict.fromkeys(recorder.warnings)),
         evidence=tuple(recorder.evidence),
         servers=tuple(recorder.servers),

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.ports import LOOPBACK
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.load_path import LoadPath
-from mydyno.servers.memcached_options import LOOPBACK, MemcachedOptions
+from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.sql import Address, Control

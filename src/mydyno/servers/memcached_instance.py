@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 
 from mydyno.errors import ServerError
+from mydyno.hosts.ports import LOOPBACK, free_port
 from mydyno.model.records import ServerRecord
 from mydyno.servers.instance import START_TIMEOUT_S, Instance
 from mydyno.servers.load_path import LoadPath
-from mydyno.servers.memcached_options import LOOPBACK, MemcachedOptions, free_port
+from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.sql import Control
 from mydyno.servers.version import ServerVersion

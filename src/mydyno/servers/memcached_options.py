@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 
-LOOPBACK = "127.0.0.1"
+from mydyno.hosts.ports import LOOPBACK
+
 MIB = 1 << 20
 SPARE_CONNECTIONS = 64
 
@@ -29,10 +29,3 @@ class MemcachedOptions:
             "-l", LOOPBACK, "-p", str(self.port), "-U", "0",
             "-m", memory, "-t", str(self.threads), "-c", str(self.connections),
         ]  # fmt: skip
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens at now; who gets it is proved after the start."""
-    with socket.socket() as free:
-        free.bind((LOOPBACK, 0))
-        return int(free.getsockname()[1])

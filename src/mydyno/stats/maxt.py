@@ -17,7 +17,6 @@ distribution (the min-p form of the same procedure).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 
@@ -27,6 +26,7 @@ from scipy import stats
 
 from mydyno.errors import BugError
 from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_p_value, t_quantile
+from mydyno.stats.permutation import holm
 from mydyno.stats.signflip import EXACT_LIMIT, TIE, flipped_totals, random_signs, share, sign_flip
 
 FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS = 7
@@ -83,16 +83,6 @@ def family_test(log_ratios: Table, level: float = 0.95, seed: int = 1) -> Family
         contrasts[int(column)] = contrast
     adjustment = "none" if members.size == 1 else "Holm" if use_holm else "max-t"
     return FamilyTest(tuple(contrasts), adjustment, part.shape[0] <= EXACT_LIMIT)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment (Scandinavian Journal of Statistics 6 (1979)), in the order given."""
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
 
 
 def _max_t(table: Table, level: float, seed: int) -> list[Contrast]:

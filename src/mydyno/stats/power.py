@@ -1,9 +1,11 @@
-"""How many blocks: for an effect to be found, for equivalence to be shown, and for an exact test to be able to speak.
+"""How many blocks: for an effect to be found, for equivalence, for an exact test, and for an interval of some width.
 
-`sd` is always that of the block differences of logs (sqrt(2) times the sd of one run's log, where arms are alike);
-effects and margins are fractions (0.02 is 2 %) read as differences of logs: ln 1.02 = 0.0198, and planning is not
-finer. Both powers are the normal probability given the observed sd, averaged over the distribution of that sd; for
-equivalence (at a true ratio of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
+`sd` is that of one block's difference of logs, as the contrast's interval has it: for an arm against the mean of A and
+A′ it is sqrt(1.5) times the sd of one log value. Effects and margins are fractions (0.02 is 2 %) read as differences of
+logs: ln 1.02 = 0.0198, and planning is not finer. `freedom` is how many degrees of freedom each further block adds: 1
+for the contrast's own differences, one less than the servers of a step where the noise is pooled. Both powers are the
+normal probability given the observed sd, averaged over the distribution of that sd; for equivalence (at a true ratio
+of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
 """
 
 from __future__ import annotations
@@ -11,18 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, log2, sqrt
+from math import expm1, log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from mydyno.errors import BugError
+from mydyno.stats.looks import LOOKS
 from mydyno.stats.paired import t_quantile
+from mydyno.stats.permutation import smallest_p
+from mydyno.stats.tost import FEWEST_BLOCKS
 
 MOST_BLOCKS = 10_000
 """Beyond this the answer is this: nobody runs that many, and the noise is what must change."""
 SD_QUANTILES = 2_000
+SHARE_OF_A_A = 0.75
+"""Variance of X − mean(A, A′) as a share of that of A′ − A: (1 + 1/2) / (1 + 1)."""
 
 Factors = NDArray[np.float64]
 
@@ -37,81 +44,107 @@ class Plan:
     blocks: int
 
 
-def blocks_for_detection(sd: float, effect: float, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest blocks with which a two-sided paired t finds a true effect of this size so often; at least 2."""
+def blocks_for_detection(sd: float, effect: float, power: float = 0.8, alpha: float = 0.05, freedom: int = 1) -> int:
+    """The fewest blocks with which a two-sided t test finds a true effect of this size so often; at least 2."""
     _check(sd, effect)
-    return _fewest(lambda n: detection_power(n, sd, effect, alpha) >= power)
+    return _fewest(lambda n: detection_power(n, sd, effect, alpha, freedom) >= power)
 
 
-def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05) -> float:
-    """The power of the two-sided paired t with n >= 2 blocks."""
+def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05, freedom: int = 1) -> float:
+    """The power of the two-sided t test with n >= 2 blocks."""
     if sd == 0.0:
         return 1.0
-    shift, critical = effect * sqrt(n) / sd, t_quantile(1.0 - alpha / 2.0, n - 1)
+    degrees = (n - 1) * freedom
+    shift, critical = effect * sqrt(n) / sd, t_quantile(1.0 - alpha / 2.0, degrees)
     return _expected_over_sd(
-        lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), n
+        lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), degrees
     )
 
 
-def detectable_effect(n: int, sd: float, power: float = 0.8, alpha: float = 0.05) -> float | None:
-    """The smallest effect (a fraction) that n blocks find with this power; None for fewer than 2 blocks."""
-    if n < 2:
-        return None
-    if sd == 0.0:
-        return 0.0
-    return float(optimize.brentq(lambda effect: detection_power(n, sd, effect, alpha) - power, 0.0, 1000.0 * sd))
-
-
-def blocks_for_equivalence(sd: float, margin: float, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest blocks with which a true ratio of 1 is shown to be within ±margin with this power; at least 2."""
+def blocks_for_equivalence(sd: float, margin: float, power: float = 0.8, alpha: float = 0.05, freedom: int = 1) -> int:
+    """The fewest blocks with which a true ratio of 1 is shown to be within ±margin with this power; at least 6."""
     _check(sd, margin)
-    return _fewest(lambda n: equivalence_power(n, sd, margin, alpha) >= power)
+    enough = _fewest(lambda n: equivalence_power(n, sd, margin, alpha, freedom) >= power)
+    return max(enough, FEWEST_BLOCKS)
 
 
-def equivalence_power(n: int, sd: float, margin: float, alpha: float = 0.05) -> float:
+def equivalence_power(n: int, sd: float, margin: float, alpha: float = 0.05, freedom: int = 1) -> float:
     """The power of the two one-sided tests with n >= 2 blocks when arm and control are truly alike."""
     if sd == 0.0:
         return 1.0
-    half, critical = margin * sqrt(n) / sd, t_quantile(1.0 - alpha, n - 1)
-    return _expected_over_sd(lambda factor: np.maximum(2.0 * special.ndtr(half - critical * factor) - 1.0, 0.0), n)
+    degrees = (n - 1) * freedom
+    half, critical = margin * sqrt(n) / sd, t_quantile(1.0 - alpha, degrees)
+    return _expected_over_sd(
+        lambda factor: np.maximum(2.0 * special.ndtr(half - critical * factor) - 1.0, 0.0), degrees
+    )
 
 
-def blocks_for_half_width(sd: float, half_width: float, level: float = 0.95) -> int:
-    """The fewest blocks whose t interval reaches no further than `half_width` (a fraction) from the estimate."""
+def projected_half_width(
+    sd: float, n_blocks: int, servers: int, contrasts: int = 1, alpha: float = 0.05
+) -> float | None:
+    """The half-width (a fraction: 0.02 is ±2 %) that each of `contrasts` simultaneous intervals will have.
+
+    `sd` is that of ln(A′ / A), one number per block, for example from a pilot; `servers` are those of a block, A′ among
+    them. The critical value is Šidák's, which is slightly too large for contrasts that share a control. None for fewer
+    than 2 blocks. Raises BugError for fewer than 2 servers.
+    """
+    _check(sd, 1.0)
+    if servers < 2 or contrasts < 1:
+        raise BugError(f"a block has at least 2 servers and 1 contrast, not {servers} and {contrasts}")
+    if n_blocks < 2:
+        return None
+    one = -expm1(log1p(-alpha) / contrasts)
+    critical = t_quantile(1.0 - one / 2.0, (n_blocks - 1) * (servers - 1) + 1)
+    return expm1(critical * sd * sqrt(SHARE_OF_A_A / n_blocks))
+
+
+def blocks_for_half_width(half_width: float, sd: float, servers: int, contrasts: int = 1, alpha: float = 0.05) -> int:
+    """The fewest blocks with which `projected_half_width` is at most this; MOST_BLOCKS if none is enough."""
     _check(sd, half_width)
-    quantile = 0.5 + level / 2.0
-    return _fewest(lambda n: t_quantile(quantile, n - 1) * sd / sqrt(n) <= half_width)
+    return _fewest(lambda n: (projected_half_width(sd, n, servers, contrasts, alpha) or 0.0) <= half_width)
 
 
-def minimum_blocks(contrasts: int, alpha: float = 0.05) -> int:
-    """The fewest blocks with which a sign-flip can still be significant after Holm over this many contrasts.
+def look_for_half_width(half_width: float, sd: float, servers: int, contrasts: int = 1) -> int | None:
+    """The first look of a sequential study at which the half-width is at most this, each at its own error rate."""
+    _check(sd, half_width)
+    widths = {look: projected_half_width(sd, look, servers, contrasts, alpha) for look, alpha in LOOKS.items()}
+    return next((look for look, width in widths.items() if width is not None and width <= half_width), None)
 
-    The smallest p of n blocks is 2^(1-n), so n = 1 + log2(contrasts / alpha), rounded up: 6 for one contrast, 8 for
-    five.
+
+def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
+    """The fewest blocks with which a label permutation can still be significant after Holm over this many contrasts.
+
+    The smallest p of n blocks is 3^-n with A, A′ and the arm in each: 3 blocks for one contrast, 6 for 22 at 0.03125.
+    With one control (labels = 2) it is 2^(1-n): 6 for one contrast, 8 for five.
     """
     if contrasts < 1:
         raise BugError(f"a family has at least one contrast, not {contrasts}")
-    return ceil(1.0 + log2(contrasts / alpha) - 1e-9)
+    return next(n for n in range(1, 100) if contrasts * smallest_p([labels] * n) <= alpha * (1.0 + 1e-9) or n > 20)
 
 
-def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05) -> Plan:
-    """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power."""
-    detection = blocks_for_detection(sd, margin, alpha=alpha)
-    equivalence = blocks_for_equivalence(sd, margin, alpha=alpha)
-    exactness = minimum_blocks(contrasts, alpha)
-    return Plan(detection, equivalence, exactness, max(detection, equivalence, exactness))
+def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, freedom: int = 1, labels: int = 3) -> Plan:
+    """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power.
 
-
-def internal_pilot(
-    *, sd_identical: float, sd_residual: float, margin: float, contrasts: int, planned: int, alpha: float = 0.05
-) -> int:
-    """The number of blocks to fix after a pilot that looked at spread only: never fewer than planned.
-
-    `sd_identical` is that of ln(A′ / A) over the pilot's blocks, `sd_residual` that of the arms' block residuals turned
-    into one of differences (times sqrt(2)); the larger one decides. Effects must not have been looked at: stopping by
-    looks at them finds "differences" between identical arms in 21.8 % of experiments (peeking from 3 to 20 blocks).
+    Detection is planned at Bonferroni's share of alpha, so that it holds for each of the contrasts.
     """
-    return max(planned, plan(max(sd_identical, sd_residual), margin, contrasts, alpha).blocks)
+    detection = blocks_for_detection(sd, margin, alpha=alpha / contrasts, freedom=freedom)
+    equivalent = blocks_for_equivalence(sd, margin, alpha=alpha, freedom=freedom)
+    exactness = minimum_blocks(contrasts, alpha, labels)
+    return Plan(detection, equivalent, exactness, max(detection, equivalent, exactness))
+
+
+def planned_look(sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3) -> int | None:
+    """The first look after so many blocks that meets `plan` at its own error rate; None where none does."""
+    for look, alpha in LOOKS.items():
+        if look > after and plan(sd, margin, contrasts, alpha, freedom, labels).blocks <= look:
+            return look
+    return None
+
+
+def planned_exact_look(contrasts: int, after: int, labels: int = 3) -> int | None:
+    """The first look after so many blocks at which a label permutation can be significant; None where none is."""
+    looks = (look for look, alpha in LOOKS.items() if look > after and minimum_blocks(contrasts, alpha, labels) <= look)
+    return next(looks, None)
 
 
 def _check(sd: float, size: float) -> None:
@@ -119,19 +152,19 @@ def _check(sd: float, size: float) -> None:
         raise BugError(f"sd must be at least 0 and the effect or margin above 0, not {sd!r} and {size!r}")
 
 
-def _expected_over_sd(probability: Callable[[Factors], Factors], n: int) -> float:
-    """The mean of a probability over how far the observed sd may be from the true one (factor² ~ chi² / (n - 1)).
+def _expected_over_sd(probability: Callable[[Factors], Factors], degrees: int) -> float:
+    """The mean of a probability over how far the observed sd may be from the true one (factor² ~ chi² / degrees).
 
     Mid-point rule over the quantiles of chi²: scipy's noncentral t returns NaN for some of the arguments needed here.
     """
-    return float(np.mean(probability(_sd_factors(n))))
+    return float(np.mean(probability(_sd_factors(degrees))))
 
 
 @lru_cache(maxsize=256)
-def _sd_factors(n: int) -> Factors:
-    """Quantiles of observed sd / true sd for n normal values."""
+def _sd_factors(degrees: int) -> Factors:
+    """Quantiles of observed sd / true sd."""
     levels = (np.arange(SD_QUANTILES) + 0.5) / SD_QUANTILES
-    return np.asarray(np.sqrt(2.0 * special.gammaincinv((n - 1) / 2.0, levels) / (n - 1)), dtype=np.float64)
+    return np.asarray(np.sqrt(2.0 * special.gammaincinv(degrees / 2.0, levels) / degrees), dtype=np.float64)
 
 
 def _fewest(enough: Callable[[int], bool]) -> int:

@@ -25,7 +25,7 @@ def block_residuals(values: Mapping[tuple[int, str], float]) -> list[Residual]:
     """The residuals of ln(value) after arm and block means (least squares, so missing cells are allowed), sorted by
     block.
 
-    Values must be positive: raises BugError otherwise. For the residual plot and, times sqrt(2), the internal pilot.
+    Values must be positive: raises BugError otherwise. For the residual plot.
     """
     if any(not value > 0.0 for value in values.values()):
         raise BugError("block residuals need positive values; drop invalid runs first")
@@ -36,14 +36,6 @@ def block_residuals(values: Mapping[tuple[int, str], float]) -> list[Residual]:
     design = np.hstack([_indicators([block for block, _ in cells]), _indicators([arm for _, arm in cells])])
     residuals = _residuals(design, logs)
     return [Residual(block, arm, float(r)) for (block, arm), r in zip(cells, residuals, strict=True)]
-
-
-def residual_sd(values: Mapping[tuple[int, str], float]) -> float | None:
-    """The sd of one run's log value within arm and block; None without degrees of freedom left."""
-    residuals = block_residuals(values)
-    blocks, arms = {r.block for r in residuals}, {r.arm for r in residuals}
-    freedom = len(residuals) - len(blocks) - len(arms) + 1
-    return float(np.sqrt(sum(r.residual**2 for r in residuals) / freedom)) if freedom > 0 else None
 
 
 def order_effect_p(runs: Sequence[tuple[int, str, int, float]]) -> float | None:

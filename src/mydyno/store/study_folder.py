@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -107,10 +107,35 @@ class StudyFolder:
         sync_folder(final.parent)
         self.journal.append("run_finished", folder=record.folder, valid=record.valid, reasons=list(record.reasons))
 
+    def begin_block(self, block: int) -> Path:
+        """An empty folder aside in which an interleaved block collects its runs' folders until commit_block."""
+        aside = self.path / "blocks" / f".{block:02d}.unfinished"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        return aside
+
+    def commit_block(self, block: int, runs: Sequence[RunRecord]) -> None:
+        """Write each run.json and put the block's folder in its place: from here on the block is finished."""
+        aside = self.path / "blocks" / f".{block:02d}.unfinished"
+        for run in runs:
+            write_text(aside / Path(run.folder).name / "run.json", run.model_dump_json(by_alias=True, indent=1))
+        sync_folder(aside)
+        aside.rename(self.block_path(block))
+        sync_folder(aside.parent)
+        self.journal.append("block_finished", block=block, failed=[run.arm for run in runs if run.failed])
+
+    def block_path(self, block: int) -> Path:
+        """The folder of a block."""
+        return self.path / "blocks" / f"{block:02d}"
+
+    def write_plan(self, plan: Plan) -> None:
+        """Replace plan.json: a continued study has more blocks; those that it had stay as they were."""
+        write_text(self.path / "plan.json", plan.model_dump_json(by_alias=True, indent=1))
+
     def discard_unfinished(self) -> list[str]:
         """Remove what a killed study left of runs that never finished; gives their names."""
         removed = []
-        for aside in sorted(self.path.glob("blocks/*/.*.unfinished")):
+        for aside in sorted((*self.path.glob("blocks/*/.*.unfinished"), *self.path.glob("blocks/.*.unfinished"))):
             shutil.rmtree(aside)
             removed.append(aside.name)
         return removed

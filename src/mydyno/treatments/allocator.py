@@ -26,6 +26,7 @@ from mydyno.parts.debian import DebianPackages
 from mydyno.servers.instance import Instance
 from mydyno.treatments.allocator_memory import StatisticsCall, statistics_call, where_memory_lies
 from mydyno.treatments.allocator_options import PREFIXES, ReadBack, foreign_variables, read_back
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.dynamic_linker import (
     MALLOC_SYMBOLS,
     OPERATOR_PREFIXES,
@@ -100,7 +101,7 @@ GLIBC_VERSION_CALL = (
 OTHER_ALLOCATORS = ("libjemalloc", "libtcmalloc", "libmimalloc", "libhoard", "libsnmalloc", "librpmalloc")
 
 
-class AllocatorTreatment:
+class AllocatorTreatment(TreatmentDefaults):
     """One arm's allocator."""
 
     name = "allocator"
@@ -121,10 +122,6 @@ class AllocatorTreatment:
         if self.setting.library is not None and not Path(self.setting.library).is_file():
             return f"allocator library {self.setting.library}: no such file"
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: the library is preloaded into the server alone."""
-        return []
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
         """The library, from Debian's package, the user's path, or the system (glibc); asks it for its version.
@@ -265,9 +262,6 @@ class AllocatorTreatment:
         )
         text = f"where its memory lay after the last step: smaps read, {asked}"
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""
 
 
 def _with_program_first(users: Sequence[str], program: Path) -> list[str]:

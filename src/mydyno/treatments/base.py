@@ -18,6 +18,18 @@ class Treatment(Protocol):
 
     name: str
 
+    @property
+    def coexists(self) -> bool:
+        """Whether it can be in force for one server while servers of other arms run beside it."""
+
+    @property
+    def alone_because(self) -> str:
+        """Why it cannot coexist; empty where it can."""
+
+    @property
+    def touches_client(self) -> bool:
+        """Whether the load program's work for one query depends on its value."""
+
     def obstacle(self, server: ServerSpec) -> str | None:
         """Why it cannot be done here, with what would make it possible; None where it can. Starts nothing."""
 
@@ -35,6 +47,45 @@ class Treatment(Protocol):
 
     async def undo(self) -> None:
         """Take back what apply changed outside the instance."""
+
+
+class TreatmentDefaults:
+    """What holds for most treatments: in force for one server alone, nothing to fetch, no change to the host."""
+
+    @property
+    def coexists(self) -> bool:
+        """Unless there is a reason against it."""
+        return not self.alone_because
+
+    @property
+    def alone_because(self) -> str:
+        """No reason."""
+        return ""
+
+    @property
+    def touches_client(self) -> bool:
+        """It changes the server alone."""
+        return False
+
+    def host_changes(self) -> list[str]:
+        """None."""
+        return []
+
+    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Nothing to fetch."""
+        return {}
+
+    async def undo(self) -> None:
+        """Nothing outside the instance was changed."""
+
+
+@runtime_checkable
+class NeededInEveryArm(Protocol):
+    """A treatment that sets something of the whole host to a value that every arm must then have."""
+
+    @property
+    def needed_in_every_arm_because(self) -> str:
+        """What it sets for the whole host."""
 
 
 @runtime_checkable

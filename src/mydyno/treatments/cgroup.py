@@ -30,6 +30,7 @@ from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance, Place
 from mydyno.servers.my_cnf import option_name
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.direct_io import Paced, paced_io
 
 Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, json_schema_extra={"type": ["string", "integer"]})]
@@ -75,7 +76,7 @@ class CgroupSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(CgroupSetting)
 
 
-class CgroupTreatment:
+class CgroupTreatment(TreatmentDefaults):
     """The control groups of one arm's instances."""
 
     name = "cgroup"

@@ -10,19 +10,18 @@ are never compressed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from mydyno.errors import ServerError
-from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
 from mydyno.store.samples import Sample
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.load_path import external_obstacle, speak
 from mydyno.workloads import connect
 
@@ -51,13 +50,18 @@ class CompressionSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(AlgorithmName | CompressionSetting)
 
 
-class CompressionTreatment:
+class CompressionTreatment(TreatmentDefaults):
     """One arm's compression."""
 
     name = "compression"
 
     def __init__(self, value: str | dict[str, Any]) -> None:
         self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
+
+    @property
+    def touches_client(self) -> bool:
+        """The load compresses and decompresses what the server does."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """MariaDB's protocol knows zlib alone; an external server is asked for it when the run begins."""
@@ -72,14 +76,6 @@ class CompressionTreatment:
         if self.setting.algorithm != "off" and driver != "dynoload":
             return f'{driver} does not count the bytes that prove compression; say driver = "dynoload" in [[steps]]'
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: it lives in the connections."""
-        return []
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """To the load, and to a server that chooses among several. Raises ServerError where it lacks the algorithm."""
@@ -139,9 +135,6 @@ class CompressionTreatment:
             facts["interface_bytes"] = round(carried)
             text += f"; the server's interface sent {carried / 1e6:.1f} MB"
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts)
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""
 
 
 def interface_bytes(step: StepRecord, samples: Sequence[Sample]) -> float | None:

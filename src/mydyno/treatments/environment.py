@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
+from mydyno.treatments.base import TreatmentDefaults
 
 SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Scalar], config=FINITE
 )
 
 
-class EnvironmentTreatment:
+class EnvironmentTreatment(TreatmentDefaults):
     """Environment variables of one arm."""
 
     name = "environment"
@@ -30,14 +30,6 @@ class EnvironmentTreatment:
         if server.dsn is not None:
             return "an external server (dsn) was started by others; use server.name or server.basedir"
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: it lives in the process."""
-        return []
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """Into the process's environment."""
@@ -54,9 +46,6 @@ class EnvironmentTreatment:
         text = "; ".join(wrong) or ", ".join(f"{name}={value}" for name, value in self._wanted.items())
         facts = {name: actual.get(name) for name in self._wanted}
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""
 
 
 def live_environment(pid: int) -> dict[str, str]:

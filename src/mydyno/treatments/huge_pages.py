@@ -19,8 +19,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from mydyno.errors import HostError
-from mydyno.hosts.kernel_settings import read_setting, write_setting
-from mydyno.hosts.local import LocalHost
+from mydyno.hosts.held_settings import Hold
+from mydyno.hosts.kernel_settings import read_setting
 from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
@@ -28,6 +28,7 @@ from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.instance import Instance
 from mydyno.servers.variables_by_version import fitted
 from mydyno.treatments.allocator_memory import where_memory_lies
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 Pages = Literal["4k", "thp", "hugetlb"]
@@ -47,16 +48,27 @@ SPARE_SHARE = 0.06
 """Block descriptors and rounding: 3 to 5 % on top of the pool in MySQL (measured on 5.5, 5.6 and 9.7)."""
 
 
-class HugePagesTreatment:
+class HugePagesTreatment(TreatmentDefaults):
     """One arm's pages."""
 
     name = "huge_pages"
 
     def __init__(self, value: Pages) -> None:
         self._pages = value
-        self._entries: list[int] = []
+        self._holds: list[Hold] = []
         self._instance: Instance | None = None
-        self._granted = ""
+
+    @property
+    def alone_because(self) -> str:
+        """THP is switched for the whole host, and the other pages need it switched off."""
+        if self._pages != "thp":
+            return ""
+        return f"thp sets {THP} to always for the whole host, and so for every arm's server"
+
+    @property
+    def needed_in_every_arm_because(self) -> str:
+        """4 KB pages and reserved ones alike keep THP switched off."""
+        return f"it sets {THP} to {self._thp} for the whole host"
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, a kernel that has them, and for hugetlb enough free memory."""
@@ -87,10 +99,6 @@ class HugePagesTreatment:
     def _thp(self) -> str:
         return "always" if self._pages == "thp" else "never"
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
-
     async def apply(self, instance: Instance) -> None:
         """Set the kernel, then my.cnf. Raises HostError where the kernel refuses."""
         self._instance = instance
@@ -100,24 +108,22 @@ class HugePagesTreatment:
             return
         base = fitted(instance.settings.base, instance.build.version, instance.build.variables).variables
         pages = -(-reserve_bytes({**base, **instance.settings.variables}) // PAGE_BYTES)
-        before = int(read_setting(NR_HUGEPAGES))
         if instance.host.server_user is not None:
             self._set(SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
-        self._granted = self._set(NR_HUGEPAGES, str(before + pages))
-        if int(self._granted) < before + pages:
+        assert instance.undo is not None
+        hold, granted = instance.host.held_settings.add(instance.undo, NR_HUGEPAGES, pages)
+        self._holds.append(hold)
+        if granted < pages:
             await self.undo()
             raise HostError(
-                f"vm.nr_hugepages: {before + pages} were asked for, the kernel gave {self._granted}",
+                f"vm.nr_hugepages: {pages} more were asked for, the kernel gave {granted}",
                 "memory is fragmented: reboot, or echo 1 > /proc/sys/vm/compact_memory, or take a smaller buffer pool",
             )
 
-    def _set(self, path: Path, value: str) -> str:
+    def _set(self, path: Path, value: str) -> None:
         assert self._instance is not None and self._instance.undo is not None
-        before = read_setting(path)
-        if before == value:
-            return value
-        self._entries.append(self._instance.undo.will_change("sysctl", path=str(path), before=before))
-        return write_setting(path, value)
+        hold, _ = self._instance.host.held_settings.hold(self._instance.undo, path, value)
+        self._holds.append(hold)
 
     async def evidence(self, instance: Instance) -> Evidence:
         """The pool's mappings in the live process, and the kernel's setting."""
@@ -161,12 +167,12 @@ class HugePagesTreatment:
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
     async def undo(self) -> None:
-        """Give every setting back, the last one first."""
-        if self._instance is None or self._instance.undo is None:
+        """Give every setting back, the last one first; one that another server needs stays until that one is down."""
+        if self._instance is None:
             return
-        for number in reversed(self._entries):
-            self._instance.undo.undo(number)
-        self._entries.clear()
+        for hold in reversed(self._holds):
+            self._instance.host.held_settings.release(hold)
+        self._holds.clear()
 
 
 def _words(pages: Pages, where: int, pool: int, thp: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 from typing import Any
 
+from mydyno.hosts.ports import LOOPBACK, free_port
 from mydyno.model.experiment import ServerSpec
 from mydyno.model.records import StepRecord
 from mydyno.servers.external import ExternalInstance, parse_dsn
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
 
-LOOPBACK = "127.0.0.1"
 OWN_SESSIONS = 3
 """Sessions of mydyno's own that the server may count within a step: control, and a probe that came back."""
 
@@ -23,9 +22,7 @@ def speak(instance: Instance, **spoken: Any) -> None:
     if path is None and isinstance(instance, ExternalInstance):
         path = instance.own_path()
     elif path is None:
-        with socket.socket() as free:
-            free.bind((LOOPBACK, 0))
-            port = free.getsockname()[1]
+        port = free_port()
         path = LoadPath(LOOPBACK, port, LOOPBACK)
         instance.settings.variables.update({"skip_networking": "OFF", "bind_address": LOOPBACK, "port": port})
     instance.settings.load_path = replace(path, **spoken)

@@ -12,23 +12,23 @@ what is gone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
-from mydyno.hosts.local import LocalHost
+from mydyno.hosts.ports import LOOPBACK, free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
-from mydyno.servers.memcached_options import LOOPBACK, SPARE_CONNECTIONS, MemcachedOptions, free_port
+from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
 from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.store.samples import Sample
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.memcached_behaviour import behaviour, expected, observed
 from mydyno.treatments.memcached_crash import crash
 from mydyno.treatments.memcached_sources import sources_of_hits
@@ -60,7 +60,7 @@ class MemcachedSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(PolicyName | MemcachedSetting)
 
 
-class MemcachedTreatment:
+class MemcachedTreatment(TreatmentDefaults):
     """One arm's memcached."""
 
     name = "memcached"
@@ -75,6 +75,11 @@ class MemcachedTreatment:
         if isinstance(policy, str):
             return dict.fromkeys(COMMANDS, policy)
         return {command: str(getattr(policy, command)) for command in COMMANDS}
+
+    @property
+    def touches_client(self) -> bool:
+        """A miss is a shorter reply than a hit, and policy and memory decide how many misses there are."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server's plugin is others' own."""
@@ -91,14 +96,6 @@ class MemcachedTreatment:
         if native and self.setting.policy is not None:
             return "the server memcached has no policy: it has no table; leave policy out"
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: it lives in the instance."""
-        return []
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch: the plugin comes with the server."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """Options into my.cnf or onto the command line, the policy into the start; the load goes to that port."""
@@ -155,6 +152,3 @@ class MemcachedTreatment:
     async def end_evidence(self, instance: Instance) -> Evidence | None:
         """What is gone after kill -9, where the experiment asks for it."""
         return await crash(self.name, instance) if self.setting.crash else None
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""

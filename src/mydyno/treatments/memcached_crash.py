@@ -10,9 +10,9 @@ import signal
 from typing import Any
 
 from mydyno.errors import ServerError
+from mydyno.hosts.ports import LOOPBACK
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
-from mydyno.servers.memcached_options import LOOPBACK
 from mydyno.servers.memcached_protocol import MemcachedClient
 
 SETS = 200
@@ -25,13 +25,15 @@ async def crash(treatment: str, instance: Instance) -> Evidence:
     try:
         facts = await _killed_and_counted(instance)
     except ServerError as error:
-        return Evidence(treatment=treatment, holds=False, text=f"after kill -9: {error.message}")
+        text = f"after kill -9: {error.message}"
+        return Evidence(treatment=treatment, holds=False, text=text, instance=instance.number)
     lost = facts["acknowledged"] - facts["found"]
     text = (
         f"kill -9 lost {lost} of {facts['acknowledged']} acknowledged sets, "
         f"and {facts['keys_before'] - facts['keys_after']:,} of the {facts['keys_before']:,} keys in all"
     )
-    return Evidence(treatment=treatment, holds=facts["acknowledged"] == SETS, text=text, facts=facts)
+    holds = facts["acknowledged"] == SETS
+    return Evidence(treatment=treatment, holds=holds, text=text, facts=facts, instance=instance.number)
 
 
 async def _killed_and_counted(instance: Instance) -> dict[str, Any]:

@@ -26,9 +26,11 @@ from mydyno.hosts.link import (
     Shape,
     disciplines,
     free_addresses,
+    give_addresses_back,
     make_link,
     parse_bits_per_s,
     shape_link,
+    take_addresses,
     taken_networks,
 )
 from mydyno.hosts.local import LocalHost
@@ -41,6 +43,7 @@ from mydyno.servers.external import ExternalInstance
 from mydyno.servers.instance import Instance
 from mydyno.servers.load_path import LoadPath
 from mydyno.treatments import network_external
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_asked, judge
 
 PORT = 3306
@@ -68,7 +71,7 @@ class NetworkSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(Bandwidth | NetworkSetting)
 
 
-class NetworkTreatment:
+class NetworkTreatment(TreatmentDefaults):
     """One arm's network."""
 
     name = "network"
@@ -79,9 +82,16 @@ class NetworkTreatment:
         self._shape = Shape(bits_per_s, self.setting.latency)
         self._ends: tuple[LinkEnd, LinkEnd] | None = None
         self._changes: list[int] = []
+        self._server_address: str | None = None
+        """While the link is there."""
         self._host: LocalHost | None = None
         self._bare: Transfer | None = None
         self._external: network_external.CardLink | None = None
+
+    @property
+    def touches_client(self) -> bool:
+        """The load's system calls and the packets that it handles depend on the link."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
@@ -98,8 +108,8 @@ class NetworkTreatment:
     def host_changes(self) -> list[str]:
         """Two namespaces and a pair of interfaces inside them, for as long as a run lasts."""
         return [
-            "two network namespaces (mydyno-STUDY-server, mydyno-STUDY-load) with a veth pair between them, made for "
-            "each run and removed after it; no interface of the host is touched"
+            "two network namespaces for each server (mydyno-STUDY-server, mydyno-STUDY-load) with a veth pair between "
+            "them, made for each run and removed after it; no interface of the host is touched"
         ]
 
     def host_changes_for(self, server: ServerSpec) -> list[str]:
@@ -121,9 +131,12 @@ class NetworkTreatment:
             return
         host = instance.host
         self._host = host
-        server_address, load_address = free_addresses(taken_networks())
-        server = LinkEnd(namespace_path(host.cookie, "server"), SERVER_INTERFACE, server_address)
-        load = LinkEnd(namespace_path(host.cookie, "load"), LOAD_INTERFACE, load_address)
+        server_address, load_address = await asyncio.to_thread(take_addresses)
+        self._server_address = server_address
+        number = instance.number
+        suffix = "" if number == 1 else f"-{number}"
+        server = LinkEnd(namespace_path(host.cookie, "server", number), SERVER_INTERFACE + suffix, server_address)
+        load = LinkEnd(namespace_path(host.cookie, "load", number), LOAD_INTERFACE + suffix, load_address)
         for end in (server, load):
             self._changes.append(
                 host.undo.will_change("namespace", path=str(end.namespace), interfaces=[end.interface])
@@ -132,7 +145,8 @@ class NetworkTreatment:
         await asyncio.to_thread(make_link, server, load)
         self._ends = (server, load)
         try:
-            self._bare = await self._transfer(server, load)
+            async with host.timing:
+                self._bare = await self._transfer(server, load)
         except HostError as error:  # this run is lost, others may still be made
             raise StudyError(error.message, "the host may be too busy to time a transfer") from error
         await asyncio.to_thread(shape_link, self._ends, self._shape)
@@ -163,8 +177,9 @@ class NetworkTreatment:
         assert self._ends is not None and self._bare is not None
         server, load = self._ends
         try:
-            down = await self._best(server, load)
-            up = await self._best(load, server)
+            async with instance.host.timing:
+                down = await self._best(server, load)
+                up = await self._best(load, server)
             facts = {
                 "bandwidth": self.setting.bandwidth,
                 "expected_bits_per_s": self._shape.payload_bits_per_s,
@@ -203,3 +218,6 @@ class NetworkTreatment:
             if self._host is not None:
                 await asyncio.to_thread(self._host.undo.undo, number)
         self._changes = []
+        if self._server_address is not None:
+            give_addresses_back(self._server_address)
+            self._server_address = None

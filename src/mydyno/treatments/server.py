@@ -16,6 +16,7 @@ from mydyno.servers.catalogue import CATALOGUE, get_build
 from mydyno.servers.instance import Instance
 from mydyno.servers.sources.tarball import is_archive
 from mydyno.servers.version import ServerVersion
+from mydyno.treatments.base import TreatmentDefaults
 
 
 def _in_catalogue(name: str) -> str:
@@ -43,7 +44,7 @@ def server_of(arm: ArmSpec, otherwise: ServerSpec) -> ServerSpec:
     return ServerSpec.model_validate({**place, "variables": otherwise.variables})
 
 
-class ServerTreatment:
+class ServerTreatment(TreatmentDefaults):
     """One arm's server."""
 
     name = "server"
@@ -51,6 +52,11 @@ class ServerTreatment:
     def __init__(self, value: str | dict[str, Any]) -> None:
         self._spec = server_of(ArmSpec(name="arm", treatments={"server": value}), ServerSpec())
         self._build: ServerBuild | None = None
+
+    @property
+    def touches_client(self) -> bool:
+        """Another version may send other packets for the same query."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server cannot be exchanged; a base directory, or its archive, must exist."""
@@ -61,10 +67,6 @@ class ServerTreatment:
             if not (path.is_dir() or is_archive(path)):
                 return f"{self._spec.basedir} is neither a folder nor a tar archive"
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: servers are unpacked in the cache."""
-        return []
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
         """The build; gives its version. Raises HostError."""
@@ -97,9 +99,6 @@ class ServerTreatment:
             "notes": list(instance.notes),
         }
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""
 
 
 def program_of(pid: int, through_loader: bool, expected: Path) -> Path | None:

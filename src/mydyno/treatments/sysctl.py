@@ -16,11 +16,11 @@ from pydantic import Field, TypeAdapter
 
 from mydyno.errors import HostError
 from mydyno.hosts.kernel_settings import read_setting, write_setting
-from mydyno.hosts.local import LocalHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
+from mydyno.treatments.base import TreatmentDefaults
 
 SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")], Scalar], config=FINITE
@@ -28,7 +28,7 @@ SETTING: TypeAdapter[Any] = TypeAdapter(
 ROOT = Path("/proc/sys")
 
 
-class SysctlTreatment:
+class SysctlTreatment(TreatmentDefaults):
     """Kernel settings of one arm."""
 
     name = "sysctl"
@@ -37,6 +37,11 @@ class SysctlTreatment:
         self._wanted = {name: _text(setting) for name, setting in value.items()}
         self._undo: UndoJournal | None = None
         self._entries: list[int] = []
+
+    @property
+    def alone_because(self) -> str:
+        """They are settings of the whole host."""
+        return "kernel settings hold for the whole host, and so for every arm's server"
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, and a kernel that has each of them and lets them be written."""
@@ -55,10 +60,6 @@ class SysctlTreatment:
     def host_changes(self) -> list[str]:
         """What is set for the time of a run."""
         return [f"sysctl {name} = {value} (given back after each run)" for name, value in self._wanted.items()]
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """Journal and set each. Raises HostError where the kernel refuses a value."""

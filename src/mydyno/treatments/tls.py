@@ -35,6 +35,7 @@ from mydyno.servers.sql import ClientTls
 from mydyno.servers.tls_resumption import resumes_sessions
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
+from mydyno.treatments.base import TreatmentDefaults
 from mydyno.treatments.load_path import external_obstacle, plain_sessions, speak
 from mydyno.workloads import connect
 
@@ -61,7 +62,7 @@ MODES: dict[str, Mode] = {
 }
 
 
-class TlsTreatment:
+class TlsTreatment(TreatmentDefaults):
     """One arm's TLS."""
 
     name = "tls"
@@ -71,6 +72,11 @@ class TlsTreatment:
         self._resumes = False
         """Whether the server resumed a session of this run."""
         self._external = False
+
+    @property
+    def touches_client(self) -> bool:
+        """The load encrypts and decrypts what the server does."""
+        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Needs openssl for certificates; an external server has its own, which nobody here can verify or exchange."""
@@ -89,10 +95,6 @@ class TlsTreatment:
         if self.setting.version != "off" and driver != "dynoload":
             return f'{driver} cannot be held to one version of TLS; say driver = "dynoload" in [[steps]]'
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: certificates lie in the study's scratch folder."""
-        return []
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
         """openssl's version."""
@@ -114,7 +116,7 @@ class TlsTreatment:
             return
         path = instance.settings.load_path
         assert path is not None
-        folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}"
+        folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}-{instance.number}"
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         made = await make_certificates(folder, self.setting.key, [path.host], instance.host)
         if instance.host.server_user is not None:
@@ -216,9 +218,6 @@ class TlsTreatment:
         if step.workload == connect.NAME and self.setting.resumption and self._resumes and resumed < full:
             return False, f"{text}: most should have been resumed"
         return holds, text
-
-    async def undo(self) -> None:
-        """Nothing outside the instance and the study's folder was changed."""
 
 
 def off_variables(version: ServerVersion) -> dict[str, Scalar]:

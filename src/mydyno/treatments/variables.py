@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import Evidence
 from mydyno.servers.instance import Instance
 from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.treatments.base import TreatmentDefaults
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
@@ -25,8 +24,26 @@ _READ_AS = {
 }
 """Options that a server (or an old one) shows as a variable of another name."""
 
+_OF_THE_CONNECTION = (
+    "ssl",
+    "tls",
+    "have_ssl",
+    "require_secure_transport",
+    "protocol_compression",
+    "slave_compressed_protocol",
+    "net_buffer",
+    "max_allowed_packet",
+    "character_set",
+    "init_connect",
+    "session_track",
+    "resultset_metadata",
+    "default_authentication",
+    "authentication_policy",
+)
+"""What the load program's work for a query can depend on."""
 
-class VariablesTreatment:
+
+class VariablesTreatment(TreatmentDefaults):
     """Server variables of one arm."""
 
     name = "variables"
@@ -34,19 +51,16 @@ class VariablesTreatment:
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {option_name(name): setting for name, setting in value.items()}
 
+    @property
+    def touches_client(self) -> bool:
+        """Where one of them is of the connection: transport, packets, or what a result set holds."""
+        return any(name.startswith(_OF_THE_CONNECTION) for name in self._wanted)
+
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server is not ours to configure."""
         if server.dsn is not None:
             return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
         return None
-
-    def host_changes(self) -> list[str]:
-        """None: it lives in the instance's own my.cnf."""
-        return []
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """Nothing to fetch."""
-        return {}
 
     async def apply(self, instance: Instance) -> None:
         """Into my.cnf."""
@@ -65,9 +79,6 @@ class VariablesTreatment:
         ]
         text = "; ".join(wrong) or ", ".join(f"{name} = {told[name]}" for name in self._wanted) + " (read back by SQL)"
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
-
-    async def undo(self) -> None:
-        """Nothing outside the instance was changed."""
 
 
 def read_back(name: str, actual: Mapping[str, str]) -> str | None:

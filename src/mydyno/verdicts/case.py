@@ -1,25 +1,30 @@
-"""What a rule looks at: everything the statistics say about one contrast, gathered once, and the shape of a rule."""
+"""What a rule looks at: everything the statistics found for one contrast, gathered once, and the shape of a rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import expm1
 
-from mydyno.stats.maxt import Contrast
-from mydyno.stats.noise import NoiseFloor
-from mydyno.stats.paired import Paired
-from mydyno.stats.power import blocks_for_detection, plan
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.looks import next_look
+from mydyno.stats.paired import Interval, Paired
+from mydyno.stats.permutation import smallest_p
+from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection, blocks_for_equivalence, plan, planned_look
 from mydyno.stats.tost import Equivalence
 from mydyno.verdicts.effect import Metric, Scope, Verdict
+
+SLACK = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One arm against the control at one step of the primary metric.
+    """One arm against a control at one step of a metric with verdicts.
 
-    `lost` counts the blocks whose run of the arm or of the control's first copy was invalid, by reason. `alarm` is the
-    A/A alarm of the whole family as a clause, or empty: A and A′ differ although they are the same.
+    `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None
+    where no block has both), `labels` how many runs of each block are exchangeable, `servers` how many servers the
+    pooled noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the
+    whole study as a clause, or empty. `looks`: the study is sequential; `due`: a verdict may be given now.
     """
 
     metric: Metric
@@ -28,16 +33,31 @@ class Case:
     control: str
     scope: Scope
     margin: float
-    level: float
+    alpha: float
     contrasts: int
     paired: Paired
-    contrast: Contrast
+    estimate: Estimate
+    interval: Interval
+    half_width: float | None
+    p_adjusted_permutation: float | None
     equivalence: Equivalence
-    noise: NoiseFloor
+    copies_differ: float | None
+    labels: tuple[int, ...]
+    servers: int
+    tried: int
     lost: Mapping[str, int]
+    halved: Mapping[str, int]
+    failure: str
     alarm: str
+    looks: bool = False
+    due: bool = True
     copied: str = ""
-    """The arm whose two copies gave the noise floor; empty: the control."""
+    """The arm whose two copies are the A/A comparison; empty: the control."""
+
+    @property
+    def n(self) -> int:
+        """Blocks that count."""
+        return self.estimate.n
 
     @property
     def noise_of(self) -> str:
@@ -45,56 +65,64 @@ class Case:
         return self.copied or self.control
 
     @property
-    def alpha(self) -> float:
-        """The error rate that goes with the level."""
-        return 1.0 - self.level
+    def beyond_copies(self) -> bool:
+        """Whether the effect is larger than the mean difference of the two copies of the control."""
+        found, copies = self.estimate.mean, self.copies_differ
+        return found is not None and copies is not None and abs(found) > abs(copies)
 
     @property
-    def distance(self) -> float:
-        """How far the ratio is from 1, the same for an arm and its inverse: 1.04 and 1/1.04 are both 1.04 away."""
-        ratio = self.paired.ratio
-        return 1.0 if ratio is None else max(ratio, 1.0 / ratio)
-
-    @property
-    def above_floor(self) -> bool:
-        """Whether the effect is larger than what two identical controls typically differ by."""
-        return self.noise.floor is not None and self.distance > self.noise.floor
-
-    @property
-    def sign_flip_agrees(self) -> bool:
-        """Whether the adjusted sign-flip p is significant: with few blocks it never is."""
-        p = self.contrast.p_adjusted_sign_flip
-        return p is not None and p <= self.alpha + 1e-12
+    def permutation_agrees(self) -> bool:
+        """Whether the adjusted p of the label permutation is at most alpha: with few blocks it never is."""
+        p = self.p_adjusted_permutation
+        return p is not None and p <= self.alpha + SLACK
 
     @property
     def differs(self) -> bool:
-        """The condition of `higher` and `lower` but for the side: interval, sign-flip and noise floor all say so."""
-        return self.contrast.interval.excludes_no_change() and self.sign_flip_agrees and self.above_floor
+        """The condition of `higher` and `lower` but for the side: interval, permutation and A/A all agree."""
+        return self.due and self.interval.excludes_no_change() and self.permutation_agrees and self.beyond_copies
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the two one-sided tests both reject, at a moment at which a verdict may be given."""
+        return self.due and self.equivalence.equivalent
 
     @property
     def too_few_blocks(self) -> bool:
-        """Whether even the clearest result of so few blocks has a p above alpha."""
-        return smallest_p(self.paired.n) > self.alpha + 1e-12
+        """Whether even the clearest result of so few blocks has an adjusted p above alpha."""
+        return self.contrasts * smallest_p(self.labels) > self.alpha + SLACK
 
     def blocks_needed(self) -> int | None:
         """About how many blocks in all decide this contrast within ±margin; None without a spread to plan from.
 
-        Where the usual plan is already met, the truth lies between no change and the margin: then it is what the easier
-        of the two needs, to tell this effect from none or to show it within the margin, each with 80 % power. An effect
-        that only the floor stops can but be shown to be within the margin, which is above the floor.
+        In a sequential study it is the blocks of a later look. Where the usual plan is already met, the truth lies
+        between no change and the margin: then it is what the easier of the two needs, to tell this effect from none or
+        to show it within the margin, each with 80 % power.
         """
-        n, sd = self.paired.n, self.paired.sd
+        sd, n = self.estimate.block_sd, self.n
         if sd is None:
             return None
-        needed = plan(sd, self.margin, self.contrasts, self.alpha).blocks
+        freedom = max(1, self.servers - 1) if self.estimate.pooled else 1
+        labels = max(self.labels, default=2)
+        if self.looks:
+            look = planned_look(sd, self.margin, self.contrasts, n, freedom, labels)
+            return look or MOST_BLOCKS
+        needed = plan(sd, self.margin, self.contrasts, self.alpha, freedom, labels).blocks
         if needed > n:
             return needed
-        effect = self.distance - 1.0
-        to_margin = blocks_for_detection(sd, max(self.margin - effect, 0.1 * self.margin), alpha=2.0 * self.alpha)
-        stopped_by_floor = self.contrast.interval.excludes_no_change() and self.sign_flip_agrees
-        if stopped_by_floor or effect <= 0.0:
+        effect = expm1(abs(self.estimate.mean or 0.0))
+        room = max(self.margin - effect, 0.1 * self.margin)
+        # Against a true ratio off 1 one of the two tests decides: its power is that of a test at 2·alpha.
+        to_margin = blocks_for_detection(sd, room, alpha=2.0 * self.alpha, freedom=freedom)
+        to_margin = max(to_margin, blocks_for_equivalence(sd, self.margin, alpha=self.alpha, freedom=freedom))
+        if effect <= 0.0:
             return max(n + 1, to_margin)
-        return max(n + 1, min(to_margin, blocks_for_detection(sd, effect, alpha=self.alpha)))
+        found = blocks_for_detection(sd, effect, alpha=self.alpha / self.contrasts, freedom=freedom)
+        return max(n + 1, min(to_margin, found))
+
+    @property
+    def look_after(self) -> int | None:
+        """The blocks of the next look."""
+        return next_look(self.n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,70 +1,119 @@
-"""From the observations of one metric to one effect per arm and step: gather, test the family, try the rules in order.
+"""From the observations of a study to one effect per contrast: gather, test all together, try the rules in order.
 
-The control of a contrast is its first copy (A) in the same block, never the mean of A and A′. Their mean would be a
-quarter less noisy, but the log ratio to one copy is symmetric around 0 under randomisation whatever the noise looks
-like, which is all that the exact sign-flip needs; against a mean of two, skewed noise stays skewed. A′ serves the A/A
-alone. A block without a valid A is lost for every contrast at that step: A′ does not step in, so that everybody who
-recomputes an effect from the runs finds the same pairs.
+A contrast compares an arm with the mean of the control's two copies A and A′ of the same block: d = ln(X) − mean of
+ln(A) and ln(A′). Its variance is three quarters of that against A alone. The exact test does not need d to be symmetric
+around 0: if the arm does nothing, the labels of X, A and A′ could be exchanged inside each block, and all 3^n ways are
+counted. A block in which only one copy is valid counts with that one. The interval's noise is pooled over all servers
+of the step, or the contrast's own where that is larger (stats/contrast.py).
+
+All contrasts with a verdict are one family: every control, step and metric. Intervals are simultaneous over it, the p
+of the permutations are adjusted by Holm, and one A/A alarm is raised for all.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.errors import BugError
-from mydyno.stats.maxt import Contrast, family_test
+from mydyno.stats.contrast import Estimate, estimate, log_ratios
+from mydyno.stats.looks import LOOKS, alpha_at, next_look
+from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
-from mydyno.stats.paired import Paired, log_ratio, paired
-from mydyno.stats.signflip import sign_flip
-from mydyno.stats.tost import Equivalence, check_margin, equivalence
+from mydyno.stats.paired import paired
+from mydyno.stats.permutation import holm, label_permutation
+from mydyno.stats.simultaneous import LargestT, largest_t
+from mydyno.stats.tost import check_margin, equivalence
+from mydyno.stats.twoway import TwoWay, two_way
 from mydyno.verdicts import equivalent, exploratory, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
-from mydyno.verdicts.effect import Effect, Family, Observation, Scope, Verdict
-from mydyno.verdicts.words import blocks, p_value, percent
+from mydyno.verdicts.effect import Effect, Family, Scope, Verdict
+from mydyno.verdicts.gather import Gathered, StepCells, Table
+from mydyno.verdicts.words import blocks, p_value, percent, phrase
 
 RULES: tuple[Rule, ...] = (not_measurable.RULE, higher.RULE, lower.RULE, equivalent.RULE, inconclusive.RULE)
 """Tried in this order; the first that holds is the verdict."""
-NO_REASON = "the run is invalid"
-NO_LOGARITHM = "the value is not a positive number"
+FEWEST_TO_CORRELATE = 8
+"""Residuals that two steps or metrics must share before their correlation is used; else they count as independent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """The blocks of one contrast: ln(arm / control) by block, and how many were lost for which reason."""
+class Measured:
+    """One contrast with all that belongs to it alone. `pool` and `table` are of its step."""
 
-    step: str
-    arm: str
-    log_ratios: Mapping[int, float]
-    lost: Mapping[str, int]
+    family: Family
+    cells: StepCells
+    gathered: Gathered
+    table: Table
+    pool: TwoWay
+    estimate: Estimate
+    p_permutation: float | None
+    before: Estimate | None
+    """The estimate from the values before their adjustment for the host's speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What holds for all contrasts of a study: error rate, largest |t|, A/A alarm, whether a verdict may be given."""
+
+    alpha: float
+    largest: LargestT
+    contrasts: int
+    alarm: str
+    looks: bool
+    due: bool
 
 
 def decide(family: Family) -> list[Effect]:
-    """The effects of every arm but the control, step by step in the family's order, arms in their declared order.
+    """The effects of a study that consists of this family alone, at the family's own level."""
+    return decide_study([family], _alpha(family))
 
+
+def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: bool | None = None) -> list[Effect]:
+    """The effects of all families in order: steps in the family's order, arms in their declared order.
+
+    Families with `primary` are tested together at error rate `alpha`; the others are exploratory. `looks`: the study is
+    sequential, so that more blocks belong to it and come with the next look; by default it is one where alpha is None
+    or the rate of a look. alpha None: no look is due, so nothing is decided; intervals are those of the next look.
     Raises BugError for a margin outside 0 to 1, a run that is there twice, or an observation of an undeclared arm.
     """
-    check_margin(family.margin)
-    arms = [arm for arm in family.arms if arm != family.control]
-    if not arms:
-        return []  # a study of the control alone shows its noise floor
-    contrasts = [_pairs(family, step, arm, 1) for step in family.steps for arm in arms]
-    if not contrasts:
-        return []
-    floors = noise_floors(family)
-    if not family.primary:
-        return [_explored(family, pairs, floors[pairs.step]) for pairs in contrasts]
-    test = family_test(_table([pairs.log_ratios for pairs in contrasts]), family.level, family.seed)
-    alarm = _a_a_alarm(family)
-    return [
-        _judged(family, pairs, floors[pairs.step], contrast, test.adjustment, alarm=alarm, contrasts=len(contrasts))
-        for pairs, contrast in zip(contrasts, test.contrasts, strict=True)
-    ]
+    for family in families:
+        check_margin(family.margin)
+    measured = [_measure(family) for family in families]
+    tested = [one for found, family in zip(measured, families, strict=True) if family.primary for one in found]
+    members = [one for one in tested if one.estimate.n > 0]
+    error_rate = alpha if alpha is not None else _rate_of_next_look(members)
+    seed = families[0].seed if families else 1
+    study = Study(
+        alpha=error_rate,
+        largest=_largest_t(members, error_rate, seed),
+        contrasts=len(members),
+        alarm=_a_a_alarm([family for family in families if family.primary], error_rate, seed),
+        looks=looks if looks is not None else alpha is None or alpha in LOOKS.values(),
+        due=alpha is not None,
+    )
+    adjusted = dict(zip(map(id, members), holm([one.p_permutation or 0.0 for one in members]), strict=True))
+    effects = []
+    for family, found in zip(families, measured, strict=True):
+        floors = noise_floors(family) if found else {}
+        for one in found:
+            floor = floors[one.gathered.step]
+            effects.append(
+                _judged(one, floor, study, adjusted.get(id(one))) if family.primary else _explored(one, floor)
+            )
+    return effects
+
+
+def decided(effects: Sequence[Effect]) -> bool:
+    """Whether every contrast with a verdict is decided: higher, lower, equivalent, or arm or control failed.
+
+    Then no further block can change the answer. False where nothing has a verdict.
+    """
+    judged = [effect for effect in effects if effect.verdict is not None]
+    final = (Verdict.HIGHER, Verdict.LOWER, Verdict.EQUIVALENT)
+    return bool(judged) and all(effect.verdict in final or effect.failure for effect in judged)
 
 
 def noise_floors(family: Family) -> dict[str, NoiseFloor]:
@@ -72,160 +121,239 @@ def noise_floors(family: Family) -> dict[str, NoiseFloor]:
     if family.a_a is not None:
         return noise_floors(family.a_a)
     return {
-        step: noise_floor(list(_pairs(family, step, family.control, 2).log_ratios.values()), family.level, family.seed)
+        step: noise_floor(list(StepCells(family, step).copies().values()), family.level, family.seed)
         for step in family.steps
     }
 
 
-def _a_a_alarm(family: Family) -> str:
-    """A clause if A and A′ differ by the very test that arms are judged by, adjusted over the steps; else empty."""
-    if family.a_a is not None:
-        return _a_a_alarm(family.a_a)
-    copies = {step: _pairs(family, step, family.control, 2).log_ratios for step in family.steps}
-    test = family_test(_table(list(copies.values())), family.level, family.seed)
-    alarms = [(c.p, step) for step, c in zip(copies, test.contrasts, strict=True) if c.p is not None]
-    if not alarms or min(alarms)[0] > 1.0 - family.level + 1e-12:
+def _measure(family: Family) -> list[Measured]:
+    """The contrasts of a family, step by step; the pooled noise of a step leaves out arms that failed."""
+    arms = [arm for arm in family.arms if arm != family.control]
+    found = []
+    for step in family.steps:
+        cells = StepCells(family, step)
+        gathered = [cells.contrast(arm) for arm in arms]
+        pooled = [one.arm for one in gathered if not one.failure]
+        table = cells.table(pooled)
+        pool = two_way(table.logs, table.arms)
+        earlier = cells.unadjusted()
+        earlier_table = earlier.table(pooled) if earlier else None
+        earlier_pool = two_way(earlier_table.logs, earlier_table.arms) if earlier_table else None
+        for one in gathered:
+            before = None
+            if earlier is not None and earlier_pool is not None and not one.failure:
+                before = estimate(earlier.contrast(one.arm).blocks, earlier_pool)
+            p = label_permutation(list(one.blocks.values()), family.seed)
+            found.append(Measured(family, cells, one, table, pool, estimate(one.blocks, pool), p, before))
+    return found
+
+
+def _largest_t(members: Sequence[Measured], alpha: float, seed: int) -> LargestT:
+    """The distribution of the largest |t| over the contrasts that have an interval."""
+    having = [one for one in members if one.estimate.error]
+    if len(having) < 2:
+        return LargestT(np.empty(0), max(1, len(having)))
+    shared = {}
+    for number, one in enumerate(having):
+        key = (id(one.pool),) if one.estimate.pooled else (number, "own")
+        shared[number] = key
+    groups = {key: place for place, key in enumerate(dict.fromkeys(shared.values()))}
+    freedom = [one.estimate.freedom for one in having]
+    return largest_t(_correlation(having), freedom, [groups[key] for key in shared.values()], alpha, seed)
+
+
+def _correlation(members: Sequence[Measured]) -> NDArray[np.float64]:
+    """The correlation of the contrasts' estimates.
+
+    Each is a weighted sum of log values. Two of one step share the values of the control; two of different steps or
+    metrics are correlated as far as the residuals of their tables are, server by server and block by block.
+    """
+    cells: dict[tuple[int, str, int], int] = {}
+    for one in members:
+        for block in one.table.rows:
+            for arm, copy in one.table.places:
+                cells.setdefault((block, arm, copy), len(cells))
+    weights = np.zeros((len(members), len(cells)))
+    tables = {id(one.pool): place for place, one in enumerate({id(m.pool): m for m in members}.values())}
+    residuals = np.full((len(tables), len(cells)), np.nan)
+    for row, one in enumerate(members):
+        table, control = one.table, one.family.control
+        where = {place: column for column, place in enumerate(table.places)}
+        for block, values in one.gathered.blocks.items():
+            at = table.rows.index(block)
+            weights[row, cells[block, one.gathered.arm, 1]] = 1.0
+            for copy in (1, 2):
+                column = where.get((control, copy))
+                if column is not None and not np.isnan(table.logs[at, column]):
+                    weights[row, cells[block, control, copy]] = -1.0 / (len(values) - 1)
+    for one in {id(one.pool): one for one in members}.values():
+        for (i, j), value in np.ndenumerate(one.pool.residuals):
+            residuals[tables[id(one.pool)], cells[one.table.rows[i], *one.table.places[j]]] = value
+    weights /= np.sqrt(np.square(weights).sum(axis=1, keepdims=True))
+    of = [tables[id(one.pool)] for one in members]
+    return np.asarray((weights @ weights.T) * _residual_correlation(residuals)[np.ix_(of, of)])
+
+
+def _residual_correlation(residuals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The correlation of tables' residuals over the values that both have; 0 where they share too few."""
+    present = ~np.isnan(residuals)
+    known = np.where(present, residuals, 0.0)
+    products = known @ known.T
+    squares = np.square(known) @ present.T.astype(float)
+    shared = present.astype(float) @ present.T.astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(
+            (shared >= FEWEST_TO_CORRELATE) & (squares > 0.0), products / np.sqrt(squares * squares.T), 0.0
+        )
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(np.nan_to_num(found))
+
+
+def _a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
+    """A clause if A and A′ differ anywhere in the study, by sign-flip and t adjusted over all steps and metrics."""
+    copies: dict[tuple[str, str, str], dict[int, float]] = {}
+    nouns = {}
+    for family in families:
+        of = family.a_a or family
+        for step in of.steps:
+            copies.setdefault((of.metric.name, of.control, step), StepCells(of, step).copies())
+            nouns[of.metric.name] = phrase(of.metric).noun
+    rows = sorted({block for column in copies.values() for block in column})
+    if not rows:
         return ""
-    p, step = min(alarms)
-    mean = float(np.mean(list(copies[step].values())))
+    table = np.array([[column.get(block, np.nan) for column in copies.values()] for block in rows])
+    test = family_test(table, 1.0 - alpha, seed)
+    alarms = [(c.p, key) for key, c in zip(copies, test.contrasts, strict=True) if c.p is not None]
+    p, (metric, control, step) = min(alarms)
+    if p > alpha + 1e-12:
+        return ""
+    mean = float(np.mean(list(copies[metric, control, step].values())))
     return (
-        f"two copies of {family.control} differ by {percent(np.expm1(abs(mean)))} at step {step} "
+        f"two copies of {control} differ by {percent(np.expm1(abs(mean)))} in {nouns[metric]} at step {step} "
         f"(adjusted p = {p_value(p)}) although they are the same, so this study claims no difference and no equivalence"
     )
 
 
-def _pairs(family: Family, step: str, arm: str, copy: int) -> Pairs:
-    """ln(arm's copy / control's first copy) of each block that has both runs, and the blocks lost by reason."""
-    control = _by_block(family, step, family.control, 1)
-    treated = _by_block(family, step, arm, copy)
-    log_ratios: dict[int, float] = {}
-    lost: Counter[str] = Counter()
-    for block in sorted(control.keys() & treated.keys()):
-        ratio = log_ratio(treated[block].value, control[block].value)
-        if ratio is not None:
-            log_ratios[block] = ratio
-        else:
-            lost[_why(treated[block]) or _why(control[block])] += 1
-    return Pairs(step, arm, log_ratios, dict(lost))
+def _alpha(family: Family) -> float:
+    return round(1.0 - family.level, 12)
 
 
-def _why(observation: Observation) -> str:
-    """Why an observation has no logarithm, naming its arm; empty if it has one."""
-    if log_ratio(observation.value, 1.0) is not None:
-        return ""
-    reason = observation.reason or (NO_REASON if observation.value is None else NO_LOGARITHM)
-    return f"{observation.arm}: {reason}"
+def _rate_of_next_look(members: Sequence[Measured]) -> float:
+    made = max((one.estimate.n for one in members), default=0)
+    look = next_look(made)
+    return (alpha_at(look) if look is not None else None) or min(LOOKS.values())
 
 
-def _by_block(family: Family, step: str, arm: str, copy: int) -> dict[int, Observation]:
-    found: dict[int, Observation] = {}
-    for observation in family.steps[step]:
-        if observation.arm not in family.arms and observation.arm != family.control:
-            raise BugError(f"step {step}: observation of arm {observation.arm!r}, which the family does not declare")
-        if (observation.arm, observation.copy) != (arm, copy):
-            continue
-        if observation.block in found:
-            raise BugError(f"step {step}, block {observation.block}: arm {arm!r} copy {copy} is there twice")
-        found[observation.block] = observation
-    return found
-
-
-def _table(columns: list[Mapping[int, float]]) -> NDArray[np.float64]:
-    """Blocks as rows, contrasts as columns, NaN where a block lacks the contrast."""
-    rows = sorted({block for column in columns for block in column})
-    return np.array([[column.get(block, np.nan) for column in columns] for block in rows]).reshape(-1, len(columns))
-
-
-def _judged(
-    family: Family,
-    pairs: Pairs,
-    noise: NoiseFloor,
-    contrast: Contrast,
-    adjustment: str,
-    *,
-    alarm: str,
-    contrasts: int,
-) -> Effect:
-    """The effect of one contrast of the primary metric, with the verdict of the first rule that holds."""
-    answer = paired(list(pairs.log_ratios.values()), family.level)
+def _judged(one: Measured, noise: NoiseFloor, study: Study, p_adjusted: float | None) -> Effect:
+    """The effect of one contrast with a verdict: that of the first rule that holds."""
+    critical = study.largest.critical_p(study.alpha)
+    level = 1.0 - study.alpha
+    gathered, found, family = one.gathered, one.estimate, one.family
+    copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
     case = Case(
         metric=family.metric,
-        step=pairs.step,
-        arm=pairs.arm,
+        step=gathered.step,
+        arm=gathered.arm,
         control=family.control,
-        scope=_scope(family, pairs),
+        scope=_scope(one),
         margin=family.margin,
-        level=family.level,
-        contrasts=contrasts,
-        paired=answer,
-        contrast=contrast,
-        equivalence=_equivalence(answer, family.margin),
-        noise=noise,
-        lost=pairs.lost,
-        alarm=alarm,
+        alpha=study.alpha,
+        contrasts=max(1, study.contrasts),
+        paired=paired(list(log_ratios(gathered.blocks).values())),
+        estimate=found,
+        interval=found.interval(critical, level),
+        half_width=found.half_width(critical),
+        p_adjusted_permutation=p_adjusted,
+        equivalence=equivalence(found, family.margin, study.alpha),
+        copies_differ=float(np.mean(list(copies.values()))) if copies else None,
+        labels=tuple(len(block) for block in gathered.blocks.values()),
+        servers=len(one.table.places),
+        tried=gathered.tried,
+        lost=gathered.lost,
+        halved=gathered.halved,
+        failure=gathered.failure,
+        alarm=study.alarm,
+        looks=study.looks,
+        due=study.due,
         copied=family.copied,
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
+    p_t = found.p()
+    known = [p for p in (None if p_t is None else study.largest.adjusted(p_t), p_adjusted) if p is not None]
     return replace(
-        _unadjusted(family, pairs, noise, answer),
-        ci_low=contrast.interval.low,
-        ci_high=contrast.interval.high,
-        p=contrast.p,
+        _alone(one, noise, critical, study.alpha),
+        ci_low=case.interval.low,
+        ci_high=case.interval.high,
+        p=max(known) if known else None,
         verdict=rule.verdict,
         sentence=rule.sentence(case),
-        p_adjusted_sign_flip=contrast.p_adjusted_sign_flip,
-        blocks_needed=None if needed is None else needed - answer.n,
-        adjustment=adjustment,
+        p_adjusted_permutation=p_adjusted,
+        blocks_needed=None if needed is None else needed - found.n,
+        adjustment="none" if study.contrasts <= 1 else "max-t, Holm",
+        alarm=study.alarm,
     )
 
 
-def _scope(family: Family, pairs: Pairs) -> Scope:
-    return family.scopes.get(pairs.step, Scope()).between(pairs.arm, family.control)
+def _scope(one: Measured) -> Scope:
+    return one.family.scopes.get(one.gathered.step, Scope())
 
 
-def _explored(family: Family, pairs: Pairs, noise: NoiseFloor) -> Effect:
-    """The effect of one contrast of a secondary metric: unadjusted, with a sentence and without a verdict."""
-    answer = paired(list(pairs.log_ratios.values()), family.level)
-    effect = _unadjusted(family, pairs, noise, answer)
-    return replace(effect, sentence=exploratory.sentence(effect, family.metric, _scope(family, pairs)))
+def _explored(one: Measured, noise: NoiseFloor) -> Effect:
+    """The effect of one contrast of an exploratory metric: unadjusted, with a sentence and without a verdict."""
+    alpha = _alpha(one.family)
+    effect = _alone(one, noise, alpha, alpha)
+    return replace(effect, sentence=exploratory.sentence(effect, one.family.metric, _scope(one)))
 
 
-def _unadjusted(family: Family, pairs: Pairs, noise: NoiseFloor, answer: Paired) -> Effect:
-    """What the contrast says alone, without adjustment, verdict or sentence."""
-    tost = _equivalence(answer, family.margin)
-    p_sign_flip = sign_flip(list(pairs.log_ratios.values()), family.seed).p
-    known = [p for p in (answer.p, p_sign_flip) if p is not None]
+def _alone(one: Measured, noise: NoiseFloor, critical_p: float, alpha: float) -> Effect:
+    """What the contrast shows alone, without adjustment, verdict or sentence."""
+    gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
+    answer = paired(list(log_ratios(gathered.blocks).values()))
+    plain = found.interval(alpha, 1.0 - alpha)
+    tost = equivalence(found, family.margin, alpha)
+    p_t = found.p()
+    known = [p for p in (p_t, one.p_permutation) if p is not None]
+    earlier = before.interval(critical_p, 1.0 - alpha) if before is not None else None
     return Effect(
         metric=family.metric.name,
-        step=pairs.step,
-        arm=pairs.arm,
+        step=gathered.step,
+        arm=gathered.arm,
         control=family.control,
-        n=answer.n,
-        ratio=answer.ratio,
-        ci_low=answer.interval.low,
-        ci_high=answer.interval.high,
+        n=gathered.tried if gathered.failure else found.n,
+        ratio=found.ratio,
+        ci_low=plain.low,
+        ci_high=plain.high,
         p=max(known) if known else None,
         verdict=None,
         sentence="",
         primary=family.primary,
-        log_ratios=pairs.log_ratios,
+        log_ratios=log_ratios(gathered.blocks),
         hodges_lehmann=answer.hodges_lehmann,
         skewed=answer.skewed,
-        unadjusted_low=answer.interval.low,
-        unadjusted_high=answer.interval.high,
-        p_t=answer.p,
-        p_sign_flip=p_sign_flip,
-        p_adjusted_sign_flip=None,
+        unadjusted_low=plain.low,
+        unadjusted_high=plain.high,
+        p_t=p_t,
+        p_permutation=one.p_permutation,
+        p_adjusted_permutation=None,
         equivalence_low=tost.interval.low,
         equivalence_high=tost.interval.high,
         smallest_margin=tost.smallest_margin,
         noise_floor=noise.floor,
         blocks_needed=None,
-        reasons=tuple(f"{reason} ({blocks(count)})" for reason, count in sorted(pairs.lost.items())),
+        reasons=_reasons(gathered),
         adjustment="none",
+        half_width=found.half_width(critical_p),
+        method="pooled" if found.pooled else "pairs",
+        freedom=found.freedom,
+        failure=gathered.failure,
+        unadjusted=None
+        if before is None or before.ratio is None or earlier is None
+        else (before.ratio, earlier.low, earlier.high),
     )
 
 
-def _equivalence(answer: Paired, margin: float) -> Equivalence:
-    return equivalence(log(answer.ratio) if answer.ratio else 0.0, answer.sd, answer.n, margin)
+def _reasons(gathered: Gathered) -> tuple[str, ...]:
+    lost = [f"{reason} ({blocks(count)})" for reason, count in sorted(gathered.lost.items())]
+    halved = [f"{reason}, one of two copies ({blocks(count)})" for reason, count in sorted(gathered.halved.items())]
+    return (*([gathered.failure] if gathered.failure else []), *lost, *halved)

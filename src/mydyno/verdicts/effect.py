@@ -27,8 +27,10 @@ class Observation:
 
     `copy` is 1 for every arm and for the control's first copy (A), 2 for the control's second copy (A′). `value` is
     None for a run that a gate made invalid; `reason` then says which gate, in the words that the report prints ("not
-    steady", "allocator not proved"). A run that was never made is simply left out. Zero, negative and not-finite values
-    are accepted and counted as invalid, with a reason, because they have no logarithm.
+    steady", "allocator not proved"). A run that was never made is simply left out. `failed` is why the arm itself
+    failed in this block (it crashed, ran out of memory, gave errors, never started): a result, whatever `value` is.
+    A rate of zero is a failure too. Other zeros, negative and not-finite values are lost blocks with a reason, because
+    they have no logarithm. `unadjusted` is the value before it was adjusted for the host's speed, if it was.
     """
 
     block: int
@@ -36,6 +38,8 @@ class Observation:
     value: float | None
     copy: int = 1
     reason: str = ""
+    failed: str = ""
+    unadjusted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +82,14 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric with all its contrasts (every arm against the control, at every step) as declared before the study.
+    """One metric with its contrasts (arms against one control, at every step) as declared before the study.
 
     `steps` maps a step's id to its observations, `scopes` the same ids to their scope. `margin` is a fraction: 0.02 is
     ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported; the control may be
-    among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals and no verdict.
-    Where the control of this family has no second copy, `a_a` is the family of the arm that has one (its control): its
-    copies give the noise floor and the A/A alarm, and the sentences say whose they are.
+    among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals at `level` and no
+    verdict; families with True are tested together, at the study's error rate. Where the control of this family has no
+    second copy, `a_a` is the family of the arm that has one (its control): its copies are the A/A comparison, and the
+    sentences say whose they are.
     """
 
     metric: Metric
@@ -109,8 +114,9 @@ class Effect:
     """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
 
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None where too few blocks are
-    valid (a ratio needs one, an interval two). For the primary metric the interval is simultaneous over the family and
-    `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the weaker of the t and the sign-flip.
+    valid (a ratio needs one, an interval two) and where arm or control failed. For metrics with verdicts the interval
+    is simultaneous over the study and `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the
+    larger of the t's and the label permutation's.
     """
 
     metric: str
@@ -126,25 +132,39 @@ class Effect:
     sentence: str
     primary: bool
     log_ratios: Mapping[int, float]
-    """ln(arm / control) of each block that has both, by block number: the dots of the chart."""
+    """d of each block: ln(arm) less the mean of the logs of A and A′, as far as both are there; the chart's dots."""
     hodges_lehmann: float | None
     skewed: bool
     unadjusted_low: float | None
     unadjusted_high: float | None
+    """The interval without adjustment for other contrasts."""
     p_t: float | None
-    """Unadjusted p of the paired t; None where it does not exist (fewer than two blocks, no spread at all)."""
-    p_sign_flip: float | None
-    """Unadjusted p of the exact sign-flip."""
-    p_adjusted_sign_flip: float | None
+    """Unadjusted p of the t; None where it does not exist (fewer than two blocks, no spread at all)."""
+    p_permutation: float | None
+    """Unadjusted p of the label permutation."""
+    p_adjusted_permutation: float | None
+    """The same by Holm over the study; None for an exploratory metric."""
     equivalence_low: float | None
     equivalence_high: float | None
     smallest_margin: float | None
     """The smallest margin (a fraction) within which these data would be called equivalent; None without an interval."""
     noise_floor: float | None
-    """The A/A floor at this step as a ratio (1.008); None where A and A′ were never both valid in a block."""
+    """The median A/A difference at this step as a ratio (1.008), for charts; it decides nothing."""
     blocks_needed: int | None
     """About how many more blocks an inconclusive contrast needs; None for every other verdict."""
     reasons: tuple[str, ...]
     """Why blocks are missing and what weakens the answer, each a phrase that the report prints."""
     adjustment: str
-    """"max-t", "Holm" or "none"."""
+    """"max-t, Holm" (intervals by the largest |t|, permutations by Holm), or "none"."""
+    half_width: float | None = None
+    """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
+    method: str = "pooled"
+    """Whose noise the interval rests on: "pooled" over the servers of a step, or "pairs", this contrast's own."""
+    freedom: int = 0
+    """Degrees of freedom of the interval."""
+    failure: str = ""
+    """That arm or control failed, in how many blocks, and why; empty where neither did."""
+    alarm: str = ""
+    """The A/A alarm of the study as a clause; empty where there is none."""
+    unadjusted: tuple[float, float | None, float | None] | None = None
+    """Ratio and interval of the values before they were adjusted for the host's speed, where they were."""

@@ -1,7 +1,7 @@
-"""Equivalent within ±margin: the 90 % interval lies inside the margin (two one-sided tests, each at 5 %).
+"""Equivalent within ±margin: the 1 − 2·alpha interval lies inside the margin (two one-sided tests), from 6 blocks on.
 
-Per contrast and not adjusted over the family. It is the only way to say that a change does nothing: a wide interval
-around 1 is `inconclusive`.
+Per contrast and not adjusted over the family. It is the only verdict that a change does nothing: a wide interval around
+1 is `inconclusive`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from mydyno.verdicts.words import at_load, caveats, margin, phrase, signed, wher
 
 def holds(case: Case) -> bool:
     """Whether the two one-sided tests both reject."""
-    return case.equivalence.equivalent
+    return case.equivalent
 
 
 def sentence(case: Case) -> str:
-    """Equivalent within the margin, with the 90 % interval that shows it."""
+    """Equivalent within the margin, with the interval that shows it."""
     interval = case.equivalence.interval
     assert interval.low is not None and interval.high is not None
     return (
         f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {phrase(case.metric).noun} "
-        f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.paired.n)}."
+        f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.n)}."
         f"{caveats(case)}"
     )
 

@@ -1,4 +1,4 @@
-"""Secondary metrics: an unadjusted interval, labelled exploratory, and none of the verdict's words."""
+"""Metrics without a verdict: an unadjusted interval, labelled exploratory, and none of the verdict's words."""
 
 from __future__ import annotations
 
@@ -14,5 +14,4 @@ def sentence(effect: Effect, metric: Metric, scope: Scope) -> str:
         return f"{subject}{around}: no ratio{': ' + ', '.join(effect.reasons) if effect.reasons else ''}."
     if effect.ci_low is None or effect.ci_high is None:
         return f"{subject} {signed(effect.ratio)}{around}; one block gives no interval."
-    ends = f"[{signed(effect.ci_low)}, {signed(effect.ci_high)}]"
-    return f"{subject} {signed(effect.ratio)} {ends}{around}; the interval is not adjusted for looking at many metrics."
+    return f"{subject} {signed(effect.ratio)} [{signed(effect.ci_low)}, {signed(effect.ci_high)}]{around}."

@@ -1,14 +1,15 @@
 """Inconclusive: the data allow a difference and none. Always holds; tried last.
 
-The sentence says what the difference could be, why nothing is claimed where the interval alone would claim it, and
-about how many blocks would decide. More blocks belong to a fresh study: adding them after a look at the effect, until
-it is significant, finds "differences" between identical arms in 21.8 % of experiments.
+The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
+difference that this study can show, and about how many blocks would decide. Outside the looks of a sequential study,
+more blocks belong to a fresh study: adding them after a look at the effect, until it is significant, finds
+"differences" between identical arms in 21.8 % of experiments.
 """
 
 from __future__ import annotations
 
-from mydyno.stats.power import MOST_BLOCKS, minimum_blocks
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.permutation import smallest_p
+from mydyno.stats.power import MOST_BLOCKS, minimum_blocks, planned_exact_look
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
 from mydyno.verdicts.words import at_load, blocks, caveats, margin, p_value, percent, phrase, signed, where
@@ -20,34 +21,49 @@ def holds(case: Case) -> bool:
 
 
 def sentence(case: Case) -> str:
-    """What the difference could be, what keeps it from more, and about how many more blocks would decide."""
-    interval = case.contrast.interval
+    """What the difference could be, what this study can show, and about how many more blocks would decide."""
+    interval = case.interval
     subject = f"the difference in {phrase(case.metric).noun} between {case.arm} and {case.control}"
-    scope = f"{at_load(case.scope)}{where(case.scope, case.paired.n)}"
+    scope = f"{at_load(case.scope)}{where(case.scope, case.n)}"
     if interval.low is None or interval.high is None:
-        only = signed(case.paired.ratio or 1.0)
+        only = signed(case.estimate.ratio or 1.0)
         claim = f"Inconclusive: {subject}{scope} was {only} in the only block, without an interval"
     else:
-        claim = f"Inconclusive: {subject} could be {signed(interval.low)} to {signed(interval.high)}{scope}"
-    clauses = [claim, weakness(case), remedy(case)]
+        claim = f"Inconclusive: {subject} is between {signed(interval.low)} and {signed(interval.high)}{scope}"
+    clauses = [claim, weakness(case), ability(case), remedy(case)]
     return "; ".join(clause for clause in clauses if clause) + f".{caveats(case)}"
 
 
 def weakness(case: Case) -> str:
     """What keeps an interval on one side of 1 from being a difference; empty where the interval itself is undecided."""
-    n, p = case.paired.n, case.contrast.p_adjusted_sign_flip
+    if not case.due:
+        after = case.look_after
+        return f"no verdict before the look at {after} blocks" if after is not None else "no verdict between looks"
     if case.too_few_blocks:
-        fewest = minimum_blocks(1, case.alpha)
-        verb = "allows" if n == 1 else "allow"
-        smallest = p_value(smallest_p(n))
-        return f"{blocks(n)} {verb} no p below {smallest}: at least {fewest} are needed to claim a difference"
-    if not case.contrast.interval.excludes_no_change():
+        return _too_few(case)
+    if not case.interval.excludes_no_change():
         return ""
-    if not case.sign_flip_agrees and p is not None:
-        return f"the sign-flip test does not agree (adjusted p = {p_value(p)}), and the weaker answer counts"
-    if not case.above_floor and case.noise.floor is not None:
-        return f"it is not above the noise floor of {percent(case.noise.floor - 1.0)}, so it is not called a difference"
+    p = case.p_adjusted_permutation
+    if not case.permutation_agrees and p is not None:
+        return f"the permutation test does not agree (adjusted p = {p_value(p)})"
+    if not case.beyond_copies and case.copies_differ is not None:
+        return f"two copies of {case.noise_of} differ by as much"
     return ""
+
+
+def _too_few(case: Case) -> str:
+    n, labels = case.n, max(case.labels, default=2)
+    needed = planned_exact_look(case.contrasts, n, labels) if case.looks else None
+    fewest = needed or minimum_blocks(case.contrasts, case.alpha, labels)
+    verb = "allows" if n == 1 else "allow"
+    smallest = p_value(min(1.0, case.contrasts * smallest_p(case.labels)))
+    among = "" if case.contrasts == 1 else f" in {case.contrasts} comparisons"
+    return f"{blocks(n)} {verb} no p below {smallest}{among}: {fewest} are needed to claim a difference"
+
+
+def ability(case: Case) -> str:
+    """The smallest difference that this study can show, from the half-width; empty without an interval."""
+    return "" if case.half_width is None else f"this study can show ≥ {percent(case.half_width)} here"
 
 
 def remedy(case: Case) -> str:
@@ -56,11 +72,12 @@ def remedy(case: Case) -> str:
     if needed is None:
         return ""
     if needed >= MOST_BLOCKS:
-        return f"no practical number of blocks decides within ±{margin(case.margin)}: reduce the noise"
-    more = needed - case.paired.n
+        number = "no look" if case.looks else "no practical number of blocks"
+        return f"{number} decides within ±{margin(case.margin)} with this noise"
+    more = needed - case.n
     extra = "1 more block" if more == 1 else f"{more} more blocks"
-    verb = "is" if more == 1 else "are"
-    return f"about {extra} ({needed} in a fresh study) {verb} needed for ±{margin(case.margin)}"
+    where_to = f"up to the look at {needed}" if case.looks else f"{needed} in a fresh study"
+    return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed for ±{margin(case.margin)}"
 
 
 RULE = Rule(Verdict.INCONCLUSIVE, holds, sentence)

@@ -10,11 +10,11 @@ from mydyno.verdicts.words import phrase
 
 def holds(case: Case) -> bool:
     """Whether the arm's number is lower."""
-    return case.differs and case.paired.ratio is not None and case.paired.ratio < 1.0
+    return case.differs and (case.estimate.mean or 0.0) < 0.0
 
 
 def sentence(case: Case) -> str:
-    """X % less than the control, with the interval, the scope and whether it matters."""
+    """X % less than the control, with the interval."""
     return positive_sentence(case, phrase(case.metric).less)
 
 

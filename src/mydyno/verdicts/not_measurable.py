@@ -1,17 +1,14 @@
 """Not measurable here: this study cannot answer, whatever the numbers look like.
 
-Condition, any of: no valid block; more blocks lost to gates than left; no A/A, so the noise is unknown; A and A′ differ
-significantly; the A/A floor is above the margin and the effect is not above the floor. An effect beyond the floor stays
-measurable on a noisy host: halving the throughput needs no quiet one.
+Condition, any of: arm or control failed; no valid block; more blocks lost than left; no A/A, so nothing shows that two
+equal servers measure the same; A and A′ differ significantly.
 """
 
 from __future__ import annotations
 
-from math import log
-
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, blocks, margin, percent, phrase, where
+from mydyno.verdicts.words import at_load, blocks, phrase, where
 
 
 def holds(case: Case) -> bool:
@@ -21,28 +18,24 @@ def holds(case: Case) -> bool:
 
 def because(case: Case) -> str:
     """The first reason that applies, as a clause; empty if the contrast can be measured."""
-    n, lost = case.paired.n, sum(case.lost.values())
+    n, lost = case.n, sum(case.lost.values())
     gates = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(case.lost.items()))
+    if case.failure:
+        return case.failure
     if n == 0:
         return f"no block has a valid run of both arms{': ' + gates if gates else ''}"
     if lost > n:
         return f"{lost} of {lost + n} blocks do not count: {gates}"
-    if case.noise.floor is None:
-        return f"the second copy of {case.noise_of} has no valid run, so the noise floor is unknown"
-    if case.alarm:
-        return case.alarm
-    if log(case.noise.floor) > log(1.0 + case.margin) and not case.above_floor:
-        return (
-            f"two runs of {case.noise_of} itself typically differ by {percent(case.noise.floor - 1.0)}, "
-            f"more than the margin of {margin(case.margin)}"
-        )
-    return ""
+    if case.copies_differ is None:
+        return f"the second copy of {case.noise_of} has no valid run, so nothing is known of how equal servers differ"
+    return case.alarm
 
 
 def sentence(case: Case) -> str:
     """That it is not measurable here, and why."""
     subject = f"{phrase(case.metric).noun} of {case.arm} against {case.control}"
-    return f"Not measurable here: {subject}{at_load(case.scope)}{where(case.scope, case.paired.n)}; {because(case)}."
+    count = case.tried if case.failure else case.n
+    return f"Not measurable here: {subject}{at_load(case.scope)}{where(case.scope, count)}: {because(case)}."
 
 
 RULE = Rule(Verdict.NOT_MEASURABLE, holds, sentence)

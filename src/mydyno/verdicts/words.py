@@ -1,4 +1,4 @@
-"""The words of the sentences: percentages, what a metric is called, and the scope that every sentence carries."""
+"""The words of the sentences: percentages, what a metric is called, and where they hold."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ PHRASES = {
     "tpmc_spread_pct": _had("spread of TpmC between instances"),
     "tps_spread_pct": _had("spread of TPS between instances"),
     "qps_spread_pct": _had("spread of QPS between instances"),
+    "server_cpu_us_per_query": _used("server CPU per query"),
+    "server_cpu_ratio": _used("server CPU per query, relative to the load program's,"),
     "latency_mean_us": _had("mean latency"),
     "latency_max_us": _had("maximum latency"),
 }
@@ -117,25 +119,24 @@ def at_load(scope: Scope) -> str:
 
 
 def where(scope: Scope, n: int, metric: Metric | None = None) -> str:
-    """The scope in parentheses, with the blocks that count; never more general than the hosts measured.
+    """The workload and the blocks that count, in parentheses; the rest of the scope is stated once, by `scope_words`.
 
-    With a metric of which less is better, it begins by saying so.
+    With a metric of which less is better, it begins with that.
     """
-    if not scope.hosts:
-        hosts = "on this host"
-    else:
-        hosts = f"on host{'' if len(scope.hosts) == 1 else 's'} {listing(scope.hosts)}"
-    parts = ["lower is better" if metric is not None and metric.better == "lower" else ""]
-    parts += [scope.workload, scope.server, hosts]
+    lower = "lower is better" if metric is not None and metric.better == "lower" else ""
+    return f" ({', '.join(part for part in (lower, scope.workload, blocks(n)) if part)})"
+
+
+def scope_words(scope: Scope) -> str:
+    """Where and when a study's sentences hold: server, hosts, data, durability, dates."""
+    hosts = f"host{'' if len(scope.hosts) == 1 else 's'} {listing(scope.hosts)}" if scope.hosts else "this host"
+    parts = [scope.server, hosts]
     if scope.data_to_buffer_pool is not None:
         parts.append(f"data {scope.data_to_buffer_pool:.2g} × the buffer pool")
     parts.append(scope.durability)
-    dates = [scope.first_date] if scope.first_date else []
-    if scope.last_date and scope.last_date != scope.first_date:
-        dates.append(scope.last_date)
+    dates = [date for date in dict.fromkeys((scope.first_date, scope.last_date)) if date]
     parts.append(" to ".join(dates))
-    parts.append(blocks(n))
-    return f" ({', '.join(part for part in parts if part)})"
+    return ", ".join(part for part in parts if part)
 
 
 def lost_blocks(case: Case) -> str:
@@ -145,16 +146,16 @@ def lost_blocks(case: Case) -> str:
         return ""
     why = ", ".join(f"{reason} ({count})" if lost > 1 else reason for reason, count in sorted(case.lost.items()))
     verb = "does" if lost == 1 else "do"
-    return f" {blocks(lost).capitalize()} of {lost + case.paired.n} {verb} not count: {why}."
+    return f" {blocks(lost).capitalize()} of {lost + case.n} {verb} not count: {why}."
 
 
 def caveats(case: Case) -> str:
     """What weakens the answer, as sentences with a space before each."""
     notes = lost_blocks(case)
     if case.paired.skewed:
-        notes += " The block differences are skewed, so the interval may be too narrow: see every dot, and add blocks."
-    if case.paired.no_spread and case.paired.n > 1:
-        notes += " Every block gave exactly the same ratio, so no noise was seen and the interval has no width."
+        notes += " The block differences are skewed, so the interval may be too narrow."
+    if case.estimate.error == 0.0:
+        notes += " Every block gave exactly the same ratio, so the interval has no width."
     if case.noise_of != case.control:
-        notes += f" The noise floor is that of {case.noise_of}, the arm that every block runs twice."
+        notes += f" The A/A comparison is that of {case.noise_of}, the arm that every block runs twice."
     return notes

@@ -32,7 +32,7 @@ pub struct AgentArguments {
     /// rate. This program gives them one start, merges their histograms, and asks the server for its counters. The password
     /// goes through the command's standard input; files and sockets that options name are those of the agent's host,
     /// save --password-file and a trace
-    #[arg(long = "agent", value_name = "COMMAND")]
+    #[arg(long = "agent", value_name = "COMMAND", conflicts_with = "slices")]
     pub agent: Vec<String>,
 }
 

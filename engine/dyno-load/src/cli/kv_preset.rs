@@ -13,7 +13,7 @@ use crate::kv::keys::{of_32_bits, share, Choice};
 pub struct PresetArguments {
     /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
     /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "slices")]
     preset: Option<String>,
     /// memslap: operations of each connection
     #[arg(long, default_value = "10000", value_parser = count)]

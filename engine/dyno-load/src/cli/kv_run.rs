@@ -13,11 +13,13 @@ use super::parse::count;
 use super::run_settings::{
     arrivals_word, catch_up, ignored_errors, one_of, overload, plan, priority, think, threads, LoadArguments,
 };
+use super::slices::SliceArguments;
 use crate::error::{Error, Exit};
 use crate::kv::keys::{share, Choice};
 use crate::kv::{self, server, KvSettings};
-use crate::output::kv::Words;
+use crate::output::kv::{self as kv_output, Words};
 use crate::run::{Pace, Priority};
+use crate::slices::{Input, KvTarget, Unobserved};
 
 const EXAMPLES: &str = "Examples:
   dynoload kv run --port 11211 --connections 32 --keys 100000 --fill 100% --ratio 90:10 --duration 60s
@@ -55,12 +57,14 @@ pub struct RunArguments {
     #[arg(long, help_heading = "Keys and values")]
     fill: Option<String>,
     /// End after this many operations in all instead of --duration
-    #[arg(long, value_parser = count, conflicts_with = "rate", help_heading = "Load")]
+    #[arg(long, value_parser = count, conflicts_with_all = ["rate", "slices"], help_heading = "Load")]
     operations: Option<u32>,
     #[command(flatten)]
     preset: PresetArguments,
     #[command(flatten)]
     load: LoadArguments,
+    #[command(flatten)]
+    slices: SliceArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -87,7 +91,34 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
     if arguments.fill.is_some() && arguments.mix.mix()?.incr > 0.0 {
         set_counters(&arguments.place, &parts[0].settings)?;
     }
+    if arguments.slices.slices {
+        return run_slices(&parts, arguments);
+    }
     execute(&parts, &arguments.place, &arguments.output)
+}
+
+/// Fills, where that is asked for, then runs slices of the last part.
+fn run_slices(parts: &[Part], arguments: &RunArguments) -> Result<Exit, Error> {
+    let Some((last, fills)) = parts.split_last() else {
+        return Err(Error::User("there is nothing to run".into()));
+    };
+    let settings = &last.settings;
+    let mut control = server::connect(&settings.endpoint, settings.protocol)?;
+    let facts = server::check(&mut control, &settings.endpoint, settings.protocol)?;
+    crate::host::take_priority(settings.priority);
+    let input = Input::open()?;
+    for fill in fills {
+        let outcome = kv::run(&fill.settings, &input.interrupted, &mut || {}, &mut Unobserved)?;
+        if let Some(failure) = outcome.failure {
+            return Err(Error::Server(format!("--fill: {failure}")));
+        }
+        if outcome.interrupted {
+            return Err(Error::Interrupted("interrupted while filling".into()));
+        }
+    }
+    let shown = kv_output::settings(settings, &last.words);
+    let mut target = KvTarget::new(Arc::clone(settings), control);
+    arguments.slices.run(&mut target, shown, &facts, &input)
 }
 
 /// The part that stores a share of the keys; none for a share of 0.

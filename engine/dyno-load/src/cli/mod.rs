@@ -17,6 +17,7 @@ mod oltp_prepare;
 mod oltp_run;
 mod parse;
 mod run_settings;
+mod slices;
 mod tpcc;
 mod tpcc_run;
 

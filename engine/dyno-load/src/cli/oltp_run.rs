@@ -13,6 +13,7 @@ use super::agent::{self, AgentArguments};
 use super::connection::ConnectionArguments;
 use super::oltp_options::{TableArguments, TransactionArguments};
 use super::run_settings::{self, LoadArguments, RandomArguments};
+use super::slices::SliceArguments;
 use crate::agents::{AgentFacts, Coordinator};
 use crate::error::{Error, Exit};
 use crate::output::json::{self, Description, Final};
@@ -21,6 +22,7 @@ use crate::output::table;
 use crate::report::{Paths, Sinks};
 use crate::run::{self, Outcome, Settings};
 use crate::server::{self, CounterCheck, Facts, Needs, ServerCounters};
+use crate::slices::{Input, SqlTarget};
 use crate::verdict::{self, Evidence, Finding, TcpSegments, Verdict};
 use crate::workload::{self, Workload};
 
@@ -34,6 +36,8 @@ const EXAMPLES: &str = "Examples:
   dynoload oltp run --workload oltp_read_only --host db1 --connections 512 \
       --agent 'ssh -o BatchMode=yes load1 dynoload agent' --agent 'ssh -o BatchMode=yes load2 dynoload agent'
       Two hosts load db1, 256 connections each; this one coordinates them and writes one result.
+  dynoload oltp run --workload oltp_read_only --connections 64 --slices --server-pid 1234
+      Connects and holds; the line `go a 7 500 3000` on standard input runs 0.5 s of washout and 3 s that are counted.
 
 The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
 Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
@@ -46,6 +50,8 @@ pub struct RunArguments {
     asked: Asked,
     #[command(flatten)]
     agents: AgentArguments,
+    #[command(flatten)]
+    slices: SliceArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -135,6 +141,13 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
             any_server: arguments.output.any_server,
         },
     )?;
+    if arguments.slices.slices {
+        let shown = json::settings(&settings, &description);
+        let input = Input::open()?;
+        return arguments
+            .slices
+            .run(&mut SqlTarget::new(settings, control), shown, &facts, &input);
+    }
     let any_server = arguments.output.any_server;
     let interrupted = crate::host::interruption()?;
     let team = agent::engage(

@@ -64,8 +64,9 @@ pub struct LoadArguments {
     /// Closed loop: pause of a connection between transactions; exponential:MEAN for an exponential one
     #[arg(long, conflicts_with = "rate")]
     pub think_time: Option<String>,
-    /// Time after the measurement for transactions to end; then the run stops, even if the server hangs
-    #[arg(long, default_value = "5s", value_parser = duration)]
+    /// Time after the measurement for transactions to end; then the run stops, even if the server hangs. 30s with --slices,
+    /// where the load fails then
+    #[arg(long, default_value = "5s", default_value_if("slices", "true", "30s"), value_parser = duration)]
     pub grace: Duration,
     /// Time for all connections to be made
     #[arg(long, default_value = "60s", value_parser = positive_duration)]

@@ -13,10 +13,12 @@ use super::connection::ConnectionArguments;
 use super::oltp_run::{measure, OutputArguments};
 use super::parse::{count, switch};
 use super::run_settings::{self, one_of, LoadArguments};
+use super::slices::SliceArguments;
 use crate::error::{Error, Exit};
 use crate::output::json as format;
 use crate::run::{Settings, Think};
 use crate::server::{self, Needs};
+use crate::slices::{Input, SqlTarget};
 use crate::tpcc::{self, check, Home, Plan, StockLevel};
 use crate::workload::{Context, OltpOptions};
 
@@ -40,6 +42,8 @@ pub struct RunArguments {
     asked: Asked,
     #[command(flatten)]
     agents: AgentArguments,
+    #[command(flatten)]
+    slices: SliceArguments,
     #[command(flatten)]
     output: OutputArguments,
 }
@@ -123,6 +127,18 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
             any_server: arguments.output.any_server,
         },
     )?;
+    let constants = json!({ "nurand_constants": settings.context.tpcc.as_ref().map(|plan| plan.nurand_constants) });
+    let mut description = run_settings::description(&asked.connection, &asked.load, constants);
+    if asked.terminals.key_and_think_times {
+        description.think = format!("key and think times × {}", asked.terminals.time_factor);
+    }
+    if arguments.slices.slices {
+        let shown = format::settings(&settings, &description);
+        let input = Input::open()?;
+        return arguments
+            .slices
+            .run(&mut SqlTarget::new(settings, control), shown, &facts, &input);
+    }
     let any_server = arguments.output.any_server;
     let interrupted = crate::host::interruption()?;
     let team = agent::engage(
@@ -132,11 +148,6 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
         any_server,
         &interrupted,
     )?;
-    let constants = json!({ "nurand_constants": settings.context.tpcc.as_ref().map(|plan| plan.nurand_constants) });
-    let mut description = run_settings::description(&asked.connection, &asked.load, constants);
-    if asked.terminals.key_and_think_times {
-        description.think = format!("key and think times × {}", asked.terminals.time_factor);
-    }
     let shown = format::settings(&settings, &description);
     measure(
         &Arc::new(settings),

@@ -5,7 +5,6 @@
 
 mod client;
 pub mod distribution;
-mod intervals;
 pub mod keys;
 mod losses;
 mod operations;
@@ -19,4 +18,4 @@ pub mod workload;
 
 pub use record::{Command, KvCounts, KvRecord};
 pub use settings::{Endpoint, KvSettings};
-pub use worker::run;
+pub use worker::{run, spawn};

@@ -1,6 +1,7 @@
 //! The worker's part that starts, carries on and ends operations.
 
 use dyno_core::clock::now_ns;
+use dyno_core::operation::WARMUP_BIT;
 use dyno_core::queue::Queue;
 use dyno_core::random::{Domain, RandomStream};
 use dyno_kv::{Done, Status, Store};
@@ -17,8 +18,6 @@ use crate::run::{Failure, Next, Overload, Phase, Think};
 pub(super) const RECONNECT_PAUSE_NS: u64 = 10_000_000;
 /// Quiet requests of a closed loop between two that have a reply.
 const QUIET_AT_A_TIME: u32 = 64;
-/// Set in the number of every warm-up operation.
-const WARMUP_BIT: u64 = 1 << 63;
 
 /// Looks at a value that was found, and keeps its cas value.
 pub(super) fn value_found(
@@ -46,7 +45,7 @@ pub(super) fn value_found(
 
 impl Worker {
     /// Starts every operation that is due and has a free place, and what timers ask for.
-    pub(super) fn start_due(&mut self, now: u64) -> Result<(), Failure> {
+    pub(super) fn start_operations(&mut self, now: u64) -> Result<(), Failure> {
         while let Some(std::cmp::Reverse((due, index))) = self.timers.peek().copied() {
             if due > now {
                 break;
@@ -322,7 +321,7 @@ impl Worker {
         if self.feed.is_open_loop() {
             self.idle.push_back(index as u32);
             // By a clock of its own: the answer was read with a batch of others, and what is due since then must not wait.
-            return self.start_due(now_ns());
+            return self.start_operations(now_ns());
         }
         if self.intervals.phase == Phase::Drain {
             return Ok(());

@@ -85,6 +85,19 @@ pub fn stats(client: &mut Client, group: &str) -> Result<BTreeMap<String, String
     Ok(client.stats(group).map_err(failed)?.into_iter().collect())
 }
 
+/// How much each counter that is compared grew.
+pub fn growth(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    let value = |stats: &BTreeMap<String, String>, name: &str| stats.get(name)?.parse::<u64>().ok();
+    let added = |name: &&str| {
+        let grown = value(after, name)?.saturating_sub(value(before, name)?);
+        Some((name.to_string(), grown))
+    };
+    ["cmd_get", "cmd_set", "get_hits", "get_misses"]
+        .iter()
+        .filter_map(added)
+        .collect()
+}
+
 /// What the server added to its counters since `before`, against ours.
 ///
 /// `uncertain` operations may or may not have been counted by the server.

@@ -7,19 +7,19 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use dyno_core::clock::now_ns;
 use dyno_core::prefetch::prefetch;
 use dyno_kv::Event;
 
 use super::client::{Client, Scratch, State};
-use super::intervals::Intervals;
 use super::record::Command;
 use super::settings::KvSettings;
 use crate::recorder::client_code;
 use crate::run::batch::{Batch, Batched};
 use crate::run::poller::Poller;
-use crate::run::{self, Channels, End, Failure, Feed, Observer, Outcome, Phase, Report, Think};
+use crate::run::{self, Channels, End, Failure, Feed, Intervals, Observer, Outcome, Phase, Think, Work};
 
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;
@@ -42,13 +42,7 @@ pub fn run(
     before_load: &mut dyn FnMut(),
     observer: &mut dyn Observer,
 ) -> io::Result<Outcome> {
-    let start = |index: usize, channels: Channels| {
-        let settings = Arc::clone(settings);
-        run::worker_thread(index, settings.priority, channels, move |channels| {
-            Worker::new(index, settings, channels)?.run();
-            Ok(())
-        })
-    };
+    let start = |index: usize, channels: Channels| spawn(index, Arc::clone(settings), channels);
     run::run_workers(
         &settings.pace,
         &start,
@@ -56,6 +50,17 @@ pub fn run(
         &mut run::soon(before_load),
         observer,
     )
+}
+
+/// Starts a worker.
+///
+/// # Errors
+/// When the kernel gives no thread.
+pub fn spawn(index: usize, settings: Arc<KvSettings>, channels: Channels) -> io::Result<JoinHandle<()>> {
+    run::worker_thread(index, settings.priority, channels, move |channels| {
+        run::work(Worker::new(index, settings, channels)?);
+        Ok(())
+    })
 }
 
 /// The state of one worker.
@@ -89,7 +94,7 @@ impl Worker {
         let feed = Feed::new(pace, index as u64);
         Ok(Self {
             poller: Poller::new(EVENTS)?,
-            intervals: Intervals::new(index, pace, channels),
+            intervals: Intervals::new(pace.slowest, channels),
             scratch: Scratch::default(),
             idle: VecDeque::with_capacity(clients.len() * settings.depth as usize),
             timers: BinaryHeap::with_capacity(clients.len()),
@@ -105,132 +110,33 @@ impl Worker {
         })
     }
 
-    fn run(mut self) {
-        let report = match self.connect_then_work() {
-            Ok(()) => Report::Finished(self.end),
-            Err(failure) => {
-                self.hand_over();
-                Report::Failed(failure)
+    /// Every place of a connection that is ready is free, or goes on thinking.
+    fn make_ready(&mut self, start_ns: u64, held_ns: Option<u64>) {
+        let hold_ns = held_ns.map_or(0, |held| start_ns.saturating_sub(held));
+        let mut thinking = vec![0; self.clients.len()];
+        let timers = std::mem::take(&mut self.timers).into_vec();
+        for std::cmp::Reverse((due, index)) in timers {
+            match self.clients[index as usize].state {
+                State::Ready => {
+                    thinking[index as usize] += 1;
+                    self.timers.push(std::cmp::Reverse((due + hold_ns, index)));
+                }
+                State::Closed => self.timers.push(std::cmp::Reverse((due, index))),
+                State::Greeting => {}
             }
-        };
-        self.intervals.report(report);
-    }
-
-    fn connect_then_work(&mut self) -> Result<(), Failure> {
-        self.connect_all()?;
-        if !self.intervals.wait_for_start() {
-            return Ok(());
         }
-        self.feed.enter(self.intervals.phase, &self.intervals.timeline);
-        for place in 0..self.clients.len() as u32 * self.settings.depth {
-            let index = place % self.clients.len() as u32;
-            self.clients[index as usize].idle_since_ns = self.intervals.timeline.start_ns;
-            self.idle.push_back(index);
-        }
-        while !self.is_done() {
-            let now = now_ns();
-            if now >= self.intervals.boundary_ns && !self.cross_boundary(now) {
-                break;
-            }
-            if self.intervals.is_cancelled() {
-                break;
-            }
-            self.start_due(now)?;
-            let wait_ns = self.wait_ns();
-            let events = self.poller.wait(wait_ns)?;
-            self.handle_events(events)?;
-        }
-        self.finish();
-        Ok(())
-    }
-
-    fn is_done(&self) -> bool {
-        let all_retired = self.retired >= self.clients.len() * self.settings.depth as usize;
-        (self.intervals.phase == Phase::Drain || all_retired) && self.in_flight == 0
-    }
-
-    /// Hands the finished interval over; false when the hard stop is reached.
-    #[cold]
-    fn cross_boundary(&mut self, now: u64) -> bool {
-        let before = self.intervals.phase;
-        if before == Phase::Drain {
-            return false;
-        }
-        self.hand_over();
-        self.intervals.enter(now);
-        let phase = self.intervals.phase;
-        if phase == before {
-            return true;
-        }
-        // The feed ends its phase by the clock, even where this thread was late enough to skip a whole one.
-        if phase == Phase::Drain {
-            self.end.in_flight_at_stop = self.in_flight;
-            self.end.planned = self.feed.planned();
-        } else {
-            self.feed.enter(phase, &self.intervals.timeline);
-        }
-        now < self.intervals.timeline.hard_stop_ns
-    }
-
-    fn hand_over(&mut self) {
-        if !self.feed.is_open_loop() && !self.thinks() {
-            let recorder = &mut self.intervals.recorder;
-            for command in Command::ALL.into_iter().filter(|command| command.is_whole_operation()) {
-                if let Some(times) = recorder.kv.of(command) {
-                    recorder.service.merge(times);
+        self.idle.clear();
+        for place in 0..self.settings.depth {
+            for (index, client) in (0..).zip(&mut self.clients) {
+                client.idle_since_ns = start_ns;
+                if client.state == State::Ready && place >= thinking[index as usize] {
+                    self.idle.push_back(index);
                 }
             }
-            recorder.response.merge(&recorder.service);
         }
-        for client in &mut self.clients {
-            let mut traffic = client.take_traffic();
-            // There is neither compression nor TLS: what is on the wire is what was said.
-            traffic.raw_sent_bytes = traffic.wire_sent_bytes;
-            traffic.raw_received_bytes = traffic.wire_received_bytes;
-            self.intervals.recorder.traffic.add(&traffic);
-        }
-        self.intervals.hand_over();
     }
 
-    fn finish(&mut self) {
-        if self.settings.operations.is_some() {
-            self.settings.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
-        }
-        self.hand_over();
-        let measured = |client: &Client| client.flights.iter().filter(|flight| flight.measured).count() as u64;
-        self.end.unfinished += self.clients.iter().map(measured).sum::<u64>();
-        self.end.not_started = self.feed.not_started();
-        self.clients.iter_mut().for_each(Client::close);
-    }
-
-    /// How long the loop may sleep.
-    fn wait_ns(&self) -> u64 {
-        let mut until = self.intervals.boundary_ns;
-        if let Some(std::cmp::Reverse((due, _))) = self.timers.peek() {
-            until = until.min(*due);
-        }
-        let mut planned = false;
-        if !self.idle.is_empty() {
-            if let Some(due) = self.feed.next_release() {
-                planned = due < until;
-                until = until.min(due);
-            }
-        } else if self.timers.is_empty() {
-            // Nothing but a reply, the boundary or a stop can be next: no need to know the time to the nanosecond.
-            return LONGEST_WAIT_NS.min(until);
-        }
-        let wait = until.saturating_sub(now_ns());
-        if planned && self.settings.spin {
-            return if wait <= SPIN_NS {
-                0
-            } else {
-                (wait - SPIN_NS).min(LONGEST_WAIT_NS)
-            };
-        }
-        wait.min(LONGEST_WAIT_NS)
-    }
-
-    fn connect_all(&mut self) -> Result<(), Failure> {
+    fn make_connections(&mut self) -> Result<(), Failure> {
         let deadline = now_ns() + self.settings.connect_timeout_ns;
         let mut next = 0;
         while self.ready < self.clients.len() {
@@ -288,6 +194,116 @@ impl Worker {
     /// Whether there are pauses in a closed loop.
     pub(super) fn thinks(&self) -> bool {
         self.settings.think != Think::No
+    }
+}
+
+impl Work for Worker {
+    #[inline]
+    fn intervals(&mut self) -> &mut Intervals {
+        &mut self.intervals
+    }
+
+    #[inline]
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn connect_all(&mut self) -> Result<(), Failure> {
+        self.make_connections()
+    }
+
+    fn begin(&mut self, held_ns: Option<u64>) {
+        self.end = End::default();
+        self.retired = 0;
+        self.feed.restart();
+        self.feed.enter(self.intervals.phase, &self.intervals.timeline);
+        self.make_ready(self.intervals.timeline.start_ns, held_ns);
+    }
+
+    #[inline]
+    fn is_done(&self) -> bool {
+        let all_retired = self.retired >= self.clients.len() * self.settings.depth as usize;
+        (self.intervals.phase == Phase::Drain || all_retired) && self.in_flight == 0
+    }
+
+    fn hand_over(&mut self) {
+        if !self.feed.is_open_loop() && !self.thinks() {
+            let recorder = &mut self.intervals.recorder;
+            for command in Command::ALL.into_iter().filter(|command| command.is_whole_operation()) {
+                if let Some(times) = recorder.kv.of(command) {
+                    recorder.service.merge(times);
+                }
+            }
+            recorder.response.merge(&recorder.service);
+        }
+        for client in &mut self.clients {
+            let mut traffic = client.take_traffic();
+            // There is neither compression nor TLS: what is on the wire is what was said.
+            traffic.raw_sent_bytes = traffic.wire_sent_bytes;
+            traffic.raw_received_bytes = traffic.wire_received_bytes;
+            self.intervals.recorder.traffic.add(&traffic);
+        }
+        self.intervals.hand_over();
+    }
+
+    fn enter_phase(&mut self, phase: Phase) {
+        // The feed ends its phase by the clock, even where this thread was late.
+        if phase == Phase::Drain {
+            self.end.in_flight_at_stop = self.in_flight;
+            self.end.planned = self.feed.planned();
+        } else {
+            self.feed.enter(phase, &self.intervals.timeline);
+        }
+    }
+
+    #[inline]
+    fn start_due(&mut self, now: u64) -> Result<(), Failure> {
+        self.start_operations(now)
+    }
+
+    fn wait_ns(&mut self, _now: u64) -> u64 {
+        let mut until = self.intervals.boundary_ns;
+        if let Some(std::cmp::Reverse((due, _))) = self.timers.peek() {
+            until = until.min(*due);
+        }
+        let mut planned = false;
+        if !self.idle.is_empty() {
+            if let Some(due) = self.feed.next_release() {
+                planned = due < until;
+                until = until.min(due);
+            }
+        } else if self.timers.is_empty() {
+            // Nothing but a reply, the boundary or a stop can be next: no need to know the time to the nanosecond.
+            return LONGEST_WAIT_NS.min(until);
+        }
+        let wait = until.saturating_sub(now_ns());
+        if planned && self.settings.spin {
+            return if wait <= SPIN_NS {
+                0
+            } else {
+                (wait - SPIN_NS).min(LONGEST_WAIT_NS)
+            };
+        }
+        wait.min(LONGEST_WAIT_NS)
+    }
+
+    fn end(&mut self) -> End {
+        if self.settings.operations.is_some() {
+            self.settings.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
+        }
+        let measured = |client: &Client| client.flights.iter().filter(|flight| flight.measured).count() as u64;
+        self.end.unfinished += self.clients.iter().map(measured).sum::<u64>();
+        self.end.not_started = self.feed.not_started();
+        self.end
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    fn leave(&mut self) {
+        self.clients.iter_mut().for_each(Client::close);
     }
 }
 

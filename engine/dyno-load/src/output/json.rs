@@ -257,7 +257,7 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
     body.insert("cpu".into(), cpu);
     insert_latencies(body, measured);
     body.insert("statements".into(), statements(&measured.statements));
-    if let Some(tpcc) = super::tpcc::totals(measured, result) {
+    if let Some(tpcc) = super::tpcc::totals(measured, &result.settings["options"], duration_s) {
         body.insert("tpcc".into(), tpcc);
     }
     body.insert("errors_by_code".into(), json!(measured.errors.by_code()));

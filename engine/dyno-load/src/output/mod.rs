@@ -5,6 +5,7 @@ pub mod json;
 pub mod kv;
 pub mod openmetrics;
 pub mod progress;
+pub mod slice;
 pub mod table;
 pub mod tpcc;
 

@@ -30,16 +30,15 @@ fn tpmc_like(recorder: &Recorder, length_s: f64) -> f64 {
     recorder.by_type.new_orders() as f64 * 60.0 / length_s
 }
 
-/// The whole measurement; none for another workload.
-pub fn totals(measured: &Recorder, result: &Final<'_>) -> Option<Value> {
+/// A whole measurement; none for another workload. `options` is the plan as the settings show it.
+pub fn totals(measured: &Recorder, options: &Value, duration_s: f64) -> Option<Value> {
     measured.by_type.iter().next()?;
     let all = measured.by_type.ended().max(1) as f64;
     let mut types = Map::new();
     for (kind, one) in measured.by_type.iter() {
         types.insert(kind.name().into(), of_type(kind, one, all));
     }
-    let options = &result.settings["options"];
-    let tpmc_like = tpmc_like(measured, result.duration_s);
+    let tpmc_like = tpmc_like(measured, duration_s);
     let warehouses = options["warehouses"].as_f64().unwrap_or(1.0);
     let cpu_us = measured.usage.cpu_us() as f64;
     Some(json!({

@@ -64,7 +64,7 @@ pub(super) struct Collector<'a> {
     timeline: Timeline,
     pending: BTreeMap<IntervalId, Pending>,
     totals: Totals,
-    spares: Vec<Sender<Box<Recorder>>>,
+    spares: &'a [Sender<Box<Recorder>>],
     observer: &'a mut dyn Observer,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Collector<'a> {
         timeline: Timeline,
         open_loop: bool,
         slowest: usize,
-        spares: Vec<Sender<Box<Recorder>>>,
+        spares: &'a [Sender<Box<Recorder>>],
         observer: &'a mut dyn Observer,
     ) -> Self {
         Self {

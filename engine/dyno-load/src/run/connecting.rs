@@ -27,7 +27,7 @@ pub struct Connecting {
 
 impl Worker {
     /// Makes all connections, and prepares their statements.
-    pub(super) fn connect_all(&mut self) -> Result<(), Failure> {
+    pub(super) fn make_connections(&mut self) -> Result<(), Failure> {
         if self.settings.is_churn() {
             self.clients.iter_mut().for_each(|client| client.state = State::Idle);
             return Ok(());
@@ -90,14 +90,14 @@ impl Worker {
     #[cold]
     pub(super) fn note_parts(&mut self, index: usize, now: u64) {
         if let Some((part, ns)) = self.clients[index].ended_part(now) {
-            self.recorder.connecting.record(part, ns);
+            self.intervals.recorder.connecting.record(part, ns);
         }
     }
 
     /// A connection is logged in.
     pub(super) fn logged_in(&mut self, index: usize, now: u64) -> Result<(), Failure> {
         if let Some(info) = self.clients[index].tls() {
-            self.recorder.handshakes.record(&info);
+            self.intervals.recorder.handshakes.record(&info);
         }
         if self.settings.is_churn() {
             self.note_statements(index, now);
@@ -120,7 +120,7 @@ impl Worker {
         let initial = &self.settings.options.init_statements;
         if !initial.is_empty() || self.texts.iter().any(Option::is_some) {
             let ns = self.clients[index].statements_ns(now);
-            self.recorder.connecting.record(Part::Statements, ns);
+            self.intervals.recorder.connecting.record(Part::Statements, ns);
         }
     }
 
@@ -130,7 +130,7 @@ impl Worker {
             Ok(false) => {
                 self.note_statements(index, now);
                 self.clients[index].state = State::Idle;
-                if self.is_started() {
+                if self.intervals.is_started() {
                     return self.resume(index, now);
                 }
                 self.connecting.under_way -= 1;

@@ -1,18 +1,16 @@
 //! Where a worker's transactions come from: the plan of an open loop, or the loop of each connection.
 //!
-//! Operation numbers are the same for any number of workers. Warm-up has numbers of its own, so that the measurement asks
-//! the same whatever came before it.
+//! Operation numbers are the same for any number of workers. Warm-up and each stream of slices have numbers of their own, so
+//! that a measurement has the same operations whatever came before it.
 
 use std::sync::Arc;
 
+use dyno_core::operation;
 use dyno_core::schedule::{Arrival, ArrivalCursor, Plan};
 
 use super::settings::Pace;
 use super::terminals::Terminals;
 use super::timeline::{Phase, Timeline};
-
-/// Set in the number of every warm-up operation.
-const WARMUP_BIT: u64 = 1 << 63;
 
 /// A transaction that is to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +66,8 @@ pub struct Feed {
     worker: u64,
     workers: u64,
     connections: u64,
-    bit: u64,
+    /// Number of the phase's first operation.
+    base: u64,
     /// Transactions that each connection has begun in this phase, by its place in the worker.
     begun: Vec<u64>,
 }
@@ -89,22 +88,29 @@ impl Feed {
             worker,
             workers,
             connections,
-            bit: WARMUP_BIT,
+            base: operation::base(0, false),
             begun: vec![0; connections.div_ceil(workers) as usize],
+        }
+    }
+
+    /// Makes ready for a load of its own: terminals start anew.
+    pub fn restart(&mut self) {
+        if let Some(terminals) = &mut self.terminals {
+            terminals.restart();
         }
     }
 
     /// Begins a phase: the plan starts anew, without what was left of the last.
     pub fn enter(&mut self, phase: Phase, timeline: &Timeline) {
-        self.bit = if phase == Phase::Warmup { WARMUP_BIT } else { 0 };
+        self.base = operation::base(timeline.stream, phase != Phase::Warmup);
         self.begun.fill(0);
         if let Some(terminals) = &mut self.terminals {
             let (start_ns, end_ns) = timeline.bounds(phase);
-            terminals.enter(start_ns, end_ns);
+            terminals.enter(timeline.stream, start_ns, end_ns);
         }
         let Some(plan) = &self.plan else { return };
         let (start_ns, end_ns) = timeline.bounds(phase);
-        let mut cursor = ArrivalCursor::new(Arc::clone(plan), self.worker, self.workers);
+        let mut cursor = ArrivalCursor::of_stream(Arc::clone(plan), self.worker, self.workers, timeline.stream);
         let next = cursor.next_arrival();
         self.planned = Some(Planned {
             cursor,
@@ -140,7 +146,7 @@ impl Feed {
         }
         let release_ns = self.next_release()?;
         let planned = self.planned.as_mut()?;
-        let number = planned.next.number | self.bit;
+        let number = planned.next.number + self.base;
         let intended_ns = planned.due_ns();
         planned.advance(intended_ns, now);
         Some(Next {
@@ -161,7 +167,7 @@ impl Feed {
     /// The next transaction of a connection's own loop; `place` is its place in the worker.
     #[inline]
     pub fn take_for(&mut self, place: usize, connection: u32, intended_ns: u64) -> Next {
-        let number = (self.begun[place] * self.connections + u64::from(connection)) | self.bit;
+        let number = self.begun[place] * self.connections + u64::from(connection) + self.base;
         self.begun[place] += 1;
         Next {
             number,

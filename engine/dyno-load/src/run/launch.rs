@@ -1,27 +1,24 @@
-//! Starts the workers, gives them their times, and waits for them.
+//! A run of one load: starts the workers, gives them their times, and waits for them.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use dyno_core::clock::{now_ns, wall_clock_s};
 
-use super::collector::{Collector, Observer, Totals};
+use super::collector::{Observer, Totals};
+use super::crew::{Channels, Crew, End, Start};
 use super::failure::Failure;
 use super::settings::{Pace, Settings};
 use super::thread::worker_thread;
 use super::timeline::Timeline;
-use super::worker::{Channels, End, Report, Worker};
+use super::work::work;
+use super::worker::Worker;
 use crate::recorder::ConnectingTimes;
 
 /// From the last connection's readiness to the first statement, so that all workers start together.
 pub const START_DELAY_NS: u64 = 20_000_000;
-/// What workers get beyond the hard stop before they are given up as hanging.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// How a run went.
 #[derive(Debug)]
 pub struct Outcome {
@@ -103,9 +100,6 @@ pub fn soon(before_load: &mut dyn FnMut()) -> impl FnMut(&ConnectingTimes) -> Op
     }
 }
 
-/// Starts a worker's thread.
-pub type Start<'a> = &'a dyn Fn(usize, Channels) -> io::Result<JoinHandle<()>>;
-
 /// Runs the load with workers of any kind.
 ///
 /// # Errors
@@ -117,27 +111,6 @@ pub fn run_workers(
     before_load: BeforeLoad<'_>,
     observer: &mut dyn Observer,
 ) -> io::Result<Outcome> {
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let (reports, incoming) = sync_channel(pace.threads as usize * 4);
-    let began_ns = now_ns();
-    let mut starts = Vec::new();
-    let mut spares = Vec::new();
-    let mut threads = Vec::new();
-    for index in 0..pace.threads as usize {
-        let (start, start_receiver) = channel();
-        let (spare, spare_receiver) = channel();
-        let channels = Channels {
-            place: index,
-            reports: reports.clone(),
-            start: start_receiver,
-            spare: spare_receiver,
-            cancelled: Arc::clone(&cancelled),
-        };
-        starts.push(start);
-        spares.push(spare);
-        threads.push(start_worker(index, channels)?);
-    }
-    drop(reports);
     let mut outcome = Outcome {
         totals: None,
         timeline: None,
@@ -148,149 +121,41 @@ pub fn run_workers(
         failure: None,
         interrupted: false,
     };
-    if !wait_until_ready(&incoming, threads.len(), interrupted, &mut outcome) {
-        call_off(&cancelled, starts, threads, &incoming);
-        return Ok(outcome);
-    }
-    outcome.connect_s = (now_ns() - began_ns) as f64 / 1e9;
+    let mut crew = match Crew::start(pace, start_worker, None, interrupted)? {
+        Ok(crew) => crew,
+        Err(not_ready) => {
+            outcome.interrupted = not_ready.failure.is_none();
+            outcome.failure = not_ready.failure;
+            outcome.connecting = not_ready.connecting;
+            return Ok(outcome);
+        }
+    };
+    outcome.connect_s = crew.connect_s;
+    outcome.connecting.merge(&crew.connecting);
     let Some(start_ns) = before_load(&outcome.connecting) else {
         outcome.interrupted = true;
-        call_off(&cancelled, starts, threads, &incoming);
+        crew.call_off();
         return Ok(outcome);
     };
     let timeline = Timeline::new(start_ns, pace);
     outcome.timeline = Some(timeline);
     outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
-    for start in starts {
-        // A worker that is gone has reported why.
-        let _ = start.send(timeline);
-    }
-    let mut collector = Collector::new(timeline, pace.is_timed(), pace.slowest, spares, observer);
-    collect(
-        &incoming,
-        threads.len(),
-        timeline,
-        interrupted,
-        &cancelled,
-        &mut collector,
-        &mut outcome,
-    )?;
-    outcome.totals = Some(collector.finish()?);
-    join(threads, &incoming);
+    let load = crew.load(timeline, pace, interrupted, observer)?;
+    outcome.end = load.end;
+    outcome.failure = load.failure;
+    outcome.interrupted = load.interrupted;
+    outcome.totals = Some(load.totals);
+    crew.dismiss();
     Ok(outcome)
 }
 
-fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Result<JoinHandle<()>> {
+/// Starts a worker of SQL.
+///
+/// # Errors
+/// When the kernel gives no thread.
+pub fn spawn(index: usize, settings: Arc<Settings>, channels: Channels) -> io::Result<JoinHandle<()>> {
     worker_thread(index, settings.priority, channels, move |channels| {
-        Worker::new(index, settings, channels)?.run();
+        work(Worker::new(index, settings, channels)?);
         Ok(())
     })
-}
-
-/// Ends workers that wait for a start which does not come.
-fn call_off(
-    cancelled: &AtomicBool,
-    starts: Vec<Sender<Timeline>>,
-    threads: Vec<JoinHandle<()>>,
-    incoming: &Receiver<Report>,
-) {
-    cancelled.store(true, Ordering::Relaxed);
-    drop(starts);
-    join(threads, incoming);
-}
-
-fn wait_until_ready(
-    incoming: &Receiver<Report>,
-    workers: usize,
-    interrupted: &AtomicBool,
-    outcome: &mut Outcome,
-) -> bool {
-    let mut ready = 0;
-    while ready < workers {
-        if interrupted.load(Ordering::Relaxed) {
-            outcome.interrupted = true;
-            return false;
-        }
-        match incoming.recv_timeout(Duration::from_millis(100)) {
-            Ok(Report::Ready(times)) => {
-                outcome.connecting.merge(&times);
-                ready += 1;
-            }
-            Ok(Report::Failed(failure)) => {
-                outcome.failure = Some(failure);
-                return false;
-            }
-            Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                outcome.failure = Some(Failure::new("every worker ended before its connections were ready"));
-                return false;
-            }
-        }
-    }
-    true
-}
-
-fn collect(
-    incoming: &Receiver<Report>,
-    workers: usize,
-    timeline: Timeline,
-    interrupted: &AtomicBool,
-    cancelled: &AtomicBool,
-    collector: &mut Collector<'_>,
-    outcome: &mut Outcome,
-) -> io::Result<()> {
-    let mut finished = 0;
-    let give_up_ns = timeline.hard_stop_ns + PATIENCE.as_nanos() as u64;
-    while finished < workers {
-        if interrupted.load(Ordering::Relaxed) && !outcome.interrupted {
-            outcome.interrupted = true;
-            cancelled.store(true, Ordering::Relaxed);
-        }
-        match incoming.recv_timeout(Duration::from_millis(100)) {
-            Ok(Report::Interval { id, worker, recorder }) => {
-                if let Err(error) = collector.take(id, worker, recorder) {
-                    cancelled.store(true, Ordering::Relaxed);
-                    return Err(error);
-                }
-            }
-            Ok(Report::Finished(end)) => {
-                finished += 1;
-                outcome.end.in_flight_at_stop += end.in_flight_at_stop;
-                outcome.end.unfinished += end.unfinished;
-                outcome.end.not_started += end.not_started;
-                outcome.end.planned += end.planned;
-            }
-            Ok(Report::Failed(failure)) => {
-                finished += 1;
-                outcome.failure.get_or_insert(failure);
-                cancelled.store(true, Ordering::Relaxed);
-            }
-            Ok(Report::Ready(_)) => {}
-            Err(RecvTimeoutError::Timeout) => {
-                if now_ns() > give_up_ns {
-                    outcome
-                        .failure
-                        .get_or_insert(Failure::new("a worker did not end by the hard stop"));
-                    return Ok(());
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-    }
-    Ok(())
-}
-
-/// Waits for the threads, taking reports so that none waits for room in the channel.
-fn join(threads: Vec<JoinHandle<()>>, incoming: &Receiver<Report>) {
-    let deadline = now_ns() + PATIENCE.as_nanos() as u64;
-    for thread in threads {
-        while !thread.is_finished() && now_ns() < deadline {
-            let _ = incoming.recv_timeout(Duration::from_millis(10));
-        }
-        if thread.is_finished() {
-            // A worker that panicked has aborted the program already.
-            let _ = thread.join();
-        }
-    }
 }

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use dyno_core::operation;
+
 use super::feed::Next;
 use crate::tpcc::Plan;
 
@@ -18,6 +20,7 @@ pub struct Terminals {
     worker: u32,
     workers: u32,
     end_ns: u64,
+    is_started: bool,
 }
 
 impl Terminals {
@@ -29,13 +32,23 @@ impl Terminals {
             worker,
             workers,
             end_ns: 0,
+            is_started: false,
         }
     }
 
+    /// Has the next phase start all terminals anew.
+    pub fn restart(&mut self) {
+        self.is_started = false;
+    }
+
     /// Begins a phase that ends at `end_ns`; terminals go on as they are, the first phase starts them.
-    pub fn enter(&mut self, start_ns: u64, end_ns: u64) {
-        if self.end_ns == 0 {
-            let first = |terminal: u32| Reverse((start_ns + self.plan.first_due_ns(terminal), u64::from(terminal)));
+    pub fn enter(&mut self, stream: u32, start_ns: u64, end_ns: u64) {
+        if !self.is_started {
+            self.is_started = true;
+            let first = |terminal: u32| {
+                let number = operation::base(stream, true) + u64::from(terminal);
+                Reverse((start_ns + self.plan.first_due_ns(number), number))
+            };
             self.waiting = (self.worker..self.plan.terminals)
                 .step_by(self.workers as usize)
                 .map(first)
@@ -107,7 +120,7 @@ mod tests {
     fn terminals_keep_the_pace_of_the_standard() {
         let plan = plan(1000);
         let mut terminals = Terminals::new(plan.clone(), 0, 1);
-        terminals.enter(0, 1200 * SECOND);
+        terminals.enter(0, 0, 1200 * SECOND);
         let mut new_orders = 0;
         while let Some(next) = terminals.take() {
             if next.intended_ns > 600 * SECOND && plan.kind(next.number) == crate::tpcc::Kind::NewOrder {
@@ -124,12 +137,33 @@ mod tests {
         let mut seen = Vec::new();
         for worker in 0..3 {
             let mut terminals = Terminals::new(plan(100), worker, 3);
-            terminals.enter(0, u64::MAX);
+            terminals.enter(0, 0, u64::MAX);
             while let Some(next) = terminals.take() {
                 seen.push(next.number);
             }
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn terminals_of_a_stream_are_the_same_again_and_others_in_another() {
+        let mut terminals = Terminals::new(plan(100), 0, 1);
+        let mut slice = |stream| {
+            terminals.restart();
+            terminals.enter(stream, 5 * SECOND, 30 * SECOND);
+            let mut seen = Vec::new();
+            while let Some(next) = terminals.take() {
+                seen.push((next.number, next.intended_ns));
+                terminals.ended(next.number, next.intended_ns);
+            }
+            seen
+        };
+        let first = slice(7);
+        assert!(first.len() > 50, "{}", first.len());
+        let other = slice(8);
+        assert_eq!(slice(7), first);
+        let due = |seen: &[(u64, u64)]| seen.iter().map(|(_, due)| *due).collect::<Vec<_>>();
+        assert_ne!(due(&other), due(&first));
     }
 }

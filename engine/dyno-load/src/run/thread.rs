@@ -3,8 +3,8 @@
 use std::io;
 use std::thread::JoinHandle;
 
+use super::crew::{Channels, Report};
 use super::settings::Priority;
-use super::worker::{Channels, Report};
 
 /// Starts a worker's thread; what `work` cannot begin is reported as a failure.
 ///

@@ -23,8 +23,19 @@ pub struct IntervalId {
     pub index: u64,
 }
 
-/// When each phase starts.
+/// A slice: a load of its own on connections that were there before it and stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceTimes {
+    /// Which operations: the same stream has the same ones.
+    pub stream: u32,
+    /// Load that is not counted.
+    pub washout_ns: u64,
+    /// Load that is counted.
+    pub measure_ns: u64,
+}
+
+/// When each phase starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// Start of the load.
     pub start_ns: u64,
@@ -34,6 +45,10 @@ pub struct Timeline {
     pub stop_ns: u64,
     /// End of all: whatever is still under way is left behind.
     pub hard_stop_ns: u64,
+    /// Which operations; 0 in a run without slices.
+    pub stream: u32,
+    /// Whether it is a slice: the connections stay for the next.
+    pub is_slice: bool,
     interval_ns: u64,
 }
 
@@ -47,7 +62,24 @@ impl Timeline {
             measure_ns,
             stop_ns,
             hard_stop_ns: stop_ns + pace.grace_ns,
+            stream: 0,
+            is_slice: false,
             interval_ns: pace.interval_ns,
+        }
+    }
+
+    /// A slice that starts at `start_ns`; each of its phases is one interval.
+    pub fn slice(start_ns: u64, times: &SliceTimes, grace_ns: u64) -> Self {
+        let measure_ns = start_ns + times.washout_ns;
+        let stop_ns = measure_ns + times.measure_ns;
+        Self {
+            start_ns,
+            measure_ns,
+            stop_ns,
+            hard_stop_ns: stop_ns + grace_ns,
+            stream: times.stream,
+            is_slice: true,
+            interval_ns: times.washout_ns.max(times.measure_ns),
         }
     }
 
@@ -96,6 +128,8 @@ mod tests {
         measure_ns: 1_250,
         stop_ns: 1_600,
         hard_stop_ns: 2_000,
+        stream: 0,
+        is_slice: false,
         interval_ns: 100,
     };
 
@@ -111,5 +145,22 @@ mod tests {
         assert_eq!(at(1_599), (Phase::Measure, 3, (1_550, 1_600)));
         assert_eq!(at(1_600), (Phase::Drain, 0, (1_600, 2_000)));
         assert_eq!(at(9_999), (Phase::Drain, 0, (1_600, 2_000)));
+    }
+
+    #[test]
+    fn each_phase_of_a_slice_is_one_interval() {
+        for (washout_ns, measure_ns) in [(500, 3_000), (3_000, 500), (0, 3_000)] {
+            let times = SliceTimes {
+                stream: 7,
+                washout_ns,
+                measure_ns,
+            };
+            let slice = Timeline::slice(1_000, &times, 9_000);
+            let stop_ns = 1_000 + washout_ns + measure_ns;
+            let id = slice.interval_at(stop_ns - 1);
+            assert_eq!((id.phase, id.index), (Phase::Measure, 0));
+            assert_eq!(slice.interval_bounds(id), (1_000 + washout_ns, stop_ns));
+            assert_eq!(slice.bounds(Phase::Drain), (stop_ns, stop_ns + 9_000));
+        }
     }
 }

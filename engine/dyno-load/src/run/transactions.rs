@@ -24,7 +24,7 @@ pub(super) fn acknowledgement_failed(error: std::io::Error) -> Failure {
 
 impl Worker {
     /// Starts every transaction that is due and has a free connection, and what timers ask for.
-    pub(super) fn start_due(&mut self, now: u64) -> Result<(), Failure> {
+    pub(super) fn start_transactions(&mut self, now: u64) -> Result<(), Failure> {
         while let Some(std::cmp::Reverse((due, index))) = self.timers.peek().copied() {
             if due > now {
                 break;
@@ -33,7 +33,7 @@ impl Worker {
             self.timer_fired(index as usize, due, now)?;
             self.flush(index as usize)?;
         }
-        if self.phase == Phase::Drain {
+        if self.intervals.phase == Phase::Drain {
             // What the plan still has from before the stop goes on: its response time counts.
             if !self.feed.is_open_loop() {
                 return Ok(());
@@ -66,7 +66,7 @@ impl Worker {
         let late_ns = now.saturating_sub(next.intended_ns);
         match self.settings.overload {
             Overload::DropLate { limit_ns } if late_ns > limit_ns => {
-                self.recorder.counts.dropped_late += 1;
+                self.intervals.recorder.counts.dropped_late += 1;
                 Ok(true)
             }
             Overload::Abort { limit_ns } if late_ns > limit_ns => Err(Failure::new(format!(
@@ -81,7 +81,7 @@ impl Worker {
 
     fn timer_fired(&mut self, index: usize, due: u64, now: u64) -> Result<(), Failure> {
         match self.clients[index].state {
-            State::Thinking if self.phase == Phase::Drain => self.clients[index].state = State::Idle,
+            State::Thinking if self.intervals.phase == Phase::Drain => self.clients[index].state = State::Idle,
             State::Thinking => {
                 let next = self.feed.take_for(index, self.clients[index].number, due);
                 self.start(index, next, now)?;
@@ -96,11 +96,13 @@ impl Worker {
     fn start(&mut self, index: usize, next: Next, now: u64) -> Result<(), Failure> {
         let client = &mut self.clients[index];
         client.begin(&self.settings.context, next.number);
-        client.measured = self.phase == Phase::Measure || (self.phase == Phase::Drain && self.feed.is_open_loop());
+        client.measured = self.intervals.phase == Phase::Measure
+            || (self.intervals.phase == Phase::Drain && self.feed.is_open_loop());
         client.intended_ns = next.intended_ns;
         client.started_ns = now;
         if client.measured && (self.feed.is_open_loop() || self.settings.think != Think::No) {
-            self.recorder
+            self.intervals
+                .recorder
                 .lag
                 .record(now.saturating_sub(next.release_ns.max(client.idle_since_ns)));
         }
@@ -139,7 +141,8 @@ impl Worker {
         let client = &mut self.clients[index];
         let service_ns = now.saturating_sub(client.statement_ns);
         let (kind, others) = client.answered(&self.settings.context);
-        self.recorder
+        self.intervals
+            .recorder
             .statement(kind, service_ns, done.columns, done.rows, done.affected_rows);
         if client.failing {
             return if others { Ok(()) } else { self.try_again(index, now) };
@@ -158,14 +161,16 @@ impl Worker {
         client.active = false;
         let number = client.transaction.number();
         // A transaction of the warm-up's plan that ends in the measurement belongs to neither.
-        if client.measured || self.phase == Phase::Warmup || !self.feed.is_open_loop() {
-            self.recorder.counts.transactions += 1;
-            self.recorder.service.record(service_ns);
-            self.recorder.response.record(response_ns);
+        if client.measured || self.intervals.phase == Phase::Warmup || !self.feed.is_open_loop() {
+            self.intervals.recorder.counts.transactions += 1;
+            self.intervals.recorder.service.record(service_ns);
+            self.intervals.recorder.response.record(response_ns);
             if let Some(execution) = &client.execution {
-                self.recorder.transaction_of(execution, service_ns, response_ns);
+                self.intervals
+                    .recorder
+                    .transaction_of(execution, service_ns, response_ns);
             }
-            self.recorder.slowest.offer(Slow {
+            self.intervals.recorder.slowest.offer(Slow {
                 response_ns,
                 service_ns,
                 ended_ns: now,
@@ -197,9 +202,9 @@ impl Worker {
         if self.feed.is_open_loop() {
             self.idle.push_back(index as u32);
             // By a clock of its own: the answer was read with a batch of others, and what is due since then must not wait.
-            return self.start_due(now_ns());
+            return self.start_transactions(now_ns());
         }
-        if self.phase == Phase::Drain {
+        if self.intervals.phase == Phase::Drain {
             return Ok(());
         }
         let pause_ns = self.pause_ns(index);
@@ -227,10 +232,10 @@ impl Worker {
     /// An error of the server: the transaction is restarted when the error is to be ignored, else the run ends.
     #[cold]
     pub(super) fn statement_failed(&mut self, index: usize, error: &ServerError, now: u64) -> Result<(), Failure> {
-        self.recorder.errors.record(error.code, &error.to_string());
+        self.intervals.recorder.errors.record(error.code, &error.to_string());
         let (kind, others) = self.clients[index].answered(&self.settings.context);
         if !self.settings.ignored_errors.contains(error.code) {
-            self.recorder.counts.errors += 1;
+            self.intervals.recorder.counts.errors += 1;
             let kind = kind.name();
             return Err(Failure::with_code(
                 error.code,
@@ -240,7 +245,7 @@ impl Worker {
                 ),
             ));
         }
-        self.recorder.counts.ignored_errors += 1;
+        self.intervals.recorder.counts.ignored_errors += 1;
         self.clients[index].failing = true;
         if others {
             // Its answers come first; the server has done them in a transaction that is rolled back.
@@ -261,12 +266,12 @@ impl Worker {
     #[cold]
     pub(super) fn lost(&mut self, index: usize, loss: &Loss) -> Result<(), Failure> {
         let (code, message) = loss.describe();
-        self.recorder.errors.record(code, &message);
-        let started = self.is_started();
+        self.intervals.recorder.errors.record(code, &message);
+        let started = self.intervals.is_started();
         let ignored = self.settings.ignored_errors.contains(code)
             || (code == client_code::CONNECTION && self.settings.ignored_errors.contains(client_code::SERVER_LOST));
         if !started || !ignored {
-            self.recorder.counts.errors += 1;
+            self.intervals.recorder.counts.errors += 1;
             let hint = if started && !matches!(loss, Loss::Missing(_)) {
                 "; --ignore-errors 2003,2013 would connect again"
             } else {
@@ -277,7 +282,7 @@ impl Worker {
                 format!("connection {}: {message}{hint}", self.clients[index].number),
             ));
         }
-        self.recorder.counts.ignored_errors += 1;
+        self.intervals.recorder.counts.ignored_errors += 1;
         self.clients[index].close();
         self.timers
             .push(std::cmp::Reverse((now_ns() + RECONNECT_PAUSE_NS, index as u32)));
@@ -287,7 +292,7 @@ impl Worker {
     /// A connection that was lost is there again: its transaction begins anew.
     #[cold]
     pub(super) fn resume(&mut self, index: usize, now: u64) -> Result<(), Failure> {
-        self.recorder.counts.reconnects += 1;
+        self.intervals.recorder.counts.reconnects += 1;
         if self.clients[index].active {
             self.clients[index].state = State::Busy;
             self.clients[index].restart(&self.settings.context, false);
@@ -303,7 +308,9 @@ impl Worker {
     /// The end of one operation of the workload `connect`.
     pub(super) fn connected(&mut self, index: usize, now: u64) -> Result<(), Failure> {
         let service_ns = now.saturating_sub(self.clients[index].statement_ns);
-        self.recorder.statement(StatementKind::Connect, service_ns, 0, 0, 0);
+        self.intervals
+            .recorder
+            .statement(StatementKind::Connect, service_ns, 0, 0, 0);
         self.transaction_done(index, now)
     }
 }

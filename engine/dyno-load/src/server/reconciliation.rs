@@ -71,13 +71,30 @@ impl ServerCounters {
     /// # Errors
     /// When the question fails.
     pub fn read(client: &mut Client) -> Result<Self, Error> {
-        let question = "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Com\\_%' OR Variable_name IN ('Questions')";
-        let answer = client.query(question).map_err(|error| failed(question, &error))?;
+        let names: Vec<String> = COUNTERS.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let question = format!(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ({}, 'Questions')",
+            names.join(", ")
+        );
+        let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
         let pair = |row: Vec<Option<String>>| {
             let mut row = row.into_iter();
             Some((row.next()??, row.next()??.parse().ok()?))
         };
         Ok(Self(answer.texts().into_iter().filter_map(pair).collect()))
+    }
+
+    /// How much each counter grew since `earlier`; without the question of this reading.
+    pub fn growth(&self, earlier: &Self) -> BTreeMap<String, u64> {
+        let mut growth: BTreeMap<String, u64> = self
+            .0
+            .keys()
+            .filter_map(|name| Some((name.clone(), self.added(earlier, name)?)))
+            .collect();
+        if let Some(questions) = growth.get_mut("Questions") {
+            *questions = questions.saturating_sub(1);
+        }
+        growth
     }
 
     fn added(&self, earlier: &Self, name: &str) -> Option<u64> {

@@ -3,6 +3,7 @@
 //! A transaction follows from its operation's number alone: `number` modulo the terminals is the terminal, `number` divided
 //! by them its place in that terminal's sequence. So the same seed asks the same, whatever the threads and connections.
 
+use dyno_core::operation::{self, WARMUP_BIT};
 use dyno_core::random::{Domain, RandomStream};
 use serde::Serialize;
 
@@ -138,8 +139,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Set in the number of every warm-up operation.
-const WARMUP_BIT: u64 = 1 << 63;
+/// Makes seeds of streams' own: decks of different streams have nothing in common.
+const STREAM_SEED: u64 = 0x9fb2_1c65_1e98_df25;
 /// Makes a seed of its own out of the run's, for decks and times.
 const DECK_SEED: u64 = 0x5bd1_e995_7f4a_9d3b;
 
@@ -151,15 +152,16 @@ impl Plan {
 
     /// The terminal of an operation, and the operation's place in its sequence.
     pub fn terminal(&self, number: u64) -> (u32, u64) {
-        let (number, terminals) = (number & !WARMUP_BIT, u64::from(self.terminals));
-        ((number % terminals) as u32, number / terminals)
+        let (count, terminals) = (operation::count_of(number), u64::from(self.terminals));
+        ((count % terminals) as u32, count / terminals)
     }
 
     /// What an operation is: a card of its terminal's deck, which is shuffled anew each time it is used up.
     pub fn kind(&self, number: u64) -> Kind {
         let (terminal, sequence) = self.terminal(number);
         let deck = (sequence / DECK as u64) << 32 | u64::from(terminal) | (number & WARMUP_BIT);
-        let mut stream = RandomStream::of(self.seed ^ DECK_SEED, Domain::Operation, deck);
+        let seed = self.seed ^ DECK_SEED ^ u64::from(operation::stream_of(number)).wrapping_mul(STREAM_SEED);
+        let mut stream = RandomStream::of(seed, Domain::Operation, deck);
         let mut cards = [Kind::NewOrder; DECK];
         let mut place = 0;
         for kind in Kind::ALL {
@@ -194,9 +196,8 @@ impl Plan {
         (stream.next_exponential().min(10.0) * mean_s * self.time_factor * 1e9) as u64
     }
 
-    /// When a terminal's first transaction is due, from the start of the load: as if it were anywhere in its think time.
-    pub fn first_due_ns(&self, terminal: u32) -> u64 {
-        let number = u64::from(terminal);
+    /// When a terminal's first transaction, operation `number`, is due, from the start of the load: as if it were anywhere in its think time.
+    pub fn first_due_ns(&self, number: u64) -> u64 {
         let share = RandomStream::of(self.seed ^ DECK_SEED, Domain::Arrival, number).next_double();
         let cycle_s = 24.0;
         (share * cycle_s * self.time_factor * 1e9) as u64
@@ -206,6 +207,19 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_has_the_same_terminals_and_decks_of_its_own() {
+        let plan = plan(7);
+        let kinds = |base: u64| (0..1000).map(|count| plan.kind(base + count)).collect::<Vec<_>>();
+        let base = operation::base(3, true);
+        assert_eq!(plan.terminal(base + 8), (1, 1));
+        assert_ne!(kinds(base), kinds(0));
+        assert_ne!(kinds(base), kinds(operation::base(4, true)));
+        assert_ne!(kinds(base), kinds(operation::base(3, false)));
+        let new_orders = kinds(base).iter().filter(|kind| **kind == Kind::NewOrder).count();
+        assert!((400..470).contains(&new_orders), "{new_orders}");
+    }
 
     fn plan(terminals: u32) -> Plan {
         Plan {

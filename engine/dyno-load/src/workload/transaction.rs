@@ -4,6 +4,7 @@
 //! so operation k asks the same whatever the thread or connection. A restarted transaction draws anew, as sysbench's does.
 
 use dyno_core::distribution::{Distribution, Uniform};
+use dyno_core::operation;
 use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::Value;
 
@@ -197,10 +198,22 @@ type ShareValues = smallvec::SmallVec<[Value<'static>; 64]>;
 /// A 32-bit number that no other operation of the run has, in no order: sb_rand_unique of sysbench 1.0.20, from the
 /// operation's number instead of a shared counter (permutation by quadratic residues: preshing.com/20121224).
 fn unique_id(seed: u64, number: u64) -> i64 {
-    let index = permute(permute(seed as u32).wrapping_add(0x682f_0161)).wrapping_add(number as u32);
+    let index = permute(permute(seed as u32).wrapping_add(0x682f_0161)).wrapping_add(unique_place(number));
     let offset = permute(permute((seed >> 32) as u32).wrapping_add(0x4679_0905));
     let unique = permute(permute(index).wrapping_add(offset) ^ 0x5bf0_3635);
     i64::from(unique) - (1 << 31)
+}
+
+/// Where an operation stands among the 2^32 unique numbers: warm-up and washout in the upper half, and streams that
+/// follow one another as far apart as their number allows (multiples of the golden ratio: Knuth, TAOCP 3, section 6.4).
+fn unique_place(number: u64) -> u32 {
+    let half = if number & operation::WARMUP_BIT == 0 {
+        0
+    } else {
+        1 << 31
+    };
+    let stream = operation::stream_of(number).wrapping_mul(0x9e37_79b9) & 0x7fff_ffff;
+    ((operation::count_of(number) as u32).wrapping_add(stream) & 0x7fff_ffff) ^ half
 }
 
 fn permute(value: u32) -> u32 {
@@ -304,6 +317,21 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), 200_000);
         assert!(ids[0] >= i64::from(i32::MIN) && ids[199_999] <= i64::from(i32::MAX));
+    }
+
+    #[test]
+    fn unique_ids_of_washouts_and_streams_do_not_meet() {
+        let mut ids = Vec::new();
+        for stream in 0..40 {
+            for is_measured in [true, false] {
+                let base = operation::base(stream, is_measured);
+                ids.extend((0..5_000).map(|count| unique_id(1, base + count)));
+            }
+        }
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
     }
 
     #[test]

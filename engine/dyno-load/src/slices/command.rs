@@ -1,0 +1,105 @@
+//! The commands of a load that runs slices: one a line, words separated by spaces.
+
+use crate::run::SliceTimes;
+
+/// Longest washout or measurement of a slice: a day.
+const LONGEST_MS: u64 = 24 * 3600 * 1000;
+const FORM: &str = "write `go ID STREAM WASHOUT_MS MEASURE_MS`, as in `go a-1 7 500 3000`, or `end`";
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Run a slice.
+    Go(Go),
+    /// Close the connections and end.
+    End,
+    /// An empty line.
+    Nothing,
+}
+
+/// A slice that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Go {
+    /// Its name, repeated in its record.
+    pub id: String,
+    /// Its stream and lengths.
+    pub times: SliceTimes,
+}
+
+impl Command {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// A sentence with the word that is wrong, and the form.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            [] => Ok(Self::Nothing),
+            ["end"] => Ok(Self::End),
+            ["go", id, stream, washout, measure] => {
+                let washout_ms = milliseconds("WASHOUT_MS", washout)?;
+                let measure_ms = milliseconds("MEASURE_MS", measure)?;
+                if measure_ms == 0 {
+                    return Err(format!("a MEASURE_MS of 0 counts nothing; {FORM}"));
+                }
+                Ok(Self::Go(Go {
+                    id: id.to_string(),
+                    times: SliceTimes {
+                        stream: stream
+                            .parse()
+                            .map_err(|_| format!("STREAM '{stream}' is not a number up to {}; {FORM}", u32::MAX))?,
+                        washout_ns: washout_ms * 1_000_000,
+                        measure_ns: measure_ms * 1_000_000,
+                    },
+                }))
+            }
+            ["go", ..] => Err(format!("`go` has {} words after it, not 4; {FORM}", words.len() - 1)),
+            [word, ..] => Err(format!("'{word}' is not a command; {FORM}")),
+        }
+    }
+}
+
+fn milliseconds(name: &str, word: &str) -> Result<u64, String> {
+    word.parse()
+        .ok()
+        .filter(|value| *value <= LONGEST_MS)
+        .ok_or_else(|| format!("{name} '{word}' is not a whole number of milliseconds up to {LONGEST_MS}; {FORM}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_read_or_refused_with_the_wrong_word_and_the_form() {
+        let go = Command::parse(" go a-1  7 500 3000 ").unwrap();
+        let expected = Go {
+            id: "a-1".into(),
+            times: SliceTimes {
+                stream: 7,
+                washout_ns: 500_000_000,
+                measure_ns: 3_000_000_000,
+            },
+        };
+        assert_eq!(go, Command::Go(expected));
+        assert_eq!(Command::parse("end"), Ok(Command::End));
+        assert_eq!(Command::parse(" "), Ok(Command::Nothing));
+        for (line, word) in [
+            ("go", "0 words"),
+            ("go a 7 500", "3 words"),
+            ("go a -7 500 3000", "-7"),
+            ("go a 4294967296 500 3000", "4294967296"),
+            ("go a 7 0.5 3000", "0.5"),
+            ("go a 7 500 0", "MEASURE_MS of 0"),
+            ("go a 7 500 99999999999999999999", "99999999999999999999"),
+            ("stop", "'stop'"),
+            ("end now", "'end'"),
+        ] {
+            let message = Command::parse(line).unwrap_err();
+            assert!(
+                message.contains(word) && message.contains("go ID STREAM"),
+                "{line}: {message}"
+            );
+        }
+    }
+}

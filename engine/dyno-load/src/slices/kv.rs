@@ -1,0 +1,71 @@
+//! Slices of memcached operations.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use dyno_kv::blocking::Client;
+use serde_json::{Map, Value};
+
+use super::{Comparison, Target};
+use crate::kv::{self, server, KvSettings};
+use crate::output::kv as output;
+use crate::run::{Channels, Load, Pace};
+
+/// A memcached server under one workload.
+pub struct KvTarget {
+    settings: Arc<KvSettings>,
+    control: Option<Client>,
+    before: Option<BTreeMap<String, String>>,
+}
+
+impl KvTarget {
+    /// Slices of `settings`; `control` is the connection that reads the server's counters.
+    pub fn new(settings: Arc<KvSettings>, control: Client) -> Self {
+        Self {
+            settings,
+            control: Some(control),
+            before: None,
+        }
+    }
+
+    /// The counters. A control connection that the server has closed meanwhile is made again, once.
+    fn counters(&mut self) -> Option<BTreeMap<String, String>> {
+        if let Some(stats) = self.control.as_mut().and_then(|client| server::stats(client, "").ok()) {
+            return Some(stats);
+        }
+        self.control = server::connect(&self.settings.endpoint, self.settings.protocol).ok();
+        server::stats(self.control.as_mut()?, "").ok()
+    }
+}
+
+impl Target for KvTarget {
+    fn pace(&self) -> &Pace {
+        &self.settings.pace
+    }
+
+    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>> {
+        kv::spawn(place, Arc::clone(&self.settings), channels)
+    }
+
+    fn read_counters(&mut self) {
+        self.before = self.counters();
+    }
+
+    fn compare_counters(&mut self, load: &Load) -> Comparison {
+        let (Some(before), Some(after)) = (self.before.take(), self.counters()) else {
+            return Comparison::default();
+        };
+        let totals = &load.totals;
+        let uncertain = totals.all.ignored_errors + totals.all_kv.lost + load.end.unfinished;
+        Comparison {
+            checks: server::reconcile(&before, &after, &totals.all_kv, uncertain),
+            growth: server::growth(&before, &after),
+        }
+    }
+
+    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>) {
+        record.insert("kv".into(), output::body(&self.settings, &load.totals, length_s));
+    }
+}

@@ -1,0 +1,173 @@
+//! Slices: connections are made once, hold without using the CPU, and carry load for a while whenever a command says so.
+//!
+//! Commands are lines on the standard input, results are JSON lines on the standard output; docs/guides/dynoload.md has the
+//! format. Between two slices no statement is sent and no timer runs.
+
+mod command;
+mod input;
+mod kv;
+mod sql;
+
+pub use command::{Command, Go};
+pub use input::{Event, Input};
+pub use kv::KvTarget;
+pub use sql::SqlTarget;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use dyno_core::clock::now_ns;
+use dyno_core::wire::LineWriter;
+use serde_json::{json, Map, Value};
+
+use crate::error::{Error, Exit};
+use crate::output::json::FORMAT;
+use crate::output::slice;
+use crate::run::gauges::Watch;
+use crate::run::{Channels, Crew, Failure, Interval, Load, Observer, Pace, Timeline};
+use crate::server::{CounterCheck, Facts};
+
+/// From a command to the first statement: what sleeping threads need to wake up, so that all workers start together.
+const START_DELAY_NS: u64 = 200_000;
+
+/// What the slices load.
+pub trait Target {
+    /// Times and shares; those of the load itself come with each command.
+    fn pace(&self) -> &Pace;
+
+    /// Starts a worker.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread.
+    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>>;
+
+    /// Reads the server's counters before a slice.
+    fn read_counters(&mut self);
+
+    /// Reads them after it, and compares what was added with what was sent. Empty where the server did not answer.
+    fn compare_counters(&mut self, load: &Load) -> Comparison;
+
+    /// Adds what a slice of this kind has beside every slice.
+    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>);
+
+    /// Closes what the counters were read with.
+    fn leave(&mut self) {}
+}
+
+/// The server's counters over one slice, from the first statement to the last answer.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// Those that have a count on our side.
+    pub checks: Vec<CounterCheck>,
+    /// How much each grew.
+    pub growth: BTreeMap<String, u64>,
+}
+
+/// Nobody looks at the intervals.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn interval(&mut self, _: &Interval<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type Lines = LineWriter<io::Stdout>;
+
+/// Connects, then runs slices on command until the end of the input.
+///
+/// # Errors
+/// When a thread cannot be started, or the standard output fails.
+pub fn run(
+    target: &mut dyn Target,
+    mut settings: Value,
+    server: &Facts,
+    watch: Watch,
+    input: &Input,
+) -> Result<Exit, Error> {
+    if let Some(settings) = settings.as_object_mut() {
+        for name in ["warmup_s", "duration_s", "interval_s"] {
+            settings.remove(name);
+        }
+        settings.insert("slices".into(), json!(true));
+        settings.insert("server_pid".into(), json!(watch.server_pid));
+    }
+    let header = json!({ "settings": settings, "server": server, "unix_s": dyno_core::clock::wall_clock_s() });
+    let mut lines = LineWriter::start(io::stdout(), FORMAT, &header)?;
+    let start_worker = |place, channels| target.start_worker(place, channels);
+    let mut crew = match Crew::start(target.pace(), &start_worker, Some(watch), &input.interrupted)? {
+        Ok(crew) => crew,
+        Err(not_ready) => return fail(&mut lines, not_ready.failure),
+    };
+    let ready = json!({ "connections": target.pace().connections, "connect_s": crew.connect_s });
+    lines.record("ready", &ready)?;
+    let exit = serve(target, &mut crew, &mut lines, input);
+    match exit {
+        Ok(Exit::Done | Exit::Interrupted) => {
+            crew.dismiss();
+            target.leave();
+        }
+        _ => crew.call_off(),
+    }
+    exit
+}
+
+fn serve(target: &mut dyn Target, crew: &mut Crew, lines: &mut Lines, input: &Input) -> Result<Exit, Error> {
+    let mut held_ns = now_ns();
+    loop {
+        let (line, read_ns) = match input.next() {
+            // A command that came during the last slice waited for its end.
+            Event::Line(line, read_ns) => (line, read_ns.max(held_ns)),
+            Event::EndOfInput => return Ok(Exit::Done),
+            Event::Interrupted => return Ok(Exit::Interrupted),
+        };
+        let go = match Command::parse(&line) {
+            Ok(Command::Nothing) => continue,
+            Ok(Command::End) => return Ok(Exit::Done),
+            Ok(Command::Go(go)) => go,
+            Err(message) => {
+                lines.record("refused", &json!({ "message": message }))?;
+                continue;
+            }
+        };
+        target.read_counters();
+        let timeline = Timeline::slice(now_ns() + START_DELAY_NS, &go.times, target.pace().grace_ns);
+        let load = crew.load(timeline, target.pace(), &input.interrupted, &mut Unobserved)?;
+        if load.interrupted {
+            return fail(lines, None);
+        }
+        if load.failure.is_some() {
+            return fail(lines, load.failure);
+        }
+        let comparison = target.compare_counters(&load);
+        let (mut record, length_s) = slice::record(&go, &load, read_ns, &comparison)?;
+        target.describe(&load, length_s, &mut record);
+        lines.record("slice", &record)?;
+        held_ns = now_ns();
+    }
+}
+
+/// Reports why there are no further slices; without a failure the program was interrupted.
+fn fail(lines: &mut Lines, failure: Option<Failure>) -> Result<Exit, Error> {
+    let exit = if failure.is_some() {
+        Exit::Failed
+    } else {
+        Exit::Interrupted
+    };
+    let failure = failure.unwrap_or_else(|| Failure::new("interrupted by a signal"));
+    eprintln!("dynoload: {failure}");
+    lines.record("failed", &failure)?;
+    Ok(exit)
+}
+
+impl Input {
+    /// The next event; a signal that came during a slice is one.
+    fn next(&self) -> Event {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Event::Interrupted;
+        }
+        self.events.recv().unwrap_or(Event::EndOfInput)
+    }
+}

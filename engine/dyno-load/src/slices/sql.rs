@@ -1,0 +1,108 @@
+//! Slices of SQL: the workers and counters of a MySQL or MariaDB server.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use dyno_mysql::blocking::Client;
+use dyno_mysql::Options;
+use serde_json::{json, Map, Value};
+
+use super::{Comparison, Target};
+use crate::output::tpcc;
+use crate::run::{self, Channels, Load, Pace, Settings};
+use crate::server::{self, ServerCounters};
+
+/// Idle connections of a load live at least this long (24 days): a hold may be longer than the server's wait_timeout.
+const KEEP: &str = "SET SESSION wait_timeout = 2147483";
+
+/// A MySQL or MariaDB server under one workload.
+pub struct SqlTarget {
+    settings: Arc<Settings>,
+    pace: Pace,
+    options: Arc<Options>,
+    control: Option<Client>,
+    before: Option<ServerCounters>,
+}
+
+impl SqlTarget {
+    /// Slices of `settings`; `control` is the connection that reads the server's counters.
+    pub fn new(mut settings: Settings, control: Client) -> Self {
+        let options = Arc::clone(&settings.options);
+        if !settings.is_churn() {
+            Arc::make_mut(&mut settings.options).init_statements.push(KEEP.into());
+        }
+        Self {
+            pace: settings.pace(),
+            settings: Arc::new(settings),
+            options,
+            control: Some(control),
+            before: None,
+        }
+    }
+
+    /// The counters. A control connection that the server has closed meanwhile is made again, once.
+    fn counters(&mut self) -> Option<ServerCounters> {
+        if let Some(counters) = self
+            .control
+            .as_mut()
+            .and_then(|client| ServerCounters::read(client).ok())
+        {
+            return Some(counters);
+        }
+        self.control = server::connect(&self.options).ok();
+        ServerCounters::read(self.control.as_mut()?).ok()
+    }
+}
+
+impl Target for SqlTarget {
+    fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>> {
+        run::spawn(place, Arc::clone(&self.settings), channels)
+    }
+
+    fn read_counters(&mut self) {
+        self.before = self.counters();
+    }
+
+    fn compare_counters(&mut self, load: &Load) -> Comparison {
+        let Some(before) = self.before.take() else {
+            return Comparison::default();
+        };
+        let Some(after) = self.counters() else {
+            return Comparison::default();
+        };
+        let growth = after.growth(&before);
+        if self.settings.is_churn() {
+            // What each connection does to become one is no statement of the load.
+            return Comparison {
+                checks: Vec::new(),
+                growth,
+            };
+        }
+        let of_reconnecting = load.totals.all.reconnects * (self.settings.options.init_statements.len() as u64 + 1);
+        let uncertain = load.totals.all.ignored_errors;
+        Comparison {
+            checks: after.reconcile(&before, &load.totals, uncertain, of_reconnecting),
+            growth,
+        }
+    }
+
+    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>) {
+        if let Some(plan) = &self.settings.context.tpcc {
+            if let Some(tpcc) = tpcc::totals(&load.totals.measured, &json!(plan), length_s) {
+                record.insert("tpcc".into(), tpcc);
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Some(control) = self.control.take() {
+            // A server that is gone needs no goodbye.
+            let _ = control.quit();
+        }
+    }
+}

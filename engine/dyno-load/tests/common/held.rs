@@ -1,0 +1,170 @@
+//! `dynoload … --slices` with its standard input and output in a test's hands.
+#![allow(dead_code)] // each test program uses its own part
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{channel, Receiver};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::PROGRAM;
+
+/// How long any record may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A load on hold, its connections ready.
+pub struct Held {
+    pub child: Child,
+    pub header: Value,
+    pub ready: Value,
+    input: Option<ChildStdin>,
+    records: Receiver<Value>,
+}
+
+impl Held {
+    pub fn start(arguments: &str) -> Held {
+        let mut child = Command::new(PROGRAM)
+            .args(arguments.split_ascii_whitespace())
+            .arg("--slices")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, records) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                let record = serde_json::from_str(&line.unwrap()).unwrap();
+                if sender.send(record).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut held = Held {
+            input: child.stdin.take(),
+            child,
+            header: Value::Null,
+            ready: Value::Null,
+            records,
+        };
+        held.header = held.next("header");
+        held.ready = held.next("ready");
+        held
+    }
+
+    pub fn send(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// The next record, which must have this name.
+    pub fn next(&mut self, name: &str) -> Value {
+        let Ok(record) = self.records.recv_timeout(PATIENCE) else {
+            let _ = self.child.kill();
+            let mut said = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("no record {name}; stderr: {said}");
+        };
+        assert_eq!(record["record"], name, "{record}");
+        record
+    }
+
+    /// Runs a slice.
+    pub fn slice(&mut self, command: &str) -> Value {
+        self.send(command);
+        let slice = self.next("slice");
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(slice["id"], words[1]);
+        assert_eq!(slice["stream"].to_string(), words[2]);
+        slice
+    }
+
+    /// The exit code, after there is no record left.
+    pub fn exit_code(&mut self) -> i32 {
+        if let Ok(record) = self.records.recv_timeout(PATIENCE) {
+            panic!("a record too many: {record}");
+        }
+        self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// Ends the load with `end`.
+    pub fn end(mut self) {
+        self.send("end");
+        assert_eq!(self.exit_code(), 0);
+    }
+
+    /// Ends it by the end of the input.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// The same once all threads are asleep after a slice.
+    pub fn settled_activity(&self) -> (u64, u64) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let before = self.activity();
+            std::thread::sleep(Duration::from_millis(50));
+            if self.activity() == before {
+                return before;
+            }
+            assert!(Instant::now() < deadline, "the program is never at rest");
+        }
+    }
+
+    /// Clock ticks of CPU that the program has used, and how often its threads have gone to sleep.
+    pub fn activity(&self) -> (u64, u64) {
+        let mut switches = 0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            switches += line.unwrap().trim().parse::<u64>().unwrap();
+        }
+        (cpu_ticks(self.child.id()), switches)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It has ended, or a test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// User and system time of a process, in clock ticks (proc_pid_stat(5), fields 14 and 15).
+pub fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// Every counter that is compared is equal on both sides, and there are some. What a transaction did that was then
+/// restarted is in the server's counters alone.
+pub fn assert_reconciled(slice: &Value, names: &[&str]) {
+    let checks = slice["counters"].as_array().unwrap();
+    for name in names {
+        assert!(checks.iter().any(|check| check["counter"] == *name), "{name}: {slice}");
+    }
+    for check in checks {
+        assert_eq!(check["difference_pct"], 0.0, "{check} in {slice}");
+        if slice["whole_counts"]["ignored_errors"] == 0 {
+            assert_eq!(check["server"], check["client"], "{check} in {slice}");
+        }
+        assert!(check["client"].as_u64().unwrap() > 0, "{check}");
+        let growth = &slice["server_counters"][check["counter"].as_str().unwrap()];
+        assert_eq!(*growth, check["server"], "{slice}");
+    }
+}
+
+pub fn count(record: &Value, path: &str) -> u64 {
+    let value = record.pointer(path).unwrap_or_else(|| panic!("no {path} in {record}"));
+    value.as_u64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+pub fn number(record: &Value, path: &str) -> f64 {
+    let value = record.pointer(path).unwrap_or_else(|| panic!("no {path} in {record}"));
+    value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+}

@@ -1,0 +1,252 @@
+//! Slices of SQL against a real server: connections that stay, counts, streams, the hold.
+//!
+//! DYNO_TEST_SERVER_COMMAND starts a private server (see common/mod.rs).
+
+mod common;
+#[path = "common/held.rs"]
+mod held;
+
+use std::time::Duration;
+
+use common::{client, plain, PrivateServer};
+use dyno_mysql::blocking::Client;
+use held::{assert_reconciled, count, cpu_ticks, number, Held};
+
+const TABLE: &str = "--table-size 1000";
+
+fn server(name: &str, test: &str) -> Option<(PrivateServer, String)> {
+    let server = PrivateServer::start(name, test)?;
+    let socket = server.socket();
+    let made = plain(&format!("oltp prepare --socket {socket} {TABLE}"));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    Some((server, socket))
+}
+
+fn status(control: &mut Client, name: &str) -> u64 {
+    let answer = control.query(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+    answer.texts()[0][1].as_deref().unwrap().parse().unwrap()
+}
+
+/// Connections of the load: the first is the one that reads the counters.
+fn connection_ids(control: &mut Client) -> Vec<String> {
+    let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id";
+    let answer = control.query(question).unwrap();
+    answer.texts().into_iter().map(|row| row[0].clone().unwrap()).collect()
+}
+
+#[test]
+fn slices_keep_the_connections_and_count_what_the_server_counts() {
+    let test = "slices_keep_the_connections_and_count_what_the_server_counts";
+    let Some((_server, socket)) = server("slices", test) else {
+        return;
+    };
+    let mut control = client(&socket);
+    let mut held = Held::start(&format!(
+        "oltp run --workload oltp_read_only --socket {socket} {TABLE} --connections 6 --threads 2"
+    ));
+    assert_eq!(held.ready["connections"], 6);
+    assert!(number(&held.ready, "/connect_s") > 0.0);
+    assert_eq!(held.header["settings"]["slices"], true);
+    assert!(held.header["settings"].get("duration_s").is_none());
+    let (connections, aborted) = (
+        status(&mut control, "Connections"),
+        status(&mut control, "Aborted_clients"),
+    );
+    for stream in 1..5 {
+        let slice = held.slice(&format!("go s{stream} {stream} 300 300"));
+        assert_reconciled(&slice, &["Com_select", "Com_begin", "Com_commit", "Questions"]);
+        let (counted, whole) = (
+            count(&slice, "/counts/transactions"),
+            count(&slice, "/whole_counts/transactions"),
+        );
+        // The washout is as long as the counted part, and is in the whole alone.
+        assert!(counted > 0 && whole as f64 > counted as f64 * 1.3, "{slice}");
+        assert_eq!(count(&slice, "/response/count"), counted);
+        assert_eq!(
+            count(&slice, "/queries"),
+            count(&slice, "/counts/reads") + count(&slice, "/counts/writes") + count(&slice, "/counts/other")
+        );
+        let length_s = number(&slice, "/length_s");
+        assert!((0.28..0.5).contains(&length_s), "{slice}");
+        assert!(number(&slice, "/cpu/user_us") + number(&slice, "/cpu/system_us") > 0.0);
+        assert!(number(&slice, "/cpu/busiest_worker_us") < length_s * 1.1e6, "{slice}");
+        assert!(count(&slice, "/traffic/wire_sent_bytes") > 0);
+        assert_eq!(count(&slice, "/end/unfinished"), 0);
+        assert!(slice["server_cpu_us"].is_null(), "{slice}");
+        let host_s: f64 = ["user_s", "system_s", "idle_s", "iowait_s", "steal_s", "irq_s"]
+            .iter()
+            .map(|name| number(&slice, &format!("/host_cpu/{name}")))
+            .sum();
+        let cpus = std::fs::read_to_string("/proc/stat").unwrap().matches("\ncpu").count() as f64;
+        assert!(
+            (host_s / cpus - length_s).abs() < 0.1,
+            "{host_s} s on {cpus} CPUs: {slice}"
+        );
+    }
+    assert_eq!(status(&mut control, "Connections"), connections);
+    assert_eq!(connection_ids(&mut control).len(), 7);
+    held.end();
+    // The connections were closed in order: nobody was cut off.
+    assert_eq!(status(&mut control, "Aborted_clients"), aborted);
+}
+
+/// The statements of one connection in slices, each the text that the server logged.
+fn logged(control: &mut Client, held: &mut Held, command: &str) -> Vec<String> {
+    control
+        .exec("SET GLOBAL general_log = 0; TRUNCATE mysql.general_log; SET GLOBAL general_log = 1")
+        .unwrap();
+    held.slice(command);
+    control.exec("SET GLOBAL general_log = 0").unwrap();
+    let question = "SELECT CONVERT(argument USING latin1) FROM mysql.general_log WHERE command_type = 'Query' AND \
+                    argument LIKE '%sbtest1%' AND argument NOT LIKE '%general_log%'";
+    let answer = control.query(question).unwrap();
+    answer.texts().into_iter().map(|row| row[0].clone().unwrap()).collect()
+}
+
+#[test]
+fn a_stream_has_the_same_operations_in_every_process_and_another_has_others() {
+    let test = "a_stream_has_the_same_operations_in_every_process_and_another_has_others";
+    let Some((_server, socket)) = server("streams", test) else {
+        return;
+    };
+    let mut control = client(&socket);
+    control.exec("SET GLOBAL log_output = 'TABLE'").unwrap();
+    let start = || {
+        Held::start(&format!(
+            "oltp run --workload oltp_read_only --socket {socket} {TABLE} --connections 1 --db-ps-mode disable"
+        ))
+    };
+    let (mut first, mut second) = (start(), start());
+    let original = logged(&mut control, &mut first, "go a 7 0 300");
+    let other = logged(&mut control, &mut first, "go b 8 0 300");
+    let again = logged(&mut control, &mut first, "go c 7 0 300");
+    let elsewhere = logged(&mut control, &mut second, "go d 7 0 300");
+    let washout = logged(&mut control, &mut second, "go e 7 300 1");
+    let same = |left: &[String], right: &[String]| {
+        let length = left.len().min(right.len());
+        assert!(length >= 30, "{length} statements");
+        left[..length] == right[..length]
+    };
+    assert!(same(&original, &again));
+    assert!(same(&original, &elsewhere));
+    assert!(!same(&original, &other));
+    assert!(!same(&original, &washout));
+    first.end();
+    second.end();
+}
+
+#[test]
+fn on_hold_no_statement_is_sent_and_no_cpu_is_used() {
+    let test = "on_hold_no_statement_is_sent_and_no_cpu_is_used";
+    let Some((_server, socket)) = server("hold", test) else {
+        return;
+    };
+    let mut control = client(&socket);
+    for rest in ["", "--think-time exponential:20ms", "--rate 300 --arrivals poisson"] {
+        let mut held = Held::start(&format!(
+            "oltp run --workload oltp_point_select --socket {socket} {TABLE} --connections 8 --threads 2 {rest}"
+        ));
+        held.slice("go a 1 0 200");
+        let (questions, activity) = (status(&mut control, "Questions"), held.settled_activity());
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(status(&mut control, "Questions"), questions + 1, "{rest}");
+        assert_eq!(held.activity(), activity, "{rest}");
+        let slice = held.slice("go b 2 0 200");
+        assert_reconciled(&slice, &["Com_select", "Questions"]);
+        held.end();
+    }
+}
+
+#[test]
+fn a_plan_starts_anew_in_each_slice_and_think_times_go_on() {
+    let test = "a_plan_starts_anew_in_each_slice_and_think_times_go_on";
+    let Some((_server, socket)) = server("plans", test) else {
+        return;
+    };
+    let base = format!("oltp run --workload oltp_point_select --socket {socket} {TABLE} --connections 4 --threads 2");
+    let mut held = Held::start(&format!("{base} --rate 200"));
+    for stream in 1..4 {
+        let slice = held.slice(&format!("go s {stream} 100 500"));
+        assert_eq!(count(&slice, "/end/planned"), 100);
+        assert_eq!(count(&slice, "/response/count"), 100);
+        assert_eq!(
+            count(&slice, "/counts/transactions") + count(&slice, "/end/ended_after_stop"),
+            100
+        );
+        assert!(count(&slice, "/lag/count") == 100 && count(&slice, "/end/not_started") == 0);
+        assert_reconciled(&slice, &["Com_select"]);
+    }
+    held.end();
+    // Four connections that pause 200 ms: 5 transactions each in a second, wherever the slices cut it.
+    let mut held = Held::start(&format!("{base} --think-time 200ms"));
+    let mut sum = 0;
+    for stream in 0..10 {
+        sum += count(
+            &held.slice(&format!("go s {stream} 0 100")),
+            "/whole_counts/transactions",
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!((16..=24).contains(&sum), "{sum}");
+    held.end();
+}
+
+#[test]
+fn each_kind_of_session_works_across_slices() {
+    let test = "each_kind_of_session_works_across_slices";
+    let Some((_server, socket)) = server("kinds", test) else {
+        return;
+    };
+    for rest in [
+        "--workload oltp_write_only --connections 3 --compression zlib",
+        "--workload oltp_read_write --connections 40 --threads 4",
+        "--workload oltp_insert --auto-inc off --connections 2",
+        "--workload oltp_point_select --connections 2 --db-ps-mode disable",
+    ] {
+        let mut held = Held::start(&format!("oltp run --socket {socket} {TABLE} {rest}"));
+        for stream in 0..3 {
+            let slice = held.slice(&format!("go s {stream} 100 200"));
+            assert_reconciled(&slice, &["Questions"]);
+            assert!(count(&slice, "/counts/transactions") > 0, "{rest}");
+        }
+        held.end();
+    }
+    let mut control = client(&socket);
+    let mut held = Held::start(&format!(
+        "oltp run --workload connect --socket {socket} {TABLE} --connections 4"
+    ));
+    for stream in 0..3 {
+        let connections = status(&mut control, "Connections");
+        let slice = held.slice(&format!("go s {stream} 50 200"));
+        let made = status(&mut control, "Connections") - connections;
+        assert_eq!(count(&slice, "/whole_counts/transactions"), made);
+    }
+    held.end();
+}
+
+#[test]
+fn the_cpu_time_of_the_server_is_that_of_proc() {
+    let test = "the_cpu_time_of_the_server_is_that_of_proc";
+    let Some((server, socket)) = server("cpu", test) else {
+        return;
+    };
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let load = format!("oltp run --workload oltp_point_select --socket {socket} {TABLE} --connections 2");
+    let mut gone = Held::start(&format!("{load} --server-pid {}", ended.id()));
+    assert!(gone.slice("go a 1 0 100")["server_cpu_us"].is_null());
+    gone.end();
+    let mut held = Held::start(&format!("{load} --server-pid {}", server.id));
+    held.slice("go a 1 0 300");
+    // Without a washout nothing but the counted part, a drain of two selects and two readings of counters is in between.
+    let before = cpu_ticks(server.id);
+    let slice = held.slice("go b 2 0 3000");
+    let ticks = cpu_ticks(server.id) - before;
+    let (seen_s, expected_s) = (number(&slice, "/server_cpu_us") / 1e6, ticks as f64 / 100.0);
+    assert!(seen_s > 0.3, "{slice}");
+    assert!(
+        (seen_s - expected_s).abs() <= 0.03,
+        "{seen_s} s, {expected_s} s in /proc"
+    );
+    held.end();
+}

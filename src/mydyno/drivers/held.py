@@ -1,0 +1,150 @@
+"""A load program on hold: connected, idle, and loading for one slice whenever it is started by `go`.
+
+Interleaved studies keep one for each server. A slice costs no new connections, and its record covers exactly the
+measured part: counts, response times, the program's own CPU time and the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from mydyno.drivers import dynoload_output as output
+from mydyno.errors import DriverError
+from mydyno.hosts.local import LocalHost, Process
+from mydyno.model.experiment import DataSpec, Step
+from mydyno.servers.sql import Address
+
+READY_TIMEOUT_S = 90.0
+ANSWER_GRACE_S = 45.0
+"""After a slice should have ended: dynoload itself gives transactions 30 s to end."""
+
+
+@dataclass(frozen=True)
+class SliceOrder:
+    """One slice to be run: `stream` chooses the operations (the same number, the same operations in every arm)."""
+
+    id: str
+    stream: int
+    washout_s: float
+    measure_s: float
+
+    @property
+    def line(self) -> str:
+        """The command on the load program's standard input."""
+        return f"go {self.id} {self.stream} {round(self.washout_s * 1000)} {round(self.measure_s * 1000)}\n"
+
+
+class HeldLoad(Protocol):
+    """One load program that holds its connections between slices."""
+
+    command: tuple[str, ...]
+    """As it was started."""
+
+    async def slice(self, order: SliceOrder) -> dict[str, Any]:
+        """Run one slice; its record. Raises DriverError when the load failed."""
+
+    async def end(self) -> None:
+        """Close the connections and end the program. Safe to call again."""
+
+
+@runtime_checkable
+class Holds(Protocol):
+    """A driver that can hold its connections between slices."""
+
+    async def hold(
+        self, address: Address, data: DataSpec, step: Step, folder: Path, log: Path, server_pid: int | None
+    ) -> HeldLoad:
+        """Connect and hold. Raises DriverError with the program's own words."""
+
+
+class HeldProcess:
+    """`dynoload … run --slices`: commands on its standard input, one JSON record a line on its standard output."""
+
+    def __init__(self, host: LocalHost, name: str, log: Path) -> None:
+        self._host = host
+        self._name = name
+        self._log = log
+        self._process: Process | None = None
+        self._words: list[str] = []
+        self.command: tuple[str, ...] = ()
+
+    async def start(self, command: list[str], entering: list[str]) -> None:
+        """Start the program and wait until every connection is ready. Raises DriverError."""
+        self.command = tuple(command)
+        self._process = await self._host.start(
+            command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=entering
+        )
+        try:
+            await asyncio.wait_for(self._record("ready"), READY_TIMEOUT_S)
+        except TimeoutError:
+            await self.end()
+            raise DriverError(f"{self._name}: not connected after {READY_TIMEOUT_S:.0f} s") from None
+        except BaseException:
+            await self.end()
+            raise
+
+    async def slice(self, order: SliceOrder) -> dict[str, Any]:
+        """Run one slice. Raises DriverError with the program's own words; it has then ended."""
+        process = self._running()
+        stdin = process.streams.stdin
+        assert stdin is not None
+        try:
+            stdin.write(order.line.encode())
+            await stdin.drain()
+            limit_s = order.washout_s + order.measure_s + ANSWER_GRACE_S
+            record = await asyncio.wait_for(self._record("slice"), limit_s)
+        except (BrokenPipeError, ConnectionResetError):
+            raise DriverError(f"{self._name} ended: {self._last_words()}") from None
+        except TimeoutError:
+            await self.end()
+            raise DriverError(
+                f"{self._name}: no result {ANSWER_GRACE_S:.0f} s after the slice should have ended"
+            ) from None
+        if record.get("id") != order.id:
+            raise DriverError(f"{self._name} answered slice {record.get('id')!r} in place of {order.id!r}")
+        return record
+
+    async def end(self) -> None:
+        """Close its input, by which it ends; kill it where it does not."""
+        process = self._process
+        if process is None:
+            return
+        if process.streams.stdin is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                process.streams.stdin.close()
+        try:
+            await process.wait(5.0)
+        except TimeoutError:
+            await process.end(1.0)
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise DriverError(f"{self._name} was not started")
+        return self._process
+
+    async def _record(self, kind: str) -> dict[str, Any]:
+        """The next record of a kind. Raises DriverError for a failure, and where the output ends."""
+        process = self._running()
+        stream = process.streams.stdout
+        assert stream is not None
+        with self._log.open("a") as log:
+            while line := (await stream.readline()).decode(errors="replace"):
+                log.write(line if len(line) < 400 else line[:400] + "…\n")
+                record = output.parse_record(line) if line.startswith("{") else None
+                if record is None:
+                    self._words.append(line.strip())
+                elif record.get("record") == "failed":
+                    raise DriverError(f"{self._name}: {record.get('message', 'failed')}")
+                elif record.get("record") == "refused":
+                    raise DriverError(f"{self._name} refused a command: {record.get('message')}")
+                elif record.get("record") == kind:
+                    return record
+        await process.wait(5.0)
+        raise DriverError(f"{self._name} ended with exit code {process.exit_code}: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        return " / ".join([words for words in self._words if words][-4:]) or "no message"

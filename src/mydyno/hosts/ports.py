@@ -1,0 +1,56 @@
+"""Free TCP ports of loopback, for servers that cannot choose one for themselves."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections import deque
+from pathlib import Path
+
+from mydyno.errors import HostError
+
+LOOPBACK = "127.0.0.1"
+LOWEST = 10_000
+REMEMBERED = 1000
+"""Ports that are not given again so soon; far more than a study has servers at the same time."""
+TRIES = 2000
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_given: deque[int] = deque(maxlen=REMEMBERED)
+_lock = threading.Lock()
+_random = random.SystemRandom()  # leaves the seeded generator alone
+
+
+def free_port() -> int:
+    """A port that nobody listens at now, and none of the last 1000 that were given; Raises HostError: there is none.
+
+    It lies below the range from which the kernel takes the ports of outgoing connections, so that none of those gets
+    it before the server does, or while the server is restarted. Who listens there is proved after the start.
+    """
+    below = _first_outgoing()
+    with _lock:
+        for _ in range(TRIES):
+            port = _random.randrange(LOWEST, below)
+            if port not in _given and _is_free(port):
+                _given.append(port)
+                return port
+    raise HostError(f"no free TCP port from {LOWEST} to {below - 1}", "see ss -tln")
+
+
+def _first_outgoing() -> int:
+    """The first port that the kernel gives to outgoing connections (ip(7)), where that leaves enough below."""
+    try:
+        first = int(_RANGE.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = 32768
+    return first if first >= LOWEST + 2 * REMEMBERED else 65536
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as trying:
+        # Not SO_REUSEADDR: what is in TIME_WAIT is left alone.
+        try:
+            trying.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,370 @@
+"""The numbers of each run of an interleaved study, from its saved slices: see stats/slices.py for the method.
+
+Rates and CPU costs are totals over the block's cycles, relative to the control's first copy in the same cycles, and
+adjusted for the host's speed. Latency percentiles come from the histograms of all of a lane's slices merged. Memory is
+compared at equal operations served: interpolated to the fewest operations that any lane served by the end of the step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mydyno.drivers.merged import percentiles_of
+from mydyno.model.experiment import Experiment
+from mydyno.model.metrics import METRICS, ordered
+from mydyno.model.records import InterleavingRecord, SliceRecord
+from mydyno.stats.exogenous import shifted_by_arm
+from mydyno.stats.slices import Array, Groups, adjusted_work, slopes, spread_between, spread_within
+
+Lane = tuple[int, str, int]
+"""(block, arm, copy)"""
+Values = dict[Lane, dict[str, dict[str, float]]]
+"""lane → step → metric → value"""
+STEAL_SPREAD = 0.30
+"""A cycle in which the host's steal differed by more than this share between two slices is dropped, for all arms."""
+MOST_DROPPED = 0.5
+"""Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A metric that is work per time or cost per operation: total of `over` divided by total of `under`."""
+
+    over: Callable[[SliceRecord], float | None]
+    under: Callable[[SliceRecord], float | None]
+    factor: float = 1.0
+    relative: bool = False
+    """Already relative to a measure of the host's speed: not adjusted again."""
+
+
+def _rate(name: str) -> Callable[[SliceRecord], float | None]:
+    return lambda one: one.rates[name] * one.length_s if name in one.rates else None
+
+
+def _length(one: SliceRecord) -> float:
+    return one.length_s
+
+
+RATIOS: dict[str, Ratio] = {
+    "qps": Ratio(lambda one: float(one.queries), _length),
+    "tps": Ratio(lambda one: float(one.transactions), _length),
+    "tpmc": Ratio(_rate("tpmc"), _length),
+    "ops": Ratio(_rate("ops"), _length),
+    "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length, relative=True),
+    "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length, relative=True),
+    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.queries), 1e6),
+    "server_cpu_us_per_transaction": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.transactions), 1e6),
+    "driver_cpu_us_per_transaction": Ratio(lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6),
+    "server_cpu_ratio": Ratio(lambda one: one.server_cpu_s, lambda one: one.driver_cpu_s, relative=True),
+    "network_bytes_per_transaction": Ratio(
+        lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
+        lambda one: float(one.transactions),
+        relative=True,
+    ),
+}
+PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
+"""Rates that are the plain mean of the slices."""
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+@dataclass
+class InterleavedValues:
+    """What summarise needs of all slices of a study."""
+
+    adjusted: Values
+    unadjusted: Values
+    record: InterleavingRecord
+
+
+@dataclass
+class _Step:
+    """The slices of one step that are used, in arrays of one length."""
+
+    slices: list[SliceRecord]
+    groups: Groups
+    covariates: dict[str, Array] = field(default_factory=dict)
+
+
+def interleaved_values(
+    experiment: Experiment, slices: Sequence[SliceRecord], client_untouched: bool, waited_s: float = 0.0
+) -> InterleavedValues:
+    """Values of every lane. `client_untouched`: no arm changes the load program's work for a query.
+
+    Slices of a lane that failed at a step are not used there: its failure is its result.
+    """
+    by_step: dict[str, list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        by_step[one.step].append(one)
+    adjusted: Values = defaultdict(dict)
+    unadjusted: Values = defaultdict(dict)
+    coefficients: dict[str, dict[str, dict[str, float]]] = {}
+    within: dict[str, dict[str, float]] = {}
+    between: dict[str, dict[str, float]] = {}
+    notes: list[str] = []
+    dropped = cycles = 0
+    names: list[str] = []
+    for step, found in by_step.items():
+        kept, gone = _kept(_of_lanes_that_served(found))
+        cycles += len({(one.block, one.cycle) for one in found})
+        dropped += gone
+        if not kept:
+            continue
+        data = _step(kept, client_untouched)
+        data.covariates, shifted = _exogenous(data, experiment)
+        notes += [f"{step}: {words}" for words in shifted]
+        names += [name for name in data.covariates if name not in names]
+        coefficients[step], within[step], between[step] = {}, {}, {}
+        for lane, own in _by_lane(kept).items():
+            plain = _others(own, kept, lane)
+            adjusted[lane][step], unadjusted[lane][step] = dict(plain), dict(plain)
+        for metric, ratio in RATIOS.items():
+            if metric == "server_cpu_ratio" and not client_untouched:
+                continue
+            _add_metric(
+                data, metric, ratio, experiment.control, step, adjusted, unadjusted, coefficients, within, between
+            )
+    steals = [one.steal for one in slices if one.steal is not None]
+    record = InterleavingRecord(
+        slice_s=experiment.design.slice,
+        washout_s=experiment.design.washout,
+        cycles=cycles,
+        dropped_cycles=dropped,
+        waited_s=round(waited_s, 3),
+        steal_mean=float(np.mean(steals)) if steals else None,
+        steal_max=max(steals, default=None),
+        covariates=tuple(names),
+        coefficients=coefficients,
+        sd_within=within,
+        sd_between=between,
+        notes=tuple(dict.fromkeys((*notes, *_idle_work(slices)))),
+    )
+    for values in (adjusted, unadjusted):
+        for steps in values.values():
+            for step in steps:
+                steps[step] = {name: steps[step][name] for name in ordered(steps[step])}
+    return InterleavedValues(dict(adjusted), dict(unadjusted), record)
+
+
+def _of_lanes_that_served(slices: Sequence[SliceRecord]) -> list[SliceRecord]:
+    """Without the lanes in which a slice failed."""
+    failed = {_lane(one) for one in slices if one.failed}
+    return [one for one in slices if _lane(one) not in failed]
+
+
+def _lane(one: SliceRecord) -> Lane:
+    return (one.block, one.arm, one.copy_number)
+
+
+def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
+    found: dict[Lane, list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        found[_lane(one)].append(one)
+    return found
+
+
+def _kept(slices: Sequence[SliceRecord]) -> tuple[list[SliceRecord], int]:
+    """Complete cycles, without those in which steal was too unequal; and how many were dropped. Sees no result."""
+    cycles: dict[tuple[int, int], list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        cycles[one.block, one.cycle].append(one)
+    lanes: dict[int, int] = defaultdict(int)
+    for (block, _), own in cycles.items():
+        lanes[block] = max(lanes[block], len(own))
+    whole = {key: own for key, own in cycles.items() if len(own) == lanes[key[0]]}
+    dropped: set[tuple[int, int]] = set()
+    for block in lanes:
+        of_block = [key for key in whole if key[0] == block]
+        spread = {key: _steal_spread(whole[key]) for key in of_block}
+        unequal = sorted((key for key in of_block if spread[key] > STEAL_SPREAD), key=lambda key: -spread[key])
+        dropped |= set(unequal[: int(MOST_DROPPED * len(of_block))])
+    kept = [one for key in sorted(whole) if key not in dropped for one in whole[key]]
+    return kept, len(dropped)
+
+
+def _steal_spread(slices: Sequence[SliceRecord]) -> float:
+    steals = [one.steal for one in slices if one.steal is not None]
+    return max(steals) - min(steals) if steals else 0.0
+
+
+def _step(slices: list[SliceRecord], client_untouched: bool) -> _Step:
+    lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(_lane, slices)))}
+    cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
+    groups = Groups(
+        np.array([lanes[_lane(one)] for one in slices], dtype=np.int64),
+        np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
+    )
+    data = _Step(slices, groups)
+    if client_untouched:
+        cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
+        if all(value > 0 for value in cost):
+            data.covariates["driver_cpu"] = np.log(np.array(cost))
+    speeds = [one.speed for one in slices]
+    if all(value is not None and value > 0 for value in speeds) and "driver_cpu" not in data.covariates:
+        data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
+    for name in ("steal", "strangers"):
+        shares = [getattr(one, name) for one in slices]
+        if all(value is not None for value in shares):
+            data.covariates[name] = np.array(shares, dtype=np.float64)
+    return data
+
+
+def _exogenous(data: _Step, experiment: Experiment) -> tuple[dict[str, Array], list[str]]:
+    """The covariates that no arm has changed, and words on those that are dropped because one has."""
+    kept, words = {}, []
+    arms = np.array([f"{one.arm}/{one.copy_number}" for one in data.slices])
+    blocks = np.array([one.block for one in data.slices])
+    for name, values in data.covariates.items():
+        shifted = shifted_by_arm(values, arms, blocks, f"{experiment.control}/1")
+        if shifted and name in ("driver_cpu", "speed"):
+            words.append(
+                f"covariate {name} is not used: {', '.join(arm.partition('/')[0] for arm in shifted)} changes it"
+            )
+        else:
+            kept[name] = values
+    if "driver_cpu" in data.covariates and "driver_cpu" not in kept:
+        speeds = [one.speed for one in data.slices]
+        if all(value is not None and value > 0 for value in speeds):
+            kept = {"speed": np.log(np.array(speeds, dtype=np.float64)), **kept}
+    return kept, words
+
+
+def _add_metric(
+    data: _Step,
+    metric: str,
+    ratio: Ratio,
+    control: str,
+    step: str,
+    adjusted: Values,
+    unadjusted: Values,
+    coefficients: dict[str, dict[str, dict[str, float]]],
+    within: dict[str, dict[str, float]],
+    between: dict[str, dict[str, float]],
+) -> None:
+    """One metric of one step, for every lane."""
+    over_list, under_list = [ratio.over(one) for one in data.slices], [ratio.under(one) for one in data.slices]
+    if any(value is None for value in (*over_list, *under_list)):
+        return
+    over, under = np.array(over_list, dtype=np.float64), np.array(under_list, dtype=np.float64)
+    if not (under > 0).all():
+        over, under = np.where(under > 0, over, 0.0), np.where(under > 0, under, 0.0)
+    names = [] if ratio.relative else list(data.covariates)
+    x = np.column_stack([data.covariates[name] for name in names]) if names else np.zeros((len(over), 0))
+    usable = (over > 0) & (under > 0)
+    groups = Groups(data.groups.lane[usable], data.groups.cycle[usable])
+    log_values = np.log(over[usable] / under[usable])
+    beta = slopes(log_values, x[usable], groups)
+    if names:
+        coefficients[step][metric] = {name: round(float(b), 6) for name, b in zip(names, beta, strict=True)}
+    centre = np.median(x, axis=0) if names else np.zeros(0)
+    better = adjusted_work(over, x, beta, centre)
+    lanes = _by_lane_index(data)
+    for lane, rows in lanes.items():
+        total = float(under[rows].sum())
+        if total > 0:
+            adjusted[lane][step][metric] = ratio.factor * float(better[rows].sum()) / total
+            unadjusted[lane][step][metric] = ratio.factor * float(over[rows].sum()) / total
+    _note_spread(metric, step, control, better, under, lanes, within, between)
+
+
+def _by_lane_index(data: _Step) -> dict[Lane, list[int]]:
+    found: dict[Lane, list[int]] = defaultdict(list)
+    for index, one in enumerate(data.slices):
+        found[_lane(one)].append(index)
+    return found
+
+
+def _note_spread(
+    metric: str,
+    step: str,
+    control: str,
+    better: Array,
+    under: Array,
+    lanes: Mapping[Lane, Sequence[int]],
+    within: dict[str, dict[str, float]],
+    between: dict[str, dict[str, float]],
+) -> None:
+    """Of the control's copy A′ against A: they differ by noise alone."""
+    ratios, means = [], []
+    for (block, arm, copy), rows in lanes.items():
+        reference = lanes.get((block, control, 1))
+        if (arm, copy) != (control, 2) or reference is None or len(rows) != len(reference):
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios.append(np.log(better[rows] / under[rows]) - np.log(better[reference] / under[reference]))
+        totals = [better[rows].sum() / under[rows].sum(), better[reference].sum() / under[reference].sum()]
+        if min(totals) > 0:
+            means.append(float(np.log(totals[0] / totals[1])))
+    inside = spread_within(ratios)
+    if inside is None:
+        return
+    within[step][metric] = inside
+    cycles = float(np.mean([len(one) for one in ratios]))
+    among = spread_between(np.array(means), inside, cycles)
+    if among is not None:
+        between[step][metric] = among
+
+
+def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane) -> dict[str, float]:
+    """Values of one lane that are no ratio of totals: latency, memory, host CPU, instances' own rates."""
+    found: dict[str, float] = {}
+    latency = percentiles_of([text for one in own for text in one.histograms])
+    transactions = sum(one.transactions for one in own)
+    if transactions:
+        latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in own) / transactions
+        latency["max"] = max(one.latency_us.get("max", 0.0) for one in own)
+    found |= {f"latency_{name}_us": value for name, value in latency.items() if value > 0}
+    memory = _memory_at_equal_operations(own, all_slices, lane)
+    if memory is not None:
+        found["server_rss_bytes"] = memory
+    steals = [one.steal for one in own if one.steal is not None]
+    if steals:
+        found["cpu_steal_pct"] = 100 * float(np.mean(steals))
+    seconds = sum(one.length_s for one in own)
+    if seconds and all(one.server_cpu_s is not None for one in own):
+        share = float(np.mean([one.rates.get("server_cpu_user_share", 0.0) for one in own]))
+        percent = 100 * sum(one.server_cpu_s or 0.0 for one in own) / seconds
+        found["server_cpu_user_pct"], found["server_cpu_system_pct"] = percent * share, percent * (1 - share)
+    if seconds and all(one.driver_cpu_s is not None for one in own):
+        found["driver_cpu_pct"] = 100 * sum(one.driver_cpu_s or 0.0 for one in own) / seconds
+    rates = {name for one in own for name in one.rates if name not in RATIOS}
+    for name in rates:
+        base = name.rpartition("_instance_")[0] or name
+        if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
+            found[name] = float(np.mean([one.rates[name] for one in own]))
+    return found
+
+
+def _memory_at_equal_operations(
+    own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane
+) -> float | None:
+    served: dict[Lane, int] = defaultdict(int)
+    for one in all_slices:
+        if one.block == lane[0]:
+            served[_lane(one)] += one.queries
+    known = [one for one in own if one.server_rss_bytes is not None]
+    if not known:
+        return None
+    common = min(served.values())
+    operations = np.cumsum([one.queries for one in known])
+    return float(np.interp(common, operations, [one.server_rss_bytes or 0.0 for one in known]))
+
+
+IDLE_WORK = 0.10
+"""CPUs used by servers that are not loaded, above which the report says so."""
+
+
+def _idle_work(slices: Sequence[SliceRecord]) -> list[str]:
+    shares = [o.idle_servers_cpu_s / o.length_s for o in slices if o.idle_servers_cpu_s is not None and o.length_s]
+    if not shares or float(np.mean(shares)) <= IDLE_WORK:
+        return []
+    return [
+        f"servers that were not loaded used {float(np.mean(shares)):.2f} CPUs on average (deferred work): "
+        "effects may be smaller than they are"
+    ]

@@ -1,0 +1,77 @@
+"""How precise an interleaved study is so far, and will be at its next look; says nothing about any effect.
+
+From the residuals of lanes after block and lane means have been taken out, per step and metric, pooled over lanes: the
+same noise that the intervals at a look are made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mydyno.model.plan import Plan
+from mydyno.results.interleaved import Values, interleaved_values
+from mydyno.stats.looks import alpha_at
+from mydyno.stats.paired import t_quantile
+from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.study_folder import StudyFolder
+
+LEAST_BLOCKS = 2
+COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Half-widths that are to be expected at `blocks` blocks, as fractions, of the least precise step."""
+
+    blocks: int
+    made: int
+    half_widths: dict[str, float]
+    """Metric → half-width."""
+
+
+def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
+    """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
+    made = 0
+    slices = []
+    while folder.block_path(made + 1).is_dir():
+        made += 1
+        slices += read_slices(folder.block_path(made) / SLICES_FILE)
+    if made < LEAST_BLOCKS:
+        return None
+    experiment = folder.study().experiment
+    found = interleaved_values(experiment, slices, plan.client_untouched)
+    metrics = [experiment.verdict.primary, *COST_METRICS]
+    contrasts = max(1, len(experiment.arms) - 1) * len({one.step for one in slices}) * (len(metrics) - 1)
+    widths: dict[str, float] = {}
+    for metric in metrics:
+        sds = [sd for step in {one.step for one in slices} if (sd := residual_sd(found.adjusted, step, metric))]
+        if sds:
+            alpha = alpha_at(blocks) or 0.05
+            widths[metric] = round(
+                projected_half_width(max(sds), blocks, len(experiment.arms) + 1, contrasts, alpha), 5
+            )
+    return Precision(blocks, made, widths) if widths else None
+
+
+def residual_sd(values: Values, step: str, metric: str) -> float | None:
+    """The standard deviation of one lane's log value in one block beyond block and lane means; None where unknown."""
+    blocks = sorted({block for block, _, _ in values})
+    lanes = sorted({(arm, copy) for _, arm, copy in values})
+    table = np.array(
+        [[values.get((block, *lane), {}).get(step, {}).get(metric, np.nan) for lane in lanes] for block in blocks]
+    )
+    table = table[:, ~np.isnan(table).any(axis=0)]
+    if table.shape[0] < LEAST_BLOCKS or table.shape[1] < 2 or not (table > 0).all():
+        return None
+    logs = np.log(table)
+    residuals = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    freedom = (logs.shape[0] - 1) * (logs.shape[1] - 1)
+    return float(np.sqrt((residuals**2).sum() / freedom))
+
+
+def projected_half_width(sd: float, blocks: int, servers: int, contrasts: int, alpha: float) -> float:
+    """The half-width of the simultaneous interval of one arm against the mean of A and A′, as a fraction."""
+    freedom = max(1, (blocks - 1) * (servers - 1))
+    return float(t_quantile(1 - alpha / (2 * contrasts), freedom) * sd * (1.5 / blocks) ** 0.5)

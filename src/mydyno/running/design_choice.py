@@ -1,0 +1,36 @@
+"""The plan of a study on this host: interleaved wherever all arms can be up at the same time, else blocks; and why."""
+
+from __future__ import annotations
+
+from mydyno.errors import UserError
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import Experiment
+from mydyno.model.plan import Design, Plan, make_plan
+from mydyno.running.time_plan import plan_time, shape_of
+from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles
+
+
+def plan_study(experiment: Experiment, settings: Settings) -> Plan:
+    """The plan of a new study here: its design and its blocks. Raises UserError for a design that cannot be had."""
+    design = choose_design(experiment, settings)
+    time_s = experiment.design.time
+    if design.kind == "blocks" or time_s is None:
+        return make_plan(experiment, design)
+    return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
+
+
+def choose_design(experiment: Experiment, settings: Settings) -> Design:
+    """The design with its reason. Raises UserError where the experiment demands one that cannot be had here."""
+    untouched = not client_work_differs(experiment)
+    kind = experiment.design.kind
+    if kind == "blocks":
+        return Design("blocks", 'design.kind = "blocks"', untouched)
+    obstacles = interleaving_obstacles(experiment, settings)
+    if not obstacles:
+        return Design("interleaved", "all arms can run at the same time", untouched)
+    if kind == "interleaved":
+        raise UserError(
+            'design.kind = "interleaved": the arms cannot run at the same time:\n  ' + "\n  ".join(obstacles),
+            'use design.kind = "blocks", or "auto"',
+        )
+    return Design("blocks", "; ".join(obstacles), untouched)

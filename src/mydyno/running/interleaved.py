@@ -1,0 +1,324 @@
+"""One block of an interleaved study: every arm's servers and the control's copy up together, loaded one at a time.
+
+Restore, treat, start, prove and prewarm all lanes; then, step by step, connect a load program to each and run cycles of
+slices in random order; then stop and undo everything. The block's folder is written aside and put in its place whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from mydyno.drivers.held import SliceOrder
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.experiment import Step
+from mydyno.model.plan import PlannedBlock
+from mydyno.model.records import RunRecord, SliceRecord, StepRecord
+from mydyno.running.bench import Bench
+from mydyno.running.block_records import LoadFacts, run_record, step_record, step_samples
+from mydyno.running.lane import Lane
+from mydyno.running.probe import Probe
+from mydyno.running.quiet_wait import QuietWait
+from mydyno.running.slices import Around, slice_record
+from mydyno.servers.templates import Template
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.slices import SLICES_FILE, write_slices
+from mydyno.store.study_folder import StudyFolder
+
+LEAST_CYCLES = 2
+STARTING_AT_A_TIME = 4
+PROBE_TARGETS_PER_S = 5
+"""Servers that the probe reads each second; with more of them it reads each less often, for reading costs them CPU."""
+MOST_STREAMS = 1 << 22
+
+
+class Pace(Protocol):
+    """How many cycles a step gets."""
+
+    def step_begins(self, steps_left: int) -> None:
+        """A step begins; `steps_left` counts it."""
+
+    def another_cycle(self, made: int, last_s: float) -> bool:
+        """Whether to run another cycle after `made` of this step, the last of which took `last_s`."""
+
+
+@dataclass
+class FixedCycles:
+    """The same number of cycles for every step."""
+
+    cycles: int
+
+    def step_begins(self, steps_left: int) -> None:
+        """Nothing to prepare."""
+
+    def another_cycle(self, made: int, last_s: float) -> bool:  # noqa: ARG002
+        """Until the number is reached."""
+        return made < self.cycles
+
+
+@dataclass
+class UntilDeadline:
+    """As many cycles as fit until a moment of the monotonic clock, shared equally among the block's steps."""
+
+    deadline_s: float
+    reserve_s: float
+    """Kept for stopping the servers."""
+    _step_end_s: float = 0.0
+
+    def step_begins(self, steps_left: int) -> None:
+        """Divide what is left."""
+        now_s = time.monotonic()
+        self._step_end_s = now_s + max(0.0, self.deadline_s - self.reserve_s - now_s) / steps_left
+
+    def another_cycle(self, made: int, last_s: float) -> bool:
+        """While another one fits; two in any case."""
+        return made < LEAST_CYCLES or time.monotonic() + last_s <= self._step_end_s
+
+
+class SliceWatcher(Protocol):
+    """Who is shown each slice."""
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """A slice has ended."""
+
+
+@dataclass
+class BlockResult:
+    """A finished block, already saved."""
+
+    runs: list[RunRecord] = field(default_factory=list)
+    slices: list[SliceRecord] = field(default_factory=list)
+    waited_s: float = 0.0
+    overhead_s: float = 0.0
+    """From the block's begin to its first slice, and from its last slice to its end."""
+
+
+async def make_block(
+    bench: Bench,
+    block: PlannedBlock,
+    steps: Sequence[Step],
+    templates: dict[str, Template],
+    folder: StudyFolder,
+    pace: Pace,
+    watcher: SliceWatcher,
+    given_up: frozenset[str] = frozenset(),
+) -> BlockResult:
+    """Run one block and save it. `given_up` are arms that failed too often to be started again.
+
+    Raises HostError for what would spoil every block; a failing arm is a result.
+    """
+    aside = folder.begin_block(block.block)
+    worker = _Block(bench, block, list(steps), aside, pace, watcher)
+    begun_s = time.monotonic()
+    try:
+        await worker.start(templates, given_up)
+        worker.loaded_s = time.monotonic()
+        for number, step in enumerate(worker.steps):
+            if not worker.control.up:
+                break
+            await worker.step(step, len(worker.steps) - number)
+        ended_s = time.monotonic()
+        await worker.account()
+    finally:
+        await worker.stop()
+    result = worker.finished()
+    write_slices(aside / SLICES_FILE, result.slices)
+    folder.commit_block(block.block, result.runs)
+    result.overhead_s = (worker.loaded_s - begun_s) + (time.monotonic() - ended_s)
+    return result
+
+
+class _Block:
+    """The state of one block while it runs."""
+
+    def __init__(
+        self, bench: Bench, block: PlannedBlock, steps: list[Step], aside: Path, pace: Pace, watcher: SliceWatcher
+    ) -> None:
+        self.bench = bench
+        self.block = block
+        self.steps = steps
+        self.lanes: list[Lane] = []
+        self.slices: list[SliceRecord] = []
+        self.loaded_s = 0.0
+        self._aside = aside
+        self._pace = pace
+        self._watcher = watcher
+        self._quiet = QuietWait(bench.experiment.design.quiet_wait)
+        self._memory = MemoryCounters.read()
+        self._probe: Probe | None = None
+        self._probe_words: list[str] = []
+        self._samples: list[Sample] = []
+        self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
+        number = 1
+        for planned in block.runs:
+            lane = Lane(bench, planned, aside / Path(planned.folder).name, number)
+            number += len(planned.places)
+            self.lanes.append(lane)
+
+    @property
+    def control(self) -> Lane:
+        """The control's first copy: without it the block has no ratio."""
+        name = self.bench.experiment.control
+        return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
+
+    async def start(self, templates: dict[str, Template], given_up: frozenset[str]) -> None:
+        """Everything up to the first slice."""
+        for lane in self.lanes:
+            if lane.planned.arm in given_up:
+                lane.folder.mkdir(parents=True, exist_ok=True)
+                lane.failed = "not started any more: it failed in the blocks before"
+            else:
+                await lane.provision(templates[lane.planned.arm])
+        for lane in self.lanes:
+            await lane.apply()
+        gate = asyncio.Semaphore(STARTING_AT_A_TIME)
+
+        async def begin(lane: Lane) -> None:
+            async with gate:
+                await lane.start()
+
+        await asyncio.gather(*(begin(lane) for lane in self.lanes))
+        await asyncio.gather(*(lane.prove() for lane in self.lanes))
+        for lane in self.lanes:
+            await lane.prewarm()
+        instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
+        if instances:
+            interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
+            self._probe = self.bench.probe(instances)
+            await self._probe.start(interval_ms)
+
+    async def step(self, step: Step, steps_left: int) -> None:
+        """One step of all lanes: connect, warm up, cycles, disconnect."""
+        began_unix_ns = time.time_ns()
+        self._pace.step_begins(steps_left)
+        for lane in self.lanes:
+            await lane.connect(step)
+        if step.warmup_s > 0:
+            warmup = SliceOrder("warmup", self._stream(step, 0), 0.0, step.warmup_s)
+            for lane in self._present(step):
+                await lane.slice(step, warmup)
+        cycle, last_s = 0, 0.0
+        while self.control.runs_step(step) and self._pace.another_cycle(cycle, last_s):
+            began_s = time.monotonic()
+            await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
+            cycle += 1
+            await self._cycle(step, cycle)
+            last_s = time.monotonic() - began_s
+        for lane in self.lanes:
+            command = lane.load_command
+            counted = await lane.disconnect(step)
+            own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
+            record = step_record(
+                step, own, LoadFacts(command, lane.handshakes, counted), began_unix_ns, self.bench.experiment.gates,
+                lane.failed_steps.get(step.id, lane.failed),
+            )  # fmt: skip
+            self._step_records.setdefault(self._key(lane), []).append(record)
+
+    async def _cycle(self, step: Step, cycle: int) -> None:
+        design = self.bench.experiment.design
+        lanes = self._present(step)
+        Random(f"mydyno-cycle-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
+        order = SliceOrder(f"{step.id}/{cycle}", self._stream(step, cycle), design.washout, design.slice)
+        for position, lane in enumerate(lanes, 1):
+            if not lane.runs_step(step):
+                continue
+            others_before = self._all_cpu_s() - lane.cpu_s()
+            speed_before = await self._speed()
+            parts = await lane.slice(step, order)
+            speed_after = await self._speed()
+            others_s = self._all_cpu_s() - lane.cpu_s() - others_before
+            if not parts:
+                planned = lane.planned
+                failed = SliceRecord(
+                    block=self.block.block, step=step.id, cycle=cycle, position=position, arm=planned.arm,
+                    copy=planned.copy_number, started_unix_ns=time.time_ns(), length_s=0.0,
+                    failed=lane.failed_steps.get(step.id, lane.failed),
+                )  # fmt: skip
+                self.slices.append(failed)
+                continue
+            record = slice_record(
+                step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
+                Around(others_s, _speed_between(speed_before, speed_after)),
+            )  # fmt: skip
+            self.slices.append(record)
+            self._samples += step_samples(record, lane.first_number)
+            self._watcher.slice_ended(step, cycle, record)
+            await self._quiet.after_slice(lane.cpu_s)
+
+    def _present(self, step: Step) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.runs_step(step) and lane.loads]
+
+    def _stream(self, step: Step, cycle: int) -> int:
+        """The same for every lane of a cycle, another one in each cycle, step and block."""
+        design = self.bench.experiment.design
+        return Random(f"mydyno-stream-2-{design.seed}-{self.block.block}-{step.id}-{cycle}").randrange(1, MOST_STREAMS)
+
+    def _all_cpu_s(self) -> float:
+        return sum(lane.cpu_s() for lane in self.lanes)
+
+    async def _speed(self) -> tuple[int, int] | None:
+        return None if self._probe is None else await self._probe.speed()
+
+    def _is_of(self, record: SliceRecord, lane: Lane) -> bool:
+        return (record.arm, record.copy_number) == self._key(lane)
+
+    @staticmethod
+    def _key(lane: Lane) -> tuple[str, int]:
+        return (lane.planned.arm, lane.planned.copy_number)
+
+    async def account(self) -> None:
+        """Proofs from after the load."""
+        samples = [] if self._probe is None else self._probe.so_far()
+        for lane in self.lanes:
+            await lane.account(
+                self._step_records.get(self._key(lane), []), self._local(lane, [*samples, *self._samples])
+            )
+
+    async def stop(self) -> None:
+        """Stop the probe and every server, then undo; whatever fails, the rest is still done."""
+        if self._probe is not None:
+            self._probe_words += await self._probe.stop()
+            sampled, complaints = self._probe.samples()
+            self._samples += sampled
+            self._probe_words += complaints
+            self._probe = None
+        results = await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True)
+        for lane in reversed(self.lanes):
+            await lane.undo()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _local(self, lane: Lane, samples: Sequence[Sample]) -> list[Sample]:
+        """The samples of the host and of the lane's own servers, which are numbered from 1 in its files."""
+        own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
+               for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
+        return [
+            sample if sample.scope == "host" else replace(sample, scope=own[sample.scope])
+            for sample in samples
+            if sample.scope == "host" or sample.scope in own
+        ]
+
+    def finished(self) -> BlockResult:
+        """Write each run's files and give the records."""
+        memory = MemoryCounters.read().since(self._memory)
+        runs = []
+        for lane in self.lanes:
+            steps = self._step_records.get(self._key(lane), [])
+            record = run_record(lane, steps, self._probe_words, memory, self.bench.experiment.gates)
+            samples = self._local(lane, self._samples)
+            write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
+            runs.append(record)
+        return BlockResult(runs, self.slices, self._quiet.waited_s)
+
+
+def _speed_between(before: Any, after: Any) -> float | None:
+    """CPU nanoseconds per unit of work between two readings of the speed meter; None without a unit in between."""
+    if before is None or after is None or after[0] <= before[0]:
+        return None
+    return float(after[1] - before[1]) / float(after[0] - before[0])

@@ -1,0 +1,173 @@
+"""The blocks of an interleaved study one after another: time, pilot, looks, and when it is enough.
+
+With a time (design.time, --time) blocks are added until a look decides every contrast or the time is spent. Effects are
+examined at looks alone (stats/looks.py); between them only the precision is shown. Without a time the planned blocks
+are made, each with the same number of cycles, and examined once.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from mydyno.errors import StudyError
+from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.plan import Plan, make_plan
+from mydyno.model.records import Summary
+from mydyno.results.projection import Precision, precision_so_far
+from mydyno.results.summarise import summarise
+from mydyno.running.bench import Bench
+from mydyno.running.interleaved import BlockResult, FixedCycles, SliceWatcher, UntilDeadline, make_block
+from mydyno.running.time_plan import TimePlan, cycles_of, plan_time, shape_of
+from mydyno.servers.templates import Template
+from mydyno.stats.looks import alpha_at
+from mydyno.store.study_folder import StudyFolder
+
+MOST_BLOCKS_WITHOUT_CONTROL = 3
+GIVEN_UP_AFTER = 2
+"""Blocks in a row in which an arm failed, after which it is not started any more."""
+STOP_RESERVE_S = 2.0
+"""Kept of a block for stopping, for each server."""
+PRECISION_EVENT = "precision"
+
+
+class BlockWatcher(SliceWatcher, Protocol):
+    """Whoever is shown an interleaved study while it runs."""
+
+    def say(self, text: str) -> None:
+        """A line for people."""
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """A block begins."""
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """A block is finished and saved."""
+
+
+@dataclass
+class Blocks:
+    """The execution of a study's blocks."""
+
+    bench: Bench
+    folder: StudyFolder
+    plan: Plan
+    watcher: BlockWatcher
+    began_s: float
+    """When the study's time began (monotonic)."""
+    time_s: float | None
+    """None: without a time."""
+    overhead_s: float | None = None
+
+    async def run(self, templates: dict[str, Template]) -> Summary:
+        """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
+        steps = {step.id: step for step in steps_of(self.bench.experiment)}
+        done = self._done()
+        target = self._aim(done)
+        without_control = 0
+        while done < target.blocks:
+            number = done + 1
+            result = await self._block(number, target, steps, templates)
+            done = number
+            self.overhead_s = result.overhead_s
+            control_failed = next(
+                run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
+            )
+            without_control = without_control + 1 if control_failed else 0
+            if without_control == MOST_BLOCKS_WITHOUT_CONTROL:
+                summarise(self.folder)
+                raise StudyError(
+                    f"the control {self.plan_control} failed in {without_control} blocks in a row: {control_failed}",
+                    f"correct the cause, then run: mydyno resume {self.folder.path}",
+                )
+            precision = precision_so_far(self.folder, self.plan, target.blocks)
+            if precision is not None:
+                self.folder.journal.append(
+                    PRECISION_EVENT, block=number, of=target.blocks, half_widths=precision.half_widths
+                )
+            self.watcher.block_ended(number, result, precision)
+            if self.plan.sequential and alpha_at(done) is not None:
+                summary = summarise(self.folder)
+                if _decided(summary) and done < target.blocks:
+                    self.watcher.say(f"every contrast is decided after {done} blocks")
+                    break
+        summary = summarise(self.folder)
+        self.folder.journal.append("study_finished", state=summary.state)
+        return summary
+
+    @property
+    def plan_control(self) -> str:
+        """The control's name."""
+        return self.bench.experiment.control
+
+    def _done(self) -> int:
+        done = 0
+        while self.folder.block_path(done + 1).is_dir():
+            done += 1
+        return done
+
+    def _left_s(self) -> float:
+        assert self.time_s is not None
+        return self.time_s - (time.monotonic() - self.began_s)
+
+    def _aim(self, done: int) -> TimePlan:
+        experiment = self.bench.experiment
+        if self.time_s is None:
+            cycles = cycles_of(experiment)
+            return TimePlan(len(self.plan.blocks), shape_of(experiment).block_s(cycles), cycles, True)
+        target = plan_time(self._left_s(), shape_of(experiment), done)
+        if target.blocks > len(self.plan.blocks):
+            longer = make_plan(experiment, blocks=target.blocks)
+            self.plan = self.plan.model_copy(update={"blocks": longer.blocks})
+            self.folder.write_plan(self.plan)
+        return target
+
+    async def _block(
+        self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template]
+    ) -> BlockResult:
+        block = self.plan.blocks[number - 1]
+        left_s = None
+        if self.time_s is None:
+            pace: FixedCycles | UntilDeadline = FixedCycles(round(target.cycles))
+        else:
+            left_s = self._left_s() - 5.0
+            length_s = max(1.0, left_s) / (target.blocks - number + 1)
+            shape = shape_of(self.bench.experiment)
+            pace = UntilDeadline(time.monotonic() + length_s, STOP_RESERVE_S + 0.5 * shape.servers)
+        self.watcher.block_begins(number, target.blocks, left_s, target.cycles)
+        self.folder.journal.append("block_began", block=number)
+        order = [steps[step_id] for step_id in block.step_order]
+        return await make_block(
+            self.bench, block, order, templates, self.folder, pace, self.watcher, self._given_up(number)
+        )
+
+    def _given_up(self, number: int) -> frozenset[str]:
+        """Arms that failed in every one of the last blocks."""
+        recent = range(max(1, number - GIVEN_UP_AFTER), number)
+        if len(recent) < GIVEN_UP_AFTER:
+            return frozenset()
+        failed = [
+            {
+                run.arm
+                for run in self.folder.runs()
+                if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+            }
+            for block in recent
+        ]
+        return frozenset(set.intersection(*failed) - {self.plan_control})
+
+
+def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> float:
+    """The time that an interrupted study had left: its own time, less the share of its blocks that were made."""
+    made = sum(folder.block_path(block.block).is_dir() for block in plan.blocks)
+    time_s = experiment.design.time or 0.0
+    return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
+
+
+def _decided(summary: Summary) -> bool:
+    """Whether every contrast with a verdict is higher, lower or equivalent, or lost because the arm failed."""
+    judged = [effect for effect in summary.effects if effect.primary]
+    failed = {(run.arm, step) for run in summary.runs for step in run.failures}
+    return bool(judged) and all(
+        effect.verdict in ("higher", "lower", "equivalent") or (effect.arm, effect.step) in failed for effect in judged
+    )

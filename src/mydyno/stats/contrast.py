@@ -1,0 +1,85 @@
+"""One contrast of a step: the mean of d_b = ln(X) − mean of ln(A), ln(A′), and the standard error that it has.
+
+The noise is pooled over all servers of the step unless this contrast's own differences vary more; then only those
+count, as in a paired t test. A block in which only one copy of the control is valid counts with that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, expm1, sqrt
+
+import numpy as np
+
+from mydyno.stats.paired import Interval, has_no_spread, t_quantile, t_tail
+from mydyno.stats.twoway import TwoWay, larger_than_pooled
+
+LogBlocks = Mapping[int, tuple[float, ...]]
+"""{block: log values of the arm and of the control's one or two copies}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`mean` and `error` are of the log ratio; `error` is None for fewer than two blocks, 0 where nothing varies.
+
+    `block_sd` is the sd of one block's difference that `error` rests on.
+    """
+
+    n: int
+    mean: float | None
+    error: float | None
+    freedom: int
+    block_sd: float | None
+    pooled: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """exp(mean)."""
+        return None if self.mean is None else exp(self.mean)
+
+    def p(self) -> float | None:
+        """The two-sided p of the t; 1 without any difference or spread; None where it does not exist."""
+        if self.mean is None or self.error is None:
+            return None
+        if self.error == 0.0:
+            return 1.0 if abs(self.mean) <= 1e-12 else None
+        return 2.0 * t_tail(abs(self.mean) / self.error, self.freedom)
+
+    def interval(self, critical_p: float, level: float) -> Interval:
+        """The ratio's interval whose t has this two-sided p outside; `level` is what it is called."""
+        half = self.half(critical_p)
+        if self.mean is None or half is None:
+            return Interval(None, None, level)
+        return Interval(exp(self.mean - half), exp(self.mean + half), level)
+
+    def half(self, critical_p: float) -> float | None:
+        """Half of the interval of the log ratio."""
+        return None if self.error is None else t_quantile(1.0 - critical_p / 2.0, self.freedom) * self.error
+
+    def half_width(self, critical_p: float) -> float | None:
+        """The same as a fraction: 0.02 is ±2 %."""
+        half = self.half(critical_p)
+        return None if half is None else expm1(half)
+
+
+def log_ratios(blocks: LogBlocks) -> dict[int, float]:
+    """{block: d}."""
+    return {block: arm - sum(controls) / len(controls) for block, (arm, *controls) in blocks.items()}
+
+
+def estimate(blocks: LogBlocks, pool: TwoWay) -> Estimate:
+    """The estimate from these blocks, with the noise of `pool`, the fit of the step's whole table."""
+    n = len(blocks)
+    if n == 0:
+        return Estimate(0, None, None, 0, None, False)
+    d = np.array(list(log_ratios(blocks).values()))
+    mean = float(d.mean())
+    if n == 1:
+        return Estimate(1, mean, None, 0, None, False)
+    own = 0.0 if has_no_spread(d) else float(d.var(ddof=1))
+    if pool.sd is not None and pool.freedom > n - 1:
+        pooled = pool.sd**2 * float(np.mean([1.0 + 1.0 / (len(block) - 1) for block in blocks.values()]))
+        if not larger_than_pooled(own, n - 1, pooled, pool.freedom):
+            return Estimate(n, mean, sqrt(pooled / n), pool.freedom, sqrt(pooled), True)
+    return Estimate(n, mean, sqrt(own / n), n - 1, sqrt(own), False)

@@ -1,0 +1,86 @@
+"""Simultaneous intervals of all contrasts of a study: how large the largest |t| is when none of them has an effect.
+
+The distribution has no formula, as contrasts share controls, blocks and the estimate of the noise; it is drawn: normal
+numbers with the contrasts' correlation, divided by drawn standard deviations (Hothorn, Bretz and Westfall, Biometrical
+Journal 50 (2008)). Contrasts with fewer degrees of freedom have wider t distributions, so what is drawn and compared
+is the p value that belongs to each |t|. The draws are seeded: the same study has the same intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+MOST_NUMBERS = 4_000_000
+"""Normal numbers drawn at most: a study with very many contrasts has fewer draws."""
+FEWEST_DRAWS, MOST_DRAWS = 10_000, 40_000
+DRAWS_BEYOND = 400
+"""Draws that should lie beyond the critical value, where MOST_DRAWS allows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargestT:
+    """The smallest p of the family under no effect, drawn and in ascending order; `contrasts` is how many there are."""
+
+    smallest: NDArray[np.float64]
+    contrasts: int
+
+    def critical_p(self, alpha: float) -> float:
+        """The two-sided p of one contrast that keeps the family's error rate: from alpha/m (Bonferroni) to alpha."""
+        if self.contrasts == 1:
+            return alpha
+        drawn = float(np.quantile(self.smallest, alpha, method="inverted_cdf"))
+        return min(max(drawn, alpha / self.contrasts), alpha)
+
+    def adjusted(self, p: float) -> float:
+        """The adjusted p of a contrast with this two-sided p: never below it, never above Bonferroni's."""
+        if self.contrasts == 1:
+            return p
+        drawn = float(np.searchsorted(self.smallest, p, side="right")) / self.smallest.size
+        return min(max(drawn, p), self.contrasts * p, 1.0)
+
+
+def largest_t(
+    correlation: NDArray[np.float64], freedom: Sequence[float], shared_sd: Sequence[int], alpha: float, seed: int = 1
+) -> LargestT:
+    """The largest |t| of contrasts with this correlation and these degrees of freedom, as the p that belongs to it.
+
+    Contrasts with the same number in `shared_sd` have one estimate of the noise. A matrix that is not positive
+    semidefinite, as correlations from tables with holes may be, is replaced by the nearest one by eigenvalues.
+    """
+    contrasts = len(freedom)
+    if contrasts == 1:
+        return LargestT(np.empty(0), 1)
+    draws = int(min(max(FEWEST_DRAWS, DRAWS_BEYOND / alpha), MOST_DRAWS, max(2_000, MOST_NUMBERS // contrasts)))
+    groups = {group: place for place, group in enumerate(dict.fromkeys(shared_sd))}
+    t = np.abs(_normals(contrasts, draws, seed) @ _root(correlation).T)
+    for column, (group, degrees) in enumerate(zip(shared_sd, freedom, strict=True)):
+        t[:, column] /= _drawn_sds(float(degrees), groups[group], draws, seed)
+    smallest = np.ones(draws)
+    for degrees in set(freedom):
+        largest = t[:, [one == degrees for one in freedom]].max(axis=1)
+        smallest = np.minimum(smallest, 2.0 * special.stdtr(degrees, -largest))
+    return LargestT(np.sort(smallest), contrasts)
+
+
+def _root(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    length = np.sqrt(np.square(root).sum(axis=1, keepdims=True))
+    return np.asarray(root / np.where(length > 0.0, length, 1.0))
+
+
+@lru_cache(maxsize=2)
+def _normals(contrasts: int, draws: int, seed: int) -> NDArray[np.float64]:
+    return np.random.default_rng([seed, 0]).standard_normal((draws, contrasts))
+
+
+@lru_cache(maxsize=64)
+def _drawn_sds(freedom: float, group: int, draws: int, seed: int) -> NDArray[np.float64]:
+    """Drawn estimates of an sd of 1 with these degrees of freedom."""
+    return np.sqrt(np.random.default_rng([seed, 1, group]).chisquare(freedom, draws) / freedom)

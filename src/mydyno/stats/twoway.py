@@ -1,0 +1,83 @@
+"""Block × server: what is left of each log value after its block and its server, and how much of that is noise.
+
+The two copies of the control are one arm that is measured twice. Each value is block + arm + noise, fitted by least
+squares; the sum of squares that is left, divided by its degrees of freedom, is the variance of one value. All arms of a
+step give to it, so it has (n − 1)(k − 1) + 1 degrees of freedom with n blocks and k servers, against n − 1 of one
+contrast's own differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from mydyno.stats.paired import NO_SPREAD
+
+UNEQUAL_ABOVE = 0.25
+"""Probability at which a contrast's own variance counts as larger than the pooled one.
+
+Found by simulation of coverage at nominal 95 %, arms' noise 1.5, 2 and 3 times the others': .92 to .94 from 4 blocks on
+(.90 at 3), where a test at 5 % left .84 to .90; equal noise: .95 to .96. A lower bar costs width and gains nothing.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWay:
+    """Residuals in the shape of the table (NaN where it has no value), the sd of one value, degrees of freedom.
+
+    `sd` is None where no freedom is left, and 0 where nothing but rounding is.
+    """
+
+    residuals: NDArray[np.float64]
+    sd: float | None
+    freedom: int
+
+
+def two_way(table: NDArray[np.float64], arms: Sequence[int]) -> TwoWay:
+    """The fit of a table of log values, a row per block and a column per server; NaN is a missing value.
+
+    `arms` numbers the arm of each column: the control's copies share a number.
+    """
+    present = ~np.isnan(table)
+    labels = np.asarray(arms)
+    if present.all() and table.size:
+        return _complete(table, labels)
+    rows, columns = np.nonzero(present)
+    if rows.size == 0:
+        return TwoWay(np.full(table.shape, np.nan), None, 0)
+    values = table[rows, columns]
+    design = np.hstack([np.eye(table.shape[0])[rows], (labels[columns][:, None] == np.unique(labels)).astype(float)])
+    coefficients, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    residuals = np.full(table.shape, np.nan)
+    residuals[rows, columns] = values - design @ coefficients
+    return _with_sd(residuals, int(rows.size - rank))
+
+
+def larger_than_pooled(variance: float, freedom: int, pooled: float, pooled_freedom: int) -> bool:
+    """Whether a contrast's own variance is above the one that pooling gives it, by an F test at UNEQUAL_ABOVE."""
+    if pooled <= 0.0:
+        return variance > 0.0
+    return float(special.fdtrc(freedom, pooled_freedom, variance / pooled)) < UNEQUAL_ABOVE
+
+
+def _complete(table: NDArray[np.float64], labels: NDArray[np.int64]) -> TwoWay:
+    """Without missing values the means are the fit."""
+    of_arm = np.empty(table.shape[1])
+    for label in np.unique(labels):
+        of_arm[labels == label] = table[:, labels == label].mean()
+    residuals = table - table.mean(axis=1, keepdims=True) - of_arm + table.mean()
+    blocks, servers = table.shape
+    return _with_sd(np.asarray(residuals), blocks * servers - blocks - np.unique(labels).size + 1)
+
+
+def _with_sd(residuals: NDArray[np.float64], freedom: int) -> TwoWay:
+    if freedom < 1:
+        return TwoWay(residuals, None, 0)
+    if float(np.nanmax(np.abs(residuals))) <= NO_SPREAD:
+        return TwoWay(np.where(np.isnan(residuals), np.nan, 0.0), 0.0, freedom)
+    return TwoWay(residuals, sqrt(float(np.nansum(np.square(residuals))) / freedom), freedom)

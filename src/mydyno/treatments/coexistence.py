@@ -1,0 +1,186 @@
+"""Which experiments can be interleaved: all servers of a block up at the same time, one loaded at a time.
+
+Everything here is known from the experiment and the host's memory and disk; nothing is started.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
+from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.servers.memcached_options import MIB
+from mydyno.servers.my_cnf import option_name
+from mydyno.treatments.base import NeededInEveryArm, Treatment
+from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.memcached import MemcachedTreatment
+from mydyno.treatments.server import server_of
+from mydyno.workloads.data import kind_of
+
+HOLDING_DRIVERS = ("dynoload",)
+"""Load programs that keep their connections while they are on hold."""
+MEMORY_SHARE = 0.70
+"""Of the host's memory, for all servers of a block; the rest is for load programs, page cache and the system."""
+MYSQLD_REST_BYTES = 400 * MIB
+"""What a mysqld takes beside its buffer pool: code, caches, performance schema, some hundred connections."""
+MEMCACHED_REST_BYTES = 64 * MIB
+"""What a memcached takes beside its items: hash table and connections."""
+DEFAULT_POOL_BYTES = 128 * MIB
+COPY_SHARE = 1.15
+"""Space for a copy of the data while it is loaded, in terms of the prepared data."""
+
+
+def interleaving_obstacles(experiment: Experiment, settings: Settings) -> list[str]:
+    """Why the servers of all arms, and the control's second copy, cannot be up at the same time here.
+
+    Sentences for plan; empty where the experiment can be interleaved.
+    """
+    if experiment.server.dsn is not None:
+        return ["an external server (dsn) is one server; all arms share it"]
+    return [
+        *_treatments_alone(experiment),
+        *_incomplete_arms(experiment),
+        *_drivers(experiment),
+        *_memory(experiment),
+        *_disk(experiment, settings.data),
+    ]
+
+
+def client_work_differs(experiment: Experiment) -> list[str]:
+    """Why the load program's work for one query may differ between arms; empty where it is the same in all of them.
+
+    Where it differs, the load program's CPU time per query does not measure the host's speed.
+    """
+    found = []
+    for name in dict.fromkeys(name for arm in experiment.arms for name in arm.treatments):
+        values = [arm.treatments.get(name) for arm in experiment.arms]
+        if all(value == values[0] for value in values):
+            continue
+        arms = [arm.name for arm in experiment.arms if any(t.touches_client for t in _named(arm, name))]
+        if arms:
+            found.append(f"{name} differs between arms, and the load program's work depends on it")
+    return found
+
+
+def _named(arm: ArmSpec, name: str) -> Iterator[Treatment]:
+    return (treatment for treatment in treatments_of(arm) if treatment.name == name)
+
+
+def _treatments_alone(experiment: Experiment) -> list[str]:
+    """Treatments that hold for every server of the host; what several arms have is said once, with their names."""
+    found: dict[str, list[str]] = {}
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            if not treatment.coexists:
+                found.setdefault(f"{treatment.name}: {treatment.alone_because}", []).append(arm.name)
+    return [f"{_arms(arms)}: {words}" for words, arms in found.items()]
+
+
+def _incomplete_arms(experiment: Experiment) -> list[str]:
+    """Treatments with a host-wide side that some arms do not have, and would get nevertheless."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            if isinstance(treatment, NeededInEveryArm) and treatment.coexists:
+                found.setdefault((treatment.name, treatment.needed_in_every_arm_because), set()).add(arm.name)
+    lacking = {
+        key: [arm.name for arm in experiment.arms if key[0] not in arm.treatments and arm.name not in having]
+        for key, having in found.items()
+    }
+    return [f"{_arms(arms)}: without {name}, but {words}" for (name, words), arms in lacking.items() if arms]
+
+
+def _drivers(experiment: Experiment) -> list[str]:
+    names = dict.fromkeys(step.driver for step in steps_of(experiment) if step.driver not in HOLDING_DRIVERS)
+    return [
+        f"{name} keeps the block design: it cannot hold its connections between slices; say driver = "
+        f'"{HOLDING_DRIVERS[0]}" in [[steps]]'
+        for name in names
+    ]
+
+
+def _servers(experiment: Experiment) -> list[tuple[ArmSpec, int]]:
+    """(arm, servers of it in a block); the control's second copy is among them."""
+    return [
+        (arm, experiment.instances_of(arm) * (2 if arm.name == experiment.control else 1)) for arm in experiment.arms
+    ]
+
+
+def _variables(arm: ArmSpec, experiment: Experiment) -> dict[str, Scalar]:
+    said = {option_name(name): value for name, value in experiment.server.variables.items()}
+    return said | {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+
+
+def server_bytes(arm: ArmSpec, experiment: Experiment) -> int:
+    """Memory that one server of the arm is expected to take: its buffer pool or cache, and the rest."""
+    cache = sum(
+        parse_bytes(treatment.setting.memory)
+        for treatment in treatments_of(arm)
+        if isinstance(treatment, MemcachedTreatment)
+    )
+    if server_of(arm, experiment.server).name == "memcached":
+        return (cache or 64 * MIB) + MEMCACHED_REST_BYTES
+    pool = _size(_variables(arm, experiment), "innodb_buffer_pool_size", DEFAULT_POOL_BYTES)
+    return pool + MYSQLD_REST_BYTES + cache
+
+
+def _size(variables: dict[str, Scalar], name: str, otherwise: int) -> int:
+    try:
+        return parse_bytes(variables[name])
+    except (KeyError, ValueError):
+        return otherwise  # not said, or the server will refuse it in its own words
+
+
+def memory_bytes() -> int:
+    """The host's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _memory(experiment: Experiment) -> list[str]:
+    servers = _servers(experiment)
+    needed = sum(count * server_bytes(arm, experiment) for arm, count in servers)
+    memory = memory_bytes()
+    if needed <= MEMORY_SHARE * memory:
+        return []
+    return [
+        f"memory: {sum(count for _, count in servers)} servers at the same time need about {format_bytes(needed)}, "
+        f"and {MEMORY_SHARE:.0%} of this host's {format_bytes(memory)} are for them; fewer arms or a smaller "
+        "innodb_buffer_pool_size would fit"
+    ]
+
+
+def _redo_bytes(variables: dict[str, Scalar]) -> int:
+    try:
+        files = int(variables.get("innodb_log_files_in_group", 1))
+    except ValueError:
+        files = 1
+    return _size(variables, "innodb_log_file_size", 0) * files
+
+
+def _disk(experiment: Experiment, folder: Path) -> list[str]:
+    size = kind_of(experiment.data).size_bytes(experiment.data)
+    of_servers = [
+        (count, 0 if server_of(arm, experiment.server).name == "memcached" else size * COPY_SHARE)
+        for arm, count in _servers(experiment)
+    ]
+    redo = sum(count * _redo_bytes(_variables(arm, experiment)) for arm, count in _servers(experiment))
+    templates = len({server_of(arm, experiment.server).model_dump_json() for arm in experiment.arms})
+    needed = int(sum(count * copy for count, copy in of_servers) + redo + templates * size * COPY_SHARE)
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if needed <= free:
+        return []
+    copies = sum(count for count, copy in of_servers if copy)
+    return [
+        f"disk: {copies} copies of the data at the same time need about {format_bytes(needed)}, "
+        f"{format_bytes(free)} are free at {folder}"
+    ]
+
+
+def _arms(names: list[str]) -> str:
+    return f"arm{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -1,0 +1,175 @@
+"""From observations to blocks: which log values a contrast has, which blocks are lost, and whether an arm failed.
+
+A failure of the arm in a block in which the control did not fail, or of the control in one in which the arm did not, is
+a result: the contrast then has no ratio, because a ratio of the blocks that survived would leave out the worst ones.
+Blocks lost for any other reason (a gate, a cycle dropped for all arms, both failed) are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isfinite, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mydyno.errors import BugError
+from mydyno.stats.contrast import LogBlocks
+from mydyno.verdicts.effect import Family, Observation
+
+NO_REASON = "the run is invalid"
+NO_LOGARITHM = "the value is not a positive number"
+NOTHING_SERVED = "it served nothing"
+BOTH_FAILED = "arm and control both failed"
+
+Place = tuple[str, int]
+"""Arm and copy: a server of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """One contrast: its blocks with log values of the arm and of one or two copies of the control.
+
+    `tried` counts the blocks with a run of the arm, `lost` those that do not count by reason, `halved` those that count
+    with one copy of the control although two were run. `failure` is a clause, empty where neither arm nor control
+    failed; `blocks` is then empty.
+    """
+
+    step: str
+    arm: str
+    blocks: LogBlocks
+    tried: int
+    lost: Mapping[str, int]
+    halved: Mapping[str, int]
+    failure: str
+
+
+@dataclass(frozen=True)
+class StepCells:
+    """All log values of one step of a family: a row per block, a column per server, NaN where there is none."""
+
+    family: Family
+    step: str
+
+    @cached_property
+    def observations(self) -> dict[Place, dict[int, Observation]]:
+        """{(arm, copy): {block: observation}}. Raises BugError for an undeclared arm or a run that is there twice."""
+        found: dict[Place, dict[int, Observation]] = {}
+        for one in self.family.steps[self.step]:
+            if one.arm not in self.family.arms and one.arm != self.family.control:
+                raise BugError(f"step {self.step}: observation of arm {one.arm!r}, which the family does not declare")
+            of_place = found.setdefault((one.arm, one.copy), {})
+            if one.block in of_place:
+                where = f"step {self.step}, block {one.block}"
+                raise BugError(f"{where}: arm {one.arm!r} copy {one.copy} is there twice")
+            of_place[one.block] = one if one.failed or not _served_nothing(self.family, one) else _failed(one)
+        return found
+
+    def of(self, arm: str, copy: int = 1) -> dict[int, Observation]:
+        """{block: observation} of one server."""
+        return self.observations.get((arm, copy), {})
+
+    def contrast(self, arm: str) -> Gathered:
+        """The blocks of an arm against this family's control."""
+        treated, first, second = self.of(arm), self.of(self.family.control), self.of(self.family.control, 2)
+        blocks: dict[int, tuple[float, ...]] = {}
+        lost: Counter[str] = Counter()
+        halved: Counter[str] = Counter()
+        arm_failed, control_failed = [], []
+        for block in sorted(treated):
+            one = treated[block]
+            controls = [copies[block] for copies in (first, second) if block in copies]
+            failed = [control.failed for control in controls if control.failed]
+            if one.failed and not (block in first and first[block].failed):
+                arm_failed.append(one.failed)
+            elif one.failed:
+                lost[BOTH_FAILED] += 1
+            elif failed:
+                control_failed.append(failed[0])
+            elif controls:
+                valid = [control for control in controls if not _why(control)]
+                if _why(one) or not valid:
+                    lost[_why(one) or _why(controls[0])] += 1
+                    continue
+                blocks[block] = tuple(log(x.value) for x in (one, *valid) if x.value is not None)
+                halved.update(_why(control) for control in controls if _why(control))
+        failure = _failure("the arm", arm_failed, len(treated)) or _failure(
+            f"the control {self.family.control}", control_failed, len(treated)
+        )
+        return Gathered(self.step, arm, {} if failure else blocks, len(treated), dict(lost), dict(halved), failure)
+
+    def copies(self) -> dict[int, float]:
+        """{block: ln(A′ / A)} of the blocks with both copies of the control."""
+        first, second = self.of(self.family.control), self.of(self.family.control, 2)
+        return {
+            block: log(second[block].value or 0.0) - log(first[block].value or 0.0)
+            for block in sorted(first.keys() & second.keys())
+            if not _why(first[block]) and not _why(second[block])
+        }
+
+    def table(self, arms: Sequence[str]) -> Table:
+        """The log values of the control's copies and of these arms, for the pooled noise."""
+        places = [(self.family.control, 1), (self.family.control, 2), *((arm, 1) for arm in arms)]
+        places = [place for place in places if place in self.observations]
+        rows = sorted({block for place in places for block in self.observations[place]})
+        logs = np.full((len(rows), len(places)), np.nan)
+        for column, place in enumerate(places):
+            for row, block in enumerate(rows):
+                found = self.observations[place].get(block)
+                if found is not None and not _why(found):
+                    logs[row, column] = log(found.value or 0.0)
+        return Table(rows, places, logs)
+
+    def unadjusted(self) -> StepCells | None:
+        """The same step with the values before their adjustment; None where there are none."""
+        observed = self.family.steps[self.step]
+        if not any(one.unadjusted is not None for one in observed):
+            return None
+        before = tuple(replace(one, value=None if one.value is None else one.unadjusted) for one in observed)
+        return StepCells(replace(self.family, steps={self.step: before}), self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Log values: `rows` are blocks, `places` servers."""
+
+    rows: list[int]
+    places: list[Place]
+    logs: NDArray[np.float64]
+
+    @property
+    def arms(self) -> list[int]:
+        """A number for each column's arm; the control's copies share one."""
+        names = list(dict.fromkeys(arm for arm, _ in self.places))
+        return [names.index(arm) for arm, _ in self.places]
+
+
+def _served_nothing(family: Family, observation: Observation) -> bool:
+    return family.metric.better == "higher" and observation.value == 0.0
+
+
+def _failed(observation: Observation) -> Observation:
+    return replace(observation, failed=NOTHING_SERVED)
+
+
+def _why(observation: Observation) -> str:
+    """Why an observation has no logarithm, naming its arm; empty if it has one."""
+    value = observation.value
+    if observation.failed:
+        return f"{observation.arm}: {observation.failed}"
+    if value is not None and isfinite(value) and value > 0.0:
+        return ""
+    reason = observation.reason or (NO_REASON if value is None else NO_LOGARITHM)
+    return f"{observation.arm}: {reason}"
+
+
+def _failure(who: str, reasons: Sequence[str], tried: int) -> str:
+    """That somebody failed, in how many blocks, and why: the commonest reason first; empty where nobody did."""
+    if not reasons:
+        return ""
+    counted = Counter(reasons).most_common()
+    why = counted[0][0] if len(counted) == 1 else ", ".join(f"{reason}: {count}" for reason, count in counted)
+    return f"{who} failed in {len(reasons)} of {tried} block{'' if tried == 1 else 's'} ({why})"
