@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.experiment import ArmSpec, Experiment, StepSpec
+from mydyno.model.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.records import EffectRecord, Metric
 from mydyno.results.answer import answer_study
 from mydyno.results.plain_words import metric_words, plus_minus, signed
-from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width, next_look
+from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
 from tests.support.made_up_answer import effect, experiment, records, study, summary
 
 COST = "server_cpu_us_per_query"
@@ -89,6 +89,12 @@ def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None
     said = answer(effects, failures=failures)
     assert said.endswith("jemalloc failed in 2 of 6 blocks (the server ran out of memory).")
     assert said.count("jemalloc") == 1
+
+
+def test_a_failure_that_only_the_verdict_knows_is_named() -> None:
+    told = {"failure": "the arm failed in 1 of 6 blocks (it served nothing)"}
+    effects = [effect("jemalloc", "not_measurable", details=told), effect("tcmalloc", "higher", 6.0)]
+    assert answer(effects).endswith("jemalloc failed in 1 of 6 blocks (it served nothing).")
 
 
 def test_a_control_that_failed_is_said_as_such() -> None:
@@ -264,7 +270,7 @@ def test_four_times_the_blocks_halve_the_half_width() -> None:
 
 
 def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
-    of = experiment(("glibc", "jemalloc"))
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=6))
     planned = effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9})
     made = summary(of, [planned], design="blocks", look=None, interleaving=None, alpha=0.05)
     assert answer_study(made, study(of), records(of)).sharpen == (
@@ -272,8 +278,25 @@ def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
     )
 
 
+def test_an_interleaved_study_of_a_fixed_number_of_blocks_has_no_looks() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=3))
+    made = summary(of, [effect("jemalloc", "higher", 4.0)], 3, look=None, alpha=0.05)
+    found = answer_study(made, study(of), records(of, 3))
+    assert found.answer[0].startswith("jemalloc serves more queries")
+    assert not any("Verdicts are given at" in line for line in found.sharpen)
+
+
+def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 4.0)], 8, look=6)
+    needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
+    assert needed is not None
+    (time, look) = answer_study(made, study(of), records(of, 8)).sharpen
+    assert f"needs about {duration_words((needed - 8) * 120)} more" in time
+    assert "the next at 10, 2 blocks more, about 4 minutes" in look
+
+
 def test_times_are_round_and_numbers_have_few_digits() -> None:
-    assert [next_look(blocks) for blocks in (0, 6, 12, 40)] == [6, 10, 16, None]
     times = (20, 130, 1500, 3550, 5400, 40_000, 200_000, 1e9)
     assert [duration_words(time) for time in times] == [
         "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than two months",

@@ -14,7 +14,7 @@ from mydyno.model.factors import Factors, factors_of
 from mydyno.model.records import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, PERCENT, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.results.precision import cost_metric, failed_blocks
+from mydyno.results.precision import cost_metric, failed_blocks, failure_of, is_sequential
 
 WORDS = {
     "higher": "higher",
@@ -85,8 +85,10 @@ class VerdictTable:
 
 
 def verdict_table(result: StudyResult) -> VerdictTable | None:
-    """The table; None before the first verdicts."""
+    """The table; None before the first verdicts, in a study with looks before the first look."""
     summary = result.summary
+    if is_sequential(summary, result.study.experiment) and summary.look is None:
+        return None
     if not any(effect.verdict for effect in summary.effects if effect.metric == summary.primary):
         return None
     cost = cost_metric(summary)
@@ -123,10 +125,8 @@ def step_heading(result: StudyResult, step: ReportStep) -> str:
 
 def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
     """The effect's verdict, or "failed" where the arm or its control failed; empty where it has none."""
-    if effect.verdict == "not_measurable" and effect.ratio is None:
-        failed = (failed_blocks(result.summary.runs, arm, effect.step) for arm in (effect.arm, effect.control))
-        if any(failed):
-            return "failed"
+    if failure_of(result.summary, effect):
+        return "failed"
     return effect.verdict or ""
 
 
@@ -157,7 +157,7 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
         arm = effect.arm if failed_blocks(result.summary.runs, effect.arm, effect.step) else effect.control
         failed = failed_blocks(result.summary.runs, arm, effect.step)
         of = len({run.block for run in result.summary.runs if run.arm == arm})
-        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks", "failed")
+        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks" if failed else "", "failed")
     text = signed_percent(effect.ratio - 1) if effect.ratio is not None else "no estimate"
     return VerdictCell(word, text, interval_text(effect), merit(result, effect))
 

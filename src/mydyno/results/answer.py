@@ -22,7 +22,9 @@ from mydyno.results.precision import (
     duration_option,
     duration_words,
     failed_blocks,
+    failure_of,
     finished_blocks,
+    is_sequential,
     precision,
     steal_share,
 )
@@ -50,7 +52,7 @@ def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunReco
     return Answer(
         answer_sentences(summary, study, records),
         scope_line(summary, study, records),
-        sharpen_lines(summary, records),
+        sharpen_lines(summary, study, records),
     )
 
 
@@ -68,7 +70,7 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     if alarm:
         found = [f"The control differs from its own copy, so nothing is concluded: {_short_alarm(alarm)}."]
         return tuple([*found, *failures][:MOST_SENTENCES])
-    lead = _host_first(summary, records)
+    lead = _host_first(summary, study, records)
     if nothing:
         return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
@@ -105,7 +107,7 @@ def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord])
         why = f" ({cut(reasons.most_common(1)[0][0])})" if reasons else ""
         return f"No answer: no run is valid{why}."
     done = finished_blocks(summary)
-    if summary.design == "interleaved" and summary.look is None and done < FIRST_LOOK:
+    if is_sequential(summary, study.experiment) and summary.look is None:
         length = block_duration_s(records)
         time = duration_option((FIRST_LOOK - done) * length) if length else "10m"
         return (
@@ -116,7 +118,7 @@ def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord])
     return ""
 
 
-def _host_first(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
+def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> list[str]:
     """What a host gives whose hypervisor takes half of the CPU time or more."""
     steal = steal_share(summary)
     if steal is None or steal < MUCH_STEAL:
@@ -127,8 +129,8 @@ def _host_first(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
         width = precision(effects)
         if width is not None:
             shows.append(f"{plus_minus(width)} of {metric_words(metric).noun}")
-            looks = summary.design == "interleaved"
-            needed = max(needed, blocks_for(TARGET, effects, finished_blocks(summary), summary.alpha, looks) or 0)
+            looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
+            needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
     told = f"The hypervisor took {steal:.0%} of this host's CPU time".replace("%", " %")
     if not shows:
         return [f"{told}."]
@@ -143,6 +145,7 @@ def _host_first(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
 def _failures(summary: Summary) -> list[str]:
     """Every arm that failed, in one sentence: in how many blocks, and why."""
     told = []
+    named: set[str] = set()
     for arm in dict.fromkeys((summary.control, *summary.arms)):
         failed = failed_blocks(summary.runs, arm)
         if failed:
@@ -150,6 +153,12 @@ def _failures(summary: Summary) -> list[str]:
             reason = Counter(failed.values()).most_common(1)[0][0]
             name = f"The control {arm}" if arm == summary.control else arm
             told.append(f"{name} failed in {len(failed)} of {blocks(of)} ({cut(reason)})")
+            named.add(arm)
+    for effect in summary.effects:
+        failure = failure_of(summary, effect)
+        if failure and not named & {effect.arm, effect.control}:
+            named.add(effect.arm)
+            told.append(failure.replace("the arm", effect.arm, 1).replace("the control", effect.control, 1))
     if len(told) > MOST_NAMES:
         told = [*told[: MOST_NAMES - 1], f"{len(told) - MOST_NAMES + 1} more arms failed"]
     return [f"{'; '.join(told)}."] if told else []

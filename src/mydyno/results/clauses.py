@@ -10,7 +10,7 @@ from mydyno.model.factors import Factors
 from mydyno.model.load_level import load_level
 from mydyno.model.records import EffectRecord, Summary
 from mydyno.results.plain_words import MOST_NAMES, cut, listing, metric_words, plus_minus, signed, size
-from mydyno.results.precision import cost_metric, failed_blocks, precision
+from mydyno.results.precision import cost_metric, failure_of, precision
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -62,8 +62,7 @@ class Clauses:
                 sentences.append(f"{who} {'is' if _is_one(open_) else 'are'} inconclusive{where}{tail}.")
         unmeasured = [
             effect for effect in judged
-            if effect.verdict == "not_measurable" and not failed_blocks(self.summary.runs, effect.arm, effect.step)
-            and not failed_blocks(self.summary.runs, effect.control, effect.step)
+            if effect.verdict == "not_measurable" and not failure_of(self.summary, effect)
         ]  # fmt: skip
         if unmeasured:
             who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
