@@ -145,6 +145,15 @@ def test_what_cannot_be_answered_says_why(changes: dict[str, Any], words: str) -
     assert answer_study(made, study(of), records(of)).answer == (words,)
 
 
+def test_one_block_gives_no_interval() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=1))
+    only = effect("jemalloc", "inconclusive", 4.0, n=1, ci_low=None, ci_high=None)
+    made = summary(of, [only], 1, look=None)
+    assert answer_study(made, study(of), records(of, 1)).answer == (
+        "This host cannot tell yet: one block gives no interval.",
+    )
+
+
 def test_a_control_alone_compares_nothing() -> None:
     assert "is the only arm" in answer([], experiment(("glibc",)))
 

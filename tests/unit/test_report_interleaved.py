@@ -15,7 +15,7 @@ import pytest
 from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import read_study_slices
-from mydyno.reports.verdict_table import verdict_table
+from mydyno.reports.verdict_table import VerdictCell, verdict_table
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.synthetic_interleaved import FACTORS, PLANTED, RATIO, Interleaved, build
@@ -101,6 +101,12 @@ def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[Stu
     assert "an arm failed in 2 runs" in page.visible
     markdown = str(reports.write(folder, "md"))
     assert "| tcmalloc | ✕ **failed** (2 of 6 blocks) | ✕ **failed** (2 of 6 blocks) |" in markdown
+
+
+def test_a_contrast_without_a_number_says_its_verdict_once() -> None:
+    cell = VerdictCell("not_measurable", "not measurable", "", "none")
+    assert (cell.symbol, cell.verdict) == ("∅", "")
+    assert VerdictCell("lower", "−4.0 %").verdict == "lower"
 
 
 def test_csv_has_failures_and_unadjusted_values(failed: tuple[StudyFolder, str, Page]) -> None:
@@ -197,6 +203,9 @@ def test_before_the_first_look_there_is_no_table_and_no_verdict(tmp_path: Path) 
     assert "No answer yet: 3 of 6 blocks; continue with: mydyno resume early --time" in page.visible
     assert 'class="scroll verdicts"' not in text
     assert not re.search(r"[▲▼] (higher|lower)", page.visible)
+    assert "No look is due yet." in page.visible and not any(chart.startswith("forest:") for chart in page.charts)
+    summary = folder.summary()
+    assert summary is not None and not any(effect.sentence in page.visible for effect in summary.effects)
 
 
 def test_a_study_of_blocks_has_none_of_these_sections(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def _answer_table(result: StudyResult) -> str:
 
 
 def _cell(cell: VerdictCell) -> str:
-    word = "" if cell.word == "failed" else f" {cell.verdict}"
+    word = f" {cell.verdict}" if cell.verdict else ""
     interval = f" ({cell.interval})" if cell.interval else ""
     return f"{cell.symbol} **{cell.effect}**{word}{interval}".strip()
 

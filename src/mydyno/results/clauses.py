@@ -53,7 +53,9 @@ class Clauses:
             width = precision(open_)
             hidden = f"differences in {noun} below about {plus_minus(width)} are hidden by its noise" if width else ""
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
-                told = f"This host cannot tell yet: {hidden}" if hidden else "This host cannot tell yet"
+                alone = all(effect.n == 1 for effect in open_)
+                why = hidden or ("one block gives no interval" if alone else "")
+                told = f"This host cannot tell yet: {why}" if why else "This host cannot tell yet"
                 sentences.append(f"{told}." if not host_is_told else f"All comparisons of {noun} are inconclusive.")
             else:
                 who = self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
@@ -70,7 +72,7 @@ class Clauses:
             why = f": {cut(reasons.most_common(1)[0][0])}" if reasons else ""
             verb = "is" if _is_one(unmeasured) else "are"
             sentences.append(f"{who} {verb} not measurable{self._where(unmeasured, judged)}{why}.")
-        return sentences
+        return [capital(sentence) for sentence in sentences]
 
     def _by_control(self, metric: str) -> dict[str, list[EffectRecord]]:
         found: dict[str, list[EffectRecord]] = {self.summary.control: []}
@@ -228,8 +230,12 @@ def _joined(clauses: Sequence[str]) -> list[str]:
             sentences[-1] += f"; {clause}"
         else:
             sentences.append(clause)
-    return [f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("all ") else f"{sentence}."
-            for sentence in sentences]  # fmt: skip
+    return [f"{capital(sentence)}." for sentence in sentences]
+
+
+def capital(sentence: str) -> str:
+    """The sentence with a capital, unless it begins with an arm's name."""
+    return f"A{sentence[1:]}" if sentence.startswith("all ") else sentence
 
 
 def _span(effects: Sequence[EffectRecord]) -> str:

@@ -41,8 +41,8 @@ def build(result: StudyResult) -> Section:
         "Noise",
         render(
             "figures.html",
-            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise; a smaller "
-            "effect is not told apart from it. Crossed-out marks are runs that are not valid.",
+            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise. "
+            "Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
             empty="" if first or runs else "No block holds two valid runs of the control, so there is no noise floor.",
