@@ -113,7 +113,7 @@ def _experiment(shape: Interleaved) -> Experiment:
         control=arms[0],
         arms=tuple(ArmSpec(name=arm, treatments=shape.treatments.get(arm, {"allocator": arm})) for arm in arms),
         steps=tuple(StepSpec(workload=one, connections=(64,), warmup=1, measure=2) for one in shape.workloads),
-        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed),
+        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed, time=600),
     )  # fmt: skip
 
 
