@@ -64,6 +64,7 @@ RATIOS: dict[str, Ratio] = {
         relative=True,
     ),
 }
+RATIO_METRIC = "server_cpu_ratio"
 PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
 """Rates that are the plain mean of the slices."""
 
@@ -130,7 +131,7 @@ def interleaved_values(
             plain = _others(own, kept, lane)
             adjusted[lane][step], unadjusted[lane][step] = dict(plain), dict(plain)
         for metric, ratio in RATIOS.items():
-            if metric == "server_cpu_ratio" and "driver_cpu" in unusable:
+            if metric == RATIO_METRIC and "driver_cpu" in unusable:
                 continue
             _add_metric(
                 data, metric, ratio, experiment.control, step, adjusted, unadjusted, coefficients, within, between
@@ -198,6 +199,8 @@ def _steal_spread(slices: Sequence[SliceRecord]) -> float:
     return max(steals) - min(steals) if steals else 0.0
 
 
+LEAST_AVAILABLE = 0.02
+"""Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
 HOST_SPEED = ("driver_cpu", "speed")
 """Measures of the host's speed, the better one first: the first that can be used is."""
 
@@ -216,10 +219,9 @@ def _step(slices: list[SliceRecord]) -> _Step:
     speeds = [one.speed for one in slices]
     if all(value is not None and value > 0 for value in speeds):
         data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
-    for name in ("steal", "strangers"):
-        shares = [getattr(one, name) for one in slices]
-        if all(value is not None for value in shares):
-            data.covariates[name] = np.array(shares, dtype=np.float64)
+    if all(one.steal is not None for one in slices):
+        taken = np.array([(one.steal or 0.0) + (one.strangers or 0.0) for one in slices])
+        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - taken, LEAST_AVAILABLE))
     return data
 
 

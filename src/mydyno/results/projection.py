@@ -18,7 +18,7 @@ from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 LEAST_BLOCKS = 2
-COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query")
+COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
 
 
 @dataclass(frozen=True)

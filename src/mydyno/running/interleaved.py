@@ -197,7 +197,7 @@ class _Block:
         instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
         if instances:
             interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
-            self._probe = self.bench.probe(instances)
+            self._probe = self.bench.probe(instances, speed_meter=True)
             await self._probe.start(interval_ms)
 
     async def step(self, step: Step, steps_left: int) -> None:

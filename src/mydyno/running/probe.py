@@ -72,10 +72,6 @@ class Probe:
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
 
-    async def speed(self) -> tuple[int, int] | None:
-        """(units of work, CPU nanoseconds) of the speed meter so far; None: there is none."""
-        return None
-
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""
         return read_samples(self._output)[0]
