@@ -173,6 +173,17 @@ def test_missing_or_damaged_slices_are_named_and_the_page_is_made(tmp_path: Path
     assert f"slices:{STEPS[0]}" in page.charts
 
 
+def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Interleaved(blocks=40, planned=40, cycles=25))
+    text, page = make(folder)
+    assert_clean(page)
+    assert len(text.encode()) < 2_000_000
+    assert "Only every 2nd cycle is drawn" in page.visible
+    chart = text.split('data-chart="slices:oltp_read_only-64"')[1].split("</svg>")[0]
+    marks = sum(path.count("M") for path in re.findall(r'<path class="dot" d="([^"]*)"', chart))
+    assert marks == 40 * 13 * 5, "cycles 1, 3, … 25 of every arm and of the copy"
+
+
 def test_each_blocks_number_and_the_copy_are_drawn(study: tuple[StudyFolder, str, Page]) -> None:
     folder, text, page = study
     assert f"blocks:qps:{STEPS[0]}" in page.charts and f"blocks:{RATIO}:{STEPS[1]}" in page.charts
