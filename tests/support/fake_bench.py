@@ -332,7 +332,7 @@ class FakeBench:
         self.instances[number] = made
         return made
 
-    def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
+    def probe(self, instances: Sequence[FakeInstance], speed_meter: bool = False) -> FakeProbe:
         return FakeProbe(self)
 
     async def canary(self) -> dict[str, float]:

@@ -17,7 +17,7 @@ from mydyno.stats.looks import LOOKS
 FIRST_LOOK = min(LOOKS)
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
-COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query", "server_cpu_us_per_transaction")
+COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio", "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the most precise first."""
 UNPLANNED = 10_000
 """So many blocks stand for "more than any plan"."""
