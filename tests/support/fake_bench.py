@@ -141,6 +141,8 @@ class FakeInstance:
 class FakeHeld:
     """A load program on hold whose slices are the script's; it takes no time."""
 
+    command = ("fake",)
+
     def __init__(self, bench: FakeBench, instance: FakeInstance, step: Step) -> None:
         self._bench = bench
         self._instance = instance
@@ -330,7 +332,7 @@ class FakeBench:
         self.instances[number] = made
         return made
 
-    def probe(self, instances: Sequence[FakeInstance]) -> FakeProbe:
+    def probe(self, instances: Sequence[FakeInstance], speed_meter: bool = False) -> FakeProbe:
         return FakeProbe(self)
 
     async def canary(self) -> dict[str, float]:

@@ -34,7 +34,7 @@ def experiment(arms: Sequence[str] = ("glibc", "jemalloc", "tcmalloc"), connecti
         "control": chosen[0].name,
         "arms": chosen,
         "steps": (StepSpec(workload="oltp_read_only", connections=connections),),
-        "design": DesignSpec(blocks=6),
+        "design": DesignSpec(blocks=6, time=600),
     }
     return Experiment(**values | changes)
 

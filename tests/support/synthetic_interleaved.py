@@ -113,7 +113,7 @@ def _experiment(shape: Interleaved) -> Experiment:
         control=arms[0],
         arms=tuple(ArmSpec(name=arm, treatments=shape.treatments.get(arm, {"allocator": arm})) for arm in arms),
         steps=tuple(StepSpec(workload=one, connections=(64,), warmup=1, measure=2) for one in shape.workloads),
-        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed),
+        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed, time=600),
     )  # fmt: skip
 
 
@@ -315,8 +315,8 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
             waited_s=14.0,
             steal_mean=float(np.mean(steals)),
             steal_max=max(steals),
-            covariates=("driver_cpu", "steal"),
-            coefficients={s.id: {"qps": {"driver_cpu": -0.97, "steal": -1.08}} for s in steps},
+            covariates=("driver_cpu", "available_cpu"),
+            coefficients={s.id: {"qps": {"driver_cpu": -0.97, "available_cpu": 1.08}} for s in steps},
             sd_within={s.id: {"qps": 0.031, RATIO: 0.012} for s in steps},
             sd_between={s.id: {"qps": 0.008, RATIO: 0.004} for s in steps},
             notes=("No carry-over from the preceding server was found.",),

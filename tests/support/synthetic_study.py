@@ -24,6 +24,7 @@ from mydyno.model.records import (
     StepRecord,
     StudyRecord,
 )
+from mydyno.results.answer import with_answer
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.synthetic_summary import summarise
@@ -93,7 +94,7 @@ def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
         order = plan.blocks[planned.block - 1].step_order
         clock = _write_run(study, experiment, shape, planned, order, clock)
     if shape.summarise:
-        study.write_summary(summarise(study))
+        study.write_summary(with_answer(summarise(study), study.study(), tuple(study.runs())))
     return study
 
 

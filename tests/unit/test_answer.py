@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.records import EffectRecord, Metric
 from mydyno.results.answer import answer_study
 from mydyno.results.plain_words import metric_words, plus_minus, signed
-from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width, next_look
+from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
 from tests.support.made_up_answer import effect, experiment, records, study, summary
 
 COST = "server_cpu_us_per_query"
@@ -91,6 +91,12 @@ def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None
     assert said.count("jemalloc") == 1
 
 
+def test_a_failure_that_only_the_verdict_knows_is_named() -> None:
+    told = {"failure": "the arm failed in 1 of 6 blocks (it served nothing)"}
+    effects = [effect("jemalloc", "not_measurable", details=told), effect("tcmalloc", "higher", 6.0)]
+    assert answer(effects).endswith("jemalloc failed in 1 of 6 blocks (it served nothing).")
+
+
 def test_a_control_that_failed_is_said_as_such() -> None:
     effects = [effect("jemalloc", "not_measurable"), effect("tcmalloc", "not_measurable")]
     said = answer(effects, failures={(1, "glibc"): "mariadbd ended with signal 6"})
@@ -139,6 +145,15 @@ def test_what_cannot_be_answered_says_why(changes: dict[str, Any], words: str) -
     assert answer_study(made, study(of), records(of)).answer == (words,)
 
 
+def test_one_block_gives_no_interval() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=1))
+    only = effect("jemalloc", "inconclusive", 4.0, n=1, ci_low=None, ci_high=None)
+    made = summary(of, [only], 1, look=None)
+    assert answer_study(made, study(of), records(of, 1)).answer == (
+        "This host cannot tell yet: one block gives no interval.",
+    )
+
+
 def test_a_control_alone_compares_nothing() -> None:
     assert "is the only arm" in answer([], experiment(("glibc",)))
 
@@ -150,8 +165,37 @@ def test_an_effect_at_some_levels_says_where() -> None:
         effect("jemalloc", "inconclusive", 0.1, 3.0, step="oltp_read_only-16"),
     ]
     said = answer(effects, of)
-    assert "jemalloc serves more queries than glibc at oltp_read_only-64: +4.2 %" in said
-    assert "jemalloc is inconclusive at oltp_read_only-16" in said
+    assert "jemalloc serves more queries than glibc at 64 connections: +4.2 %" in said
+    assert "jemalloc is inconclusive at 16 connections" in said
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ({"oltp_read_only-64", "oltp_read_write-64"}, "than glibc at 64 connections: "),
+        ({"oltp_read_only-16", "oltp_read_only-64"}, "than glibc with oltp_read_only: "),
+        ({"oltp_read_only-64"}, "than glibc at 64 connections (oltp_read_only): "),
+        ({"oltp_read_only-64", "oltp_read_write-16"}, "than glibc at 2 of 4 load levels: "),
+    ],
+)
+def test_steps_are_named_by_what_they_share(steps: set[str], words: str) -> None:
+    workloads = ("oltp_read_only", "oltp_read_write")
+    of = experiment(steps=tuple(StepSpec(workload=one, connections=(16, 64)) for one in workloads))
+    effects = [
+        effect("jemalloc", "higher" if step in steps else "equivalent", 4.0 if step in steps else 0.1, step=step)
+        for step in (f"{workload}-{level}" for workload in workloads for level in (16, 64))
+    ]
+    assert words in answer(effects, of)
+
+
+def test_arms_that_differ_at_different_steps_have_a_clause_each() -> None:
+    of = experiment(connections=(16, 64))
+    small = "oltp_read_only-16"
+    effects = [effect("jemalloc", "higher", 4.0), effect("jemalloc", "higher", 3.0, step=small)]
+    effects += [effect("tcmalloc", "higher", 9.0), effect("tcmalloc", "equivalent", 0.1, step=small)]
+    said = answer(effects, of)
+    assert said.startswith("jemalloc serves more queries than glibc: +3 % to +4 %; tcmalloc serves more queries than ")
+    assert "glibc at 64 connections: +9 %" in said and "equivalent to glibc within ±2 % in queries" in said
 
 
 def test_many_arms_are_named_by_the_level_that_they_share() -> None:
@@ -234,8 +278,34 @@ def test_four_times_the_blocks_halve_the_half_width() -> None:
     assert blocks_for(0.02, [effect("jemalloc", "not_measurable")], 6, 0.05, looks=False) is None
 
 
+def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=6))
+    planned = effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9})
+    made = summary(of, [planned], design="blocks", look=None, interleaving=None, alpha=0.05)
+    assert answer_study(made, study(of), records(of)).sharpen == (
+        "Queries per second: ±6 % now; ±2 % needs about 15 blocks, 30 minutes, in a fresh study: --blocks 15.",
+    )
+
+
+def test_an_interleaved_study_of_a_fixed_number_of_blocks_has_no_looks() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=3))
+    made = summary(of, [effect("jemalloc", "higher", 4.0)], 3, look=None, alpha=0.05)
+    found = answer_study(made, study(of), records(of, 3))
+    assert found.answer[0].startswith("jemalloc serves more queries")
+    assert not any("Verdicts are given at" in line for line in found.sharpen)
+
+
+def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 4.0)], 8, look=6)
+    needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
+    assert needed is not None
+    (time, look) = answer_study(made, study(of), records(of, 8)).sharpen
+    assert f"needs about {duration_words((needed - 8) * 120)} more" in time
+    assert "the next at 10, 2 blocks more, about 4 minutes" in look
+
+
 def test_times_are_round_and_numbers_have_few_digits() -> None:
-    assert [next_look(blocks) for blocks in (0, 6, 12, 40)] == [6, 10, 16, None]
     times = (20, 130, 1500, 3550, 5400, 40_000, 200_000, 1e9)
     assert [duration_words(time) for time in times] == [
         "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than two months",

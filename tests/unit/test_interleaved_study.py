@@ -19,6 +19,10 @@ from tests.support.fake_bench import Script, Watched, experiment, opener
 STEP = "oltp_read_only-4"
 
 
+class Killed(Exception):
+    """Ends the program in the middle of a slice."""
+
+
 def interleaved(arms: tuple[str, ...] = ("glibc", "jemalloc"), **design: object) -> Experiment:
     plain = {"kind": "interleaved", "blocks": 6, "cycles": 4, "quiet_wait": 0, "slice": 2, "washout": 0.5}
     return experiment(arms, design={**plain, **design})
@@ -140,11 +144,11 @@ async def test_a_study_that_is_killed_in_a_cycle_resumes_with_the_same_block(
 ) -> None:
     def kill(arm: str, _copy: int, _step: object, _order: object) -> float:
         if script.events.count("block 3/6") and len(script.events) % 7 == 0:
-            raise KeyboardInterrupt
+            raise Killed
         return 1000.0
 
     script.slice_qps = kill
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         await study(script, settings, tmp_path, interleaved())
     (path,) = (tmp_path / "studies").iterdir()
     script.slice_qps = lambda *_: 1000.0

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mydyno import reports
-from mydyno.model.records import CanaryRecord
+from mydyno.model.records import CanaryRecord, ConclusionRecord
 from mydyno.reports.result import ReportStep
 from mydyno.store.study_folder import StudyFolder
 from tests.support.synthetic_study import Shape, build
@@ -355,14 +355,56 @@ def test_canaries_are_shown_and_hide_no_missing_noise_floor(tmp_path: Path) -> N
     assert "there is no noise floor" in page.visible
 
 
-def test_many_sentences_are_folded_with_the_decided_ones_open(full: tuple[StudyFolder, str, Page]) -> None:
+def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = full
+    summary = folder.summary()
+    assert summary is not None and 1 <= len(summary.answer) <= 3
+    lead = text.split('<div class="lead">')[1].split("</div>")[0]
+    assert lead.count("<p>") == len(summary.answer)
+    assert escape(summary.answer[0]).replace(" %", "\u00a0%") in lead
+    folded = text.split("Every comparison in full")[1].split("</details>")[0]
+    assert all(escape(sentence) in folded for sentence in summary.sentences)
+    assert not any(escape(sentence) in text.split("Every comparison in full")[0] for sentence in summary.sentences)
+
+
+def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:
+    visible = full[2].visible
+    assert "18 of 20 runs valid, treatment not proved in 1 run " in visible
+    assert "the control differs from its own copy by up to" in visible
+    assert re.search(r"Beside the published figures \d (agrees?|cannot be told|disagrees?)", visible)
+
+
+def test_conclusions_of_published_studies_are_counted_and_folded(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
+    told = [("agrees", "N1"), ("agrees", "N2"), ("cannot tell", "N3")]
+    conclusions = tuple(
+        ConclusionRecord(study="study-4", part=part, claim="TLS costs little", answer=answer, because="+1 %")
+        for answer, part in told
+    )
+    folder.write_summary(folder.summary().model_copy(update={"conclusions": conclusions}))
+    text, page = make(folder)
+    assert_clean(page)
+    assert "Conclusions of published studies, tested here: 2 agree, 1 cannot be told</summary>" in text
+    assert "study-4, N3: cannot tell: TLS costs little" in page.visible
+
+
+def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFolder, str, Page]) -> None:
     folder, text, _ = full
     summary = folder.summary()
     assert summary is not None
-    shown = text.split('<ul class="sentences">')[1].split("</ul>")[0]
-    assert 1 <= shown.count("<li>") <= 8
-    undecided = [effect.sentence for effect in summary.effects if effect.verdict in ("inconclusive", "not_measurable")]
-    assert undecided and not any(escape(sentence) in shown for sentence in undecided)
+    table = text.index('class="scroll verdicts"')
+    places = [
+        text.index('<div class="lead">'),
+        table,
+        text.index("What would sharpen it"),
+        text.index("Where it holds"),
+    ]
+    places += [
+        text.index(f'<section id="{name}"') for name in ("effects", "connections", "over-time", "noise", "repeat")
+    ]
+    assert places == sorted(places)
+    assert text.count(escape(summary.scope)) == 1
+    assert text.count('<details class="section">') == 5, "noise, memory or published, evidence, repeat are folded"
 
 
 def test_a_level_of_an_open_loop_is_its_rate() -> None:

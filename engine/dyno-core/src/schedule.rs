@@ -328,6 +328,40 @@ impl ArrivalCursor {
     }
 }
 
+impl ArrivalCursor {
+    /// How many further arrivals come before a time, ns after the plan's start. Walks a Poisson plan, computes others.
+    pub fn count_before(&self, limit_ns: u64) -> u64 {
+        if let Some(times) = &self.plan.trace {
+            let all = times.partition_point(|time| *time < limit_ns) as u64;
+            return all.saturating_sub(self.next).div_ceil(self.workers);
+        }
+        if self.plan.arrivals == Arrivals::Poisson {
+            let before = |arrival: &Arrival| arrival.intended_ns < limit_ns;
+            return self.clone().take_while(before).count() as u64;
+        }
+        // Times do not decrease with the number: double the step until one is too late, then halve the rest.
+        let is_before = |place: u64| {
+            let number = self.next + place * self.workers;
+            ((self.plan.time_of(number as f64) * 1e9).round() as u64) < limit_ns
+        };
+        let mut end = 1;
+        while is_before(end - 1) {
+            end *= 2;
+        }
+        let mut start = end / 2;
+        end -= 1;
+        while start < end {
+            let middle = start + (end - start) / 2;
+            if is_before(middle) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        start
+    }
+}
+
 impl Iterator for ArrivalCursor {
     type Item = Arrival;
 
@@ -469,6 +503,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn arrivals_before_a_time_are_counted_as_a_walk_counts_them(
+            workers in 1u64..5, worker in 0u64..5, passed in 0usize..50, poisson: bool, is_trace: bool,
+            rate in 1.0f64..1e5, limit_ns in 0u64..20_000_000,
+        ) {
+            let arrivals = if poisson { Arrivals::Poisson } else { Arrivals::Constant };
+            let plan = if is_trace {
+                Plan::from_trace("0\n0.001\n0.001\n0.004\n0.015\n0.015\n0.019").unwrap()
+            } else {
+                Plan::parse(&format!("{rate}..{}@0.01s,{rate}", rate * 2.0), arrivals, 3).unwrap()
+            };
+            let mut cursor = arrivals_of(&plan, worker % workers, workers);
+            for _ in 0..passed {
+                cursor.next_arrival();
+            }
+            let walked = cursor.clone().take_while(|arrival| arrival.intended_ns < limit_ns).count() as u64;
+            prop_assert_eq!(cursor.count_before(limit_ns), walked);
+        }
+
         #[test]
         fn workers_share_the_plan_and_change_nothing(
             workers in 1u64..9, seed: u64, poisson: bool, first in 1.0f64..1e5, second in 1.0f64..1e5,

@@ -14,7 +14,7 @@ use crate::machine::{Disk, Interface, Machine, Process, Role, ELSEWHERE};
 /// lines.
 ///
 /// It ends at SIGTERM or SIGINT, or when its standard input closes. Commands on standard input:
-/// 'driver ID PID', 'driver ID -', 'mark TEXT', 'sample [NS]', 'stop'.
+/// 'driver ID PID', 'driver ID -', 'mark TEXT', 'speed ID', 'sample [NS]', 'stop'.
 #[derive(Debug, Parser)]
 #[command(name = "dynoprobe", version)]
 pub struct Arguments {
@@ -42,6 +42,9 @@ pub struct Arguments {
     /// A network interface, with @PID in that process' network namespace; repeatable; default: all
     #[arg(long = "network", value_name = "INTERFACE[@PID]", value_parser = parse_interface)]
     pub interfaces: Vec<Interface>,
+    /// Run a small fixed unit of work on every CPU every 32 ms, and report the CPU time that it takes
+    #[arg(long)]
+    pub speed_meter: bool,
     /// Write one sample, taken one interval after a first reading, and end
     #[arg(long)]
     pub once: bool,

@@ -4,6 +4,7 @@
 //! driver ID PID      a load program began: watch it (in place of the one with that ID before)
 //! driver ID -        it ended: stop watching
 //! mark TEXT          write a record with this text and the time
+//! speed ID           write a record with what the speed meter has run so far
 //! sample [NS]        with --interval-ms 0: take a sample; NS sets the clock, in nanoseconds
 //! stop               end as after SIGTERM
 //! ```
@@ -23,6 +24,8 @@ pub enum Command {
     },
     /// A mark in the stream.
     Mark(String),
+    /// Tell what the speed meter has run so far, under this name.
+    Speed(String),
     /// Take a sample now; with a number, at that time of the manual clock.
     Sample(Option<u64>),
     /// End.
@@ -45,9 +48,11 @@ impl Command {
                 .parse()
                 .map(|now| Self::Sample(Some(now)))
                 .map_err(|_| format!("sample {rest}: not a number of nanoseconds")),
+            "speed" if rest.is_empty() => Err("speed: expected 'speed ID'".into()),
+            "speed" => Ok(Self::Speed(rest.to_owned())),
             "stop" => Ok(Self::Stop),
             _ => Err(format!(
-                "unknown command '{word}'; known are driver, mark, sample, stop"
+                "unknown command '{word}'; known are driver, mark, sample, speed, stop"
             )),
         }
     }
@@ -104,6 +109,7 @@ mod tests {
         );
         assert_eq!(Command::parse("sample"), Ok(Command::Sample(None)));
         assert_eq!(Command::parse("sample 5"), Ok(Command::Sample(Some(5))));
+        assert_eq!(Command::parse("speed 12"), Ok(Command::Speed("12".into())));
         assert_eq!(Command::parse("stop"), Ok(Command::Stop));
     }
 
@@ -111,7 +117,8 @@ mod tests {
     fn a_mistake_says_what_is_allowed() {
         assert!(Command::parse("drive 1 2")
             .unwrap_err()
-            .contains("driver, mark, sample, stop"));
+            .contains("driver, mark, sample, speed, stop"));
+        assert!(Command::parse("speed").unwrap_err().contains("speed ID"));
         assert!(Command::parse("driver 1").unwrap_err().contains("driver ID PID"));
         assert!(Command::parse("driver 1 x").unwrap_err().contains("driver ID PID"));
         assert!(Command::parse("sample soon").unwrap_err().contains("nanoseconds"));

@@ -23,5 +23,6 @@ pub mod run;
 pub mod sample;
 pub mod schedule;
 pub mod server;
+pub mod speed;
 pub mod text;
 pub mod waiter;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{sysconf, SysconfVar};
 
+use crate::speed::SpeedMeter;
+
 /// The host as the collectors see it.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -19,6 +21,8 @@ pub struct Machine {
     pub disks: Vec<Disk>,
     /// Interfaces to read; empty: all.
     pub interfaces: Vec<Interface>,
+    /// The speed meter, where it was asked for.
+    pub speed_meter: Option<SpeedMeter>,
     /// Clock ticks a second, the unit of CPU times in /proc.
     pub ticks_per_s: f64,
     /// Bytes in a page, the unit of memory in some files of /proc.
@@ -34,6 +38,7 @@ impl Machine {
             sys_root,
             disks: Vec::new(),
             interfaces: Vec::new(),
+            speed_meter: None,
             ticks_per_s: configured(SysconfVar::CLK_TCK, 100.0),
             page_bytes: configured(SysconfVar::PAGE_SIZE, 4096.0),
         }

@@ -55,6 +55,7 @@ const UNITS: &[(&str, &str)] = &[
     ("_bytes", "bytes"),
     ("_pct", "percent"),
     ("_us", "us"),
+    ("_ns", "ns"),
     ("_s", "s"),
     ("qps", "1/s"),
     ("tps", "1/s"),
@@ -100,6 +101,7 @@ mod tests {
         assert_eq!(named("reads_per_s").unit(), "1/s");
         assert_eq!(named("qps").unit(), "1/s");
         assert_eq!(named("uptime_s").unit(), "s");
+        assert_eq!(named("speed_unit_ns").unit(), "ns");
         assert_eq!(named("threads_running").unit(), "count");
     }
 

@@ -113,6 +113,20 @@ pub struct Mark<'a> {
     pub text: &'a str,
 }
 
+/// `speed`: what the speed meter has run since it was started.
+#[derive(Debug, Serialize)]
+pub struct SpeedRecord<'a> {
+    /// When.
+    #[serde(flatten)]
+    pub time: Time,
+    /// As it was sent.
+    pub id: &'a str,
+    /// Units of work, of all CPUs.
+    pub units: u64,
+    /// CPU time of all of them, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
 /// `driver`: a load program is watched from now on, or no longer.
 #[derive(Debug, Serialize)]
 pub struct DriverRecord<'a> {

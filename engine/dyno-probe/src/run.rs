@@ -12,12 +12,14 @@ use crate::control::Command;
 use crate::families::{probe::own_cpu_us, ALL};
 use crate::machine::{Machine, Process, Role, ELSEWHERE};
 use crate::record::{
-    Availability, DriverFacts, DriverRecord, Event, Footer, Header, Mark, SampleRecord, Time, FORMAT_VERSION,
+    Availability, DriverFacts, DriverRecord, Event, Footer, Header, Mark, SampleRecord, SpeedRecord, Time,
+    FORMAT_VERSION,
 };
 use crate::roster::{Health, Notice, Roster};
 use crate::sample::Sample;
 use crate::schedule::Schedule;
 use crate::server::WatchedServer;
+use crate::speed::{SpeedMeter, Totals};
 use crate::waiter::{Waiter, Wake};
 use dyno_core::wire::{Format, LineWriter};
 
@@ -66,7 +68,11 @@ struct Run {
 /// [`RunError::Usage`] for a wrong argument, [`RunError::Io`] when the output fails.
 pub fn run(arguments: Arguments) -> Result<(), RunError> {
     let mut waiter = Waiter::new().map_err(|error| RunError::Io("waiting for signals".into(), error))?;
-    let machine = arguments.machine().map_err(RunError::Usage)?;
+    let mut machine = arguments.machine().map_err(RunError::Usage)?;
+    if arguments.speed_meter {
+        let meter = SpeedMeter::start().map_err(|error| RunError::Io("starting the speed meter".into(), error))?;
+        machine.speed_meter = Some(meter);
+    }
     for instance in &arguments.instances {
         let folder = instance.process.folder(&machine);
         if instance.process.pid != ELSEWHERE && !folder.exists() {
@@ -297,6 +303,22 @@ impl Run {
                 )
             }
             Ok(Command::Mark(text)) => self.output.record("mark", &Mark { time, text: &text }),
+            Ok(Command::Speed(id)) => match &self.machine.speed_meter {
+                Some(meter) => {
+                    let Totals { units, cpu_ns } = meter.totals();
+                    let id = &id;
+                    self.output.record(
+                        "speed",
+                        &SpeedRecord {
+                            time,
+                            id,
+                            units,
+                            cpu_ns,
+                        },
+                    )
+                }
+                None => self.refuse("'speed' needs --speed-meter"),
+            },
             Ok(Command::Sample(now)) => match &self.clock {
                 Clock::Manual(clock) => {
                     clock.set(now.unwrap_or_else(|| Clock::System.monotonic_ns()));

@@ -196,3 +196,42 @@ fn once_gives_one_sample_with_rates() {
             > 0.0
     );
 }
+
+#[test]
+fn the_speed_meter_counts_units_and_their_cpu_time() {
+    let mut probe = Probe::start(&["--interval-ms", "100", "--speed-meter"]);
+    probe.until("header");
+    probe.until("sample");
+    probe.say("speed first");
+    let first = probe.until("speed").pop().unwrap();
+    assert_eq!(first["id"], "first");
+    let mut units = Vec::new();
+    while units.len() < 3 {
+        let sample = probe.until("sample").pop().unwrap();
+        units.extend(sample["metrics"]["host"]["speed_unit_ns"].as_f64());
+    }
+    probe.say("speed second");
+    let second = probe.until("speed").pop().unwrap();
+    let grown = |key: &str| second[key].as_u64().unwrap() - first[key].as_u64().unwrap();
+    assert!(grown("units") >= 3, "{first} {second}");
+    let mean = grown("cpu_ns") as f64 / grown("units") as f64;
+    let least = units.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = units.iter().copied().fold(0.0, f64::max);
+    assert!(mean > 0.3 * least && mean < 3.0 * most, "{mean} against {units:?}");
+    assert!(second["unix_ns"].as_u64() > first["unix_ns"].as_u64());
+    assert!(probe.succeeded());
+}
+
+#[test]
+fn without_the_speed_meter_its_command_is_refused_and_its_metric_absent() {
+    let mut probe = Probe::start(&["--interval-ms", "0"]);
+    let header = probe.until("header").pop().unwrap();
+    let families = header["families"].as_array().unwrap();
+    let family = families.iter().find(|family| family["name"] == "host_speed").unwrap();
+    assert_eq!(family["reason"], "not asked for (--speed-meter)");
+    probe.say("speed 1");
+    let error = probe.record();
+    assert_eq!(error["message"], "'speed' needs --speed-meter");
+    probe.say("sample 0");
+    assert!(probe.record()["metrics"]["host"].get("speed_unit_ns").is_none());
+}

@@ -112,9 +112,9 @@ def _print_interleaved(experiment: Experiment, plan: Plan, expected: Forecast) -
     if time_s is None:
         print(f"blocks    {len(plan.blocks)}, each with {cycles:.0f} cycles of every step; examined once, at the end")
     else:
-        looks = ", ".join(str(look) for look in LOOKS if look <= len(plan.blocks)) or "none: the time is too short"
+        looks = ", ".join(str(look) for look in LOOKS if look <= len(plan.blocks)) or "none, too little time"
         print(
-            f"blocks    up to {len(plan.blocks)}, each with about {cycles:.1f} cycles of every step; looks after: {looks}"
+            f"blocks    up to {len(plan.blocks)}, each with about {cycles:.1f} cycles of every step; looks at: {looks}"
         )
         print("          ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks")
     for block in plan.blocks[:MOST_SHOWN]:

@@ -41,6 +41,9 @@ class SliceOrder:
 class HeldLoad(Protocol):
     """One load program that holds its connections between slices."""
 
+    command: tuple[str, ...]
+    """As it was started."""
+
     async def slice(self, order: SliceOrder) -> dict[str, Any]:
         """Run one slice; its record. Raises DriverError when the load failed."""
 
@@ -67,9 +70,11 @@ class HeldProcess:
         self._log = log
         self._process: Process | None = None
         self._words: list[str] = []
+        self.command: tuple[str, ...] = ()
 
     async def start(self, command: list[str], entering: list[str]) -> None:
         """Start the program and wait until every connection is ready. Raises DriverError."""
+        self.command = tuple(command)
         self._process = await self._host.start(
             command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=entering
         )

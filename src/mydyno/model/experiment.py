@@ -153,7 +153,11 @@ class GateSpec(Frozen):
     ignored_errors_per_transaction: float = Field(0.01, ge=0, description="deadlocks, lock time-outs per transaction")
     driver_cpu: float = Field(0.95, gt=0, le=1, description="the load program's CPU as a share of the CPUs it may use")
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
-    steal: Share = Field(0.10, description="CPU time stolen by the hypervisor, as a share")
+    steal: Share = Field(
+        0.30,
+        description="largest difference between arms in the share of CPU time that the hypervisor took: a cycle "
+        "(design blocks: a step of a block) beyond it is dropped for all arms",
+    )
     steady: Literal["strict", "report"] = Field(
         "report",
         description="report: a step that is not steady counts, and the report shows it; strict: it is invalid",

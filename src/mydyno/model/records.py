@@ -126,6 +126,8 @@ class SliceRecord(Record):
     """Response times in nanoseconds, HdrHistogram V2 deflated in base64; one for each instance."""
     rates: dict[str, float] = Field(default_factory=dict)
     """What only some workloads have: tpmc, kv_hit_pct, kv_misses_per_s, tpmc_instance_1, …"""
+    key_values: dict[str, float] = Field(default_factory=dict)
+    """Of kv: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values."""
     traffic: dict[str, int] = Field(default_factory=dict)
     driver_cpu_s: float | None = None
     server_cpu_s: float | None = None
@@ -339,9 +341,10 @@ class InterleavingRecord(Record):
     steal_mean: float | None = None
     steal_max: float | None = None
     covariates: tuple[str, ...] = ()
-    """What values are adjusted for: driver_cpu, speed, steal."""
+    """What values are adjusted for: driver_cpu (the load program's CPU time per query) or speed (the speed meter), and
+    available_cpu (the share of CPU time that hypervisor and other programs left)."""
     coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
-    """step → metric → covariate → slope of log value on log covariate (steal: on the share)."""
+    """step → metric → covariate → slope of log value on log covariate."""
     sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)
     """step → metric → standard deviation of the adjusted log ratios to the control between cycles of a block."""
     sd_between: dict[str, dict[str, float]] = Field(default_factory=dict)

@@ -3,8 +3,9 @@
 Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
 (of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
 not valid, joined by "; ") · unadjusted (of an interleaved study: the value before it was adjusted for the host's speed;
-else empty). An arm that failed at a step has one row there with an empty metric and value, and the reason. A value is the mean over the step's common window, a percentile that of the whole window;
-units are as stored: bytes, microseconds, percent. What is not valid is in the table too: filter on `valid`.
+else empty). An arm that failed at a step has one row there, without metric and value, with the reason. A value is the
+mean over the step's common window, a percentile that of the whole window; units are as stored: bytes, microseconds,
+percent. What is not valid is in the table too: filter on `valid`.
 """
 
 from __future__ import annotations

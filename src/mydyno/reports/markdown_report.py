@@ -64,7 +64,7 @@ def _answer_table(result: StudyResult) -> str:
 
 
 def _cell(cell: VerdictCell) -> str:
-    word = "" if cell.word == "failed" else f" {cell.verdict}"
+    word = f" {cell.verdict}" if cell.verdict else ""
     interval = f" ({cell.interval})" if cell.interval else ""
     return f"{cell.symbol} **{cell.effect}**{word}{interval}".strip()
 
@@ -84,7 +84,8 @@ def _effects(result: StudyResult) -> str:
     if not effects:
         return ""
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
-    head = f"| load level | arm | effect | {level_percent(result.summary.alpha)} interval | p | blocks | noise floor | verdict |"
+    interval = f"{level_percent(result.summary.alpha)} interval"
+    head = f"| load level | arm | effect | {interval} | p | blocks | noise floor | verdict |"
     lines = [f"### {metric_name(primary)} relative to {escape(result.relative_to)}", "", head, _rule(head, 2)]
     return "\n".join([*lines, *rows])
 

@@ -13,6 +13,7 @@ from mydyno.model.plan import Plan
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
 from mydyno.results.answer import Answer, answer_study
+from mydyno.results.precision import is_sequential
 from mydyno.store.study_folder import StudyFolder
 
 NOT_SUMMARISED = (
@@ -83,9 +84,17 @@ class StudyResult:
         return answer_study(summary, self.study, tuple(self.records.values()))
 
     @cached_property
+    def before_first_look(self) -> bool:
+        """Whether the study has looks, and none was due yet: then no effect is shown."""
+        return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
+
+    @cached_property
     def sentences(self) -> tuple[str, ...]:
         """The long form: what is decided first, then the rest of the summary's sentences, each once."""
         judged = [effect for effect in self.summary.effects if effect.verdict]
+        if self.before_first_look:
+            of_effects = {effect.sentence for effect in self.summary.effects}
+            return tuple(one for one in dict.fromkeys(self.summary.sentences) if one not in of_effects)
         decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
         rest = [effect.sentence for effect in judged]
         return tuple(dict.fromkeys((*decided, *self.summary.sentences, *rest)))

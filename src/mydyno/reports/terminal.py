@@ -84,10 +84,9 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_grid(console, grid, plain)
     if table.steps:
         _print_steps(console, table, plain)
-    console.print(_plain(flat(f"{table.caption}."), plain), style="dim")
-    for note in table.notes:
-        for line in textwrap.wrap(_plain(note, plain), console.width):
-            console.print(line, style="dim")
+    for note in (f"{table.caption}.", *table.notes):
+        for line in textwrap.wrap(_plain(flat(note), plain).replace(" %", UNBROKEN), console.width):
+            console.print(line.replace(UNBROKEN, " %"), style="dim")
 
 
 def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
@@ -129,7 +128,7 @@ def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
 
 def _lines(cell: VerdictCell, two_lines: bool) -> list[str]:
     """Sign, effect, interval and verdict on one line, or the interval on a second."""
-    word = "" if cell.word == "failed" else cell.verdict
+    word = cell.verdict
     if two_lines and cell.interval:
         return [flat(" ".join(filter(None, (cell.symbol, cell.effect, word)))), flat(f"  {cell.interval}")]
     interval = f"({cell.interval})" if cell.interval else ""

@@ -14,7 +14,7 @@ from mydyno.model.factors import Factors, factors_of
 from mydyno.model.records import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, PERCENT, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.results.precision import cost_metric, failed_blocks
+from mydyno.results.precision import cost_metric, failed_blocks, failure_of
 
 WORDS = {
     "higher": "higher",
@@ -45,8 +45,9 @@ class VerdictCell:
 
     @property
     def verdict(self) -> str:
-        """The verdict as printed."""
-        return WORDS.get(self.word, "")
+        """The verdict as printed beside the effect; empty where it stands in the effect's place."""
+        word = WORDS.get(self.word, "")
+        return "" if word == self.effect else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,11 @@ class VerdictTable:
 
 
 def verdict_table(result: StudyResult) -> VerdictTable | None:
-    """The table; None before the first verdicts."""
+    """The table; None before the first verdicts, in a study with looks before the first look."""
     summary = result.summary
-    if not any(effect.verdict for effect in summary.effects if effect.metric == summary.primary):
+    if result.before_first_look or not any(
+        effect.verdict for effect in summary.effects if effect.metric == summary.primary
+    ):
         return None
     cost = cost_metric(summary)
     metrics = tuple(filter(None, (summary.primary, cost)))
@@ -105,7 +108,10 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
             "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
             "which does the same work for every arm."
         )
-    caption = f"Relative to {_relative_to(result)}, with {level_percent(summary.alpha)} intervals that hold together"
+    relative_to = _relative_to(result)
+    if grids:
+        relative_to = f"{summary.control}, rows to the control that they name" if steps else summary.control
+    caption = f"Relative to {relative_to}, with {level_percent(summary.alpha)} intervals that hold together"
     return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
 
 
@@ -123,10 +129,8 @@ def step_heading(result: StudyResult, step: ReportStep) -> str:
 
 def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
     """The effect's verdict, or "failed" where the arm or its control failed; empty where it has none."""
-    if effect.verdict == "not_measurable" and effect.ratio is None:
-        failed = (failed_blocks(result.summary.runs, arm, effect.step) for arm in (effect.arm, effect.control))
-        if any(failed):
-            return "failed"
+    if failure_of(result.summary, effect):
+        return "failed"
     return effect.verdict or ""
 
 
@@ -157,8 +161,10 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
         arm = effect.arm if failed_blocks(result.summary.runs, effect.arm, effect.step) else effect.control
         failed = failed_blocks(result.summary.runs, arm, effect.step)
         of = len({run.block for run in result.summary.runs if run.arm == arm})
-        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks", "failed")
-    text = signed_percent(effect.ratio - 1) if effect.ratio is not None else "no estimate"
+        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks" if failed else "", "failed")
+    if effect.ratio is None:
+        return VerdictCell(word, WORDS.get(word, "no estimate"), "", merit(result, effect))
+    text = signed_percent(effect.ratio - 1)
     return VerdictCell(word, text, interval_text(effect), merit(result, effect))
 
 

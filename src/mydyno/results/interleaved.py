@@ -24,8 +24,6 @@ Lane = tuple[int, str, int]
 """(block, arm, copy)"""
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""
-STEAL_SPREAD = 0.30
-"""A cycle in which the host's steal differed by more than this share between two slices is dropped, for all arms."""
 MOST_DROPPED = 0.5
 """Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
 
@@ -66,6 +64,7 @@ RATIOS: dict[str, Ratio] = {
         relative=True,
     ),
 }
+RATIO_METRIC = "server_cpu_ratio"
 PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
 """Rates that are the plain mean of the slices."""
 
@@ -110,22 +109,29 @@ def interleaved_values(
     notes: list[str] = []
     dropped = cycles = 0
     names: list[str] = []
+    of_step: dict[str, _Step] = {}
     for step, found in by_step.items():
-        kept, gone = _kept(_of_lanes_that_served(found))
+        kept, gone = _kept(_of_lanes_that_served(found), experiment.gates.steal)
         cycles += len({(one.block, one.cycle) for one in found})
         dropped += gone
-        if not kept:
-            continue
-        data = _step(kept, client_untouched)
-        data.covariates, shifted = _exogenous(data, experiment)
-        notes += [f"{step}: {words}" for words in shifted]
+        if kept:
+            of_step[step] = _step(kept)
+    shifted = (
+        {name: _shifted(name, of_step, experiment) for name in HOST_SPEED} if client_untouched else {"driver_cpu": []}
+    )
+    unusable = {name for name, arms in shifted.items() if arms or not client_untouched}
+    notes += [f"{name} is no measure of the host's speed here: {', '.join(arms)} changes it"
+              for name, arms in shifted.items() if arms]  # fmt: skip
+    for step, data in of_step.items():
+        kept = data.slices
+        _choose_covariates(data, unusable)
         names += [name for name in data.covariates if name not in names]
         coefficients[step], within[step], between[step] = {}, {}, {}
         for lane, own in _by_lane(kept).items():
             plain = _others(own, kept, lane)
             adjusted[lane][step], unadjusted[lane][step] = dict(plain), dict(plain)
         for metric, ratio in RATIOS.items():
-            if metric == "server_cpu_ratio" and not client_untouched:
+            if metric == RATIO_METRIC and "driver_cpu" in unusable:
                 continue
             _add_metric(
                 data, metric, ratio, experiment.control, step, adjusted, unadjusted, coefficients, within, between
@@ -169,7 +175,7 @@ def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
     return found
 
 
-def _kept(slices: Sequence[SliceRecord]) -> tuple[list[SliceRecord], int]:
+def _kept(slices: Sequence[SliceRecord], most_spread: float) -> tuple[list[SliceRecord], int]:
     """Complete cycles, without those in which steal was too unequal; and how many were dropped. Sees no result."""
     cycles: dict[tuple[int, int], list[SliceRecord]] = defaultdict(list)
     for one in slices:
@@ -182,7 +188,7 @@ def _kept(slices: Sequence[SliceRecord]) -> tuple[list[SliceRecord], int]:
     for block in lanes:
         of_block = [key for key in whole if key[0] == block]
         spread = {key: _steal_spread(whole[key]) for key in of_block}
-        unequal = sorted((key for key in of_block if spread[key] > STEAL_SPREAD), key=lambda key: -spread[key])
+        unequal = sorted((key for key in of_block if spread[key] > most_spread), key=lambda key: -spread[key])
         dropped |= set(unequal[: int(MOST_DROPPED * len(of_block))])
     kept = [one for key in sorted(whole) if key not in dropped for one in whole[key]]
     return kept, len(dropped)
@@ -193,7 +199,13 @@ def _steal_spread(slices: Sequence[SliceRecord]) -> float:
     return max(steals) - min(steals) if steals else 0.0
 
 
-def _step(slices: list[SliceRecord], client_untouched: bool) -> _Step:
+LEAST_AVAILABLE = 0.02
+"""Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
+HOST_SPEED = ("driver_cpu", "speed")
+"""Measures of the host's speed, the better one first: the first that can be used is."""
+
+
+def _step(slices: list[SliceRecord]) -> _Step:
     lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(_lane, slices)))}
     cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
     groups = Groups(
@@ -201,38 +213,35 @@ def _step(slices: list[SliceRecord], client_untouched: bool) -> _Step:
         np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
     )
     data = _Step(slices, groups)
-    if client_untouched:
-        cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
-        if all(value > 0 for value in cost):
-            data.covariates["driver_cpu"] = np.log(np.array(cost))
+    cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
+    if all(value > 0 for value in cost):
+        data.covariates["driver_cpu"] = np.log(np.array(cost))
     speeds = [one.speed for one in slices]
-    if all(value is not None and value > 0 for value in speeds) and "driver_cpu" not in data.covariates:
+    if all(value is not None and value > 0 for value in speeds):
         data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
-    for name in ("steal", "strangers"):
-        shares = [getattr(one, name) for one in slices]
-        if all(value is not None for value in shares):
-            data.covariates[name] = np.array(shares, dtype=np.float64)
+    if all(one.steal is not None for one in slices):
+        taken = np.array([(one.steal or 0.0) + (one.strangers or 0.0) for one in slices])
+        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - taken, LEAST_AVAILABLE))
     return data
 
 
-def _exogenous(data: _Step, experiment: Experiment) -> tuple[dict[str, Array], list[str]]:
-    """The covariates that no arm has changed, and words on those that are dropped because one has."""
-    kept, words = {}, []
-    arms = np.array([f"{one.arm}/{one.copy_number}" for one in data.slices])
-    blocks = np.array([one.block for one in data.slices])
-    for name, values in data.covariates.items():
-        shifted = shifted_by_arm(values, arms, blocks, f"{experiment.control}/1")
-        if shifted and name in ("driver_cpu", "speed"):
-            words.append(
-                f"covariate {name} is not used: {', '.join(arm.partition('/')[0] for arm in shifted)} changes it"
-            )
-        else:
-            kept[name] = values
-    if "driver_cpu" in data.covariates and "driver_cpu" not in kept:
-        speeds = [one.speed for one in data.slices]
-        if all(value is not None and value > 0 for value in speeds):
-            kept = {"speed": np.log(np.array(speeds, dtype=np.float64)), **kept}
-    return kept, words
+def _shifted(name: str, steps: Mapping[str, _Step], experiment: Experiment) -> list[str]:
+    """The arms that change a covariate at any step."""
+    found: list[str] = []
+    for data in steps.values():
+        if name in data.covariates:
+            arms = np.array([f"{one.arm}/{one.copy_number}" for one in data.slices])
+            shifted = shifted_by_arm(data.covariates[name], arms, data.groups.cycle, f"{experiment.control}/1")
+            found += [arm.rpartition("/")[0] for arm in shifted]
+    return list(dict.fromkeys(found))
+
+
+def _choose_covariates(data: _Step, unusable: set[str]) -> None:
+    """Leave one measure of the host's speed, and what else disturbs it."""
+    usable = [name for name in HOST_SPEED if name in data.covariates and name not in unusable]
+    data.covariates = {
+        name: values for name, values in data.covariates.items() if name not in HOST_SPEED or name in usable[:1]
+    }
 
 
 def _add_metric(

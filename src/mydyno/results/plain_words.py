@@ -16,6 +16,8 @@ MINUS = "\N{MINUS SIGN}"
 MOST_NAMES = 4
 """Arms that a sentence names; of more it gives the number."""
 
+REASON_CHARACTERS = 90
+
 
 @dataclass(frozen=True, slots=True)
 class MetricWords:
@@ -116,3 +118,9 @@ def listing(names: Sequence[str]) -> str:
 def blocks(count: int) -> str:
     """1 block, 2 blocks."""
     return f"{count} block" if count == 1 else f"{count} blocks"
+
+
+def cut(reason: str) -> str:
+    """A reason on one line, without its full stop, at most REASON_CHARACTERS long."""
+    text = " ".join(reason.split()).rstrip(".")
+    return text if len(text) <= REASON_CHARACTERS else text[: REASON_CHARACTERS - 1].rstrip() + "…"

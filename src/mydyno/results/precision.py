@@ -10,15 +10,17 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist, mean, median
 
+from mydyno.model.experiment import Experiment
 from mydyno.model.records import EffectRecord, RunRecord, RunSummary, Summary
+from mydyno.stats.looks import LOOKS
 
-LOOKS = (6, 10, 16, 26, 40)
-"""Blocks at which a study with looks is evaluated (interleaving.md, statistics.md section 9)."""
-FIRST_LOOK = LOOKS[0]
+FIRST_LOOK = min(LOOKS)
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
-COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query", "server_cpu_us_per_transaction")
+COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio", "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the most precise first."""
+UNPLANNED = 10_000
+"""So many blocks stand for "more than any plan"."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 MOST_S = 60 * DAY
 
@@ -48,9 +50,10 @@ def finished_blocks(summary: Summary) -> int:
     return len({run.block for run in summary.runs if run.arm == summary.control and run.copy_number == 1})
 
 
-def next_look(blocks: int) -> int | None:
-    """The first look after so many blocks; None after the last."""
-    return next((look for look in LOOKS if look > blocks), None)
+def is_sequential(summary: Summary, experiment: Experiment) -> bool:
+    """Whether verdicts are given at looks, so that more blocks belong to the study."""
+    interleaved = summary.design == "interleaved"
+    return summary.look is not None or (interleaved and experiment.design.time is not None)
 
 
 def block_duration_s(records: Sequence[RunRecord]) -> float | None:
@@ -81,6 +84,14 @@ def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alph
         normal = NormalDist()
         factor *= max(1.0, normal.inv_cdf(1 - LATER_ALPHA / contrasts) / normal.inv_cdf(1 - alpha / contrasts))
     return math.ceil(blocks * factor**2)
+
+
+def planned_blocks(effects: Sequence[EffectRecord]) -> int | None:
+    """Blocks in all that decide the slowest of these contrasts, as the verdicts planned it; None without a plan."""
+    more = [effect.details.get("blocks_needed") for effect in effects]
+    known = [effect.n + count for effect, count in zip(effects, more, strict=True) if isinstance(count, int)]
+    known = [count for count in known if count < UNPLANNED]
+    return max(known) if known and len(known) == len(effects) else None
 
 
 def steal_share(summary: Summary) -> float | None:
@@ -126,3 +137,16 @@ def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None)
                 if step in (None, of_step):
                     found.setdefault(run.block, reason)
     return dict(sorted(found.items()))
+
+
+def failure_of(summary: Summary, effect: EffectRecord) -> str:
+    """Why a contrast has no number because its arm or its control failed; empty where neither did."""
+    if effect.verdict != "not_measurable" or effect.ratio is not None:
+        return ""
+    if told := effect.details.get("failure"):
+        return str(told)
+    for arm, name in ((effect.arm, "the arm"), (effect.control, "the control")):
+        failed = failed_blocks(summary.runs, arm, effect.step)
+        if failed:
+            return f"{name} failed in {len(failed)} blocks ({next(iter(failed.values()))})"
+    return ""

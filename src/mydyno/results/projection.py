@@ -13,12 +13,12 @@ import numpy as np
 from mydyno.model.plan import Plan
 from mydyno.results.interleaved import Values, interleaved_values
 from mydyno.stats.looks import alpha_at
-from mydyno.stats.paired import t_quantile
+from mydyno.stats.power import projected_half_width
 from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 LEAST_BLOCKS = 2
-COST_METRICS = ("server_cpu_ratio", "server_cpu_us_per_query")
+COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,10 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
         sds = [sd for step in {one.step for one in slices} if (sd := residual_sd(found.adjusted, step, metric))]
         if sds:
             alpha = alpha_at(blocks) or 0.05
-            widths[metric] = round(
-                projected_half_width(max(sds), blocks, len(experiment.arms) + 1, contrasts, alpha), 5
-            )
+            # The sd of one lane's values; projected_half_width takes that of the difference of two copies.
+            width = projected_half_width(2**0.5 * max(sds), blocks, len(experiment.arms) + 1, contrasts, alpha)
+            if width is not None:
+                widths[metric] = round(width, 5)
     return Precision(blocks, made, widths) if widths else None
 
 
@@ -69,9 +70,3 @@ def residual_sd(values: Values, step: str, metric: str) -> float | None:
     residuals = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
     freedom = (logs.shape[0] - 1) * (logs.shape[1] - 1)
     return float(np.sqrt((residuals**2).sum() / freedom))
-
-
-def projected_half_width(sd: float, blocks: int, servers: int, contrasts: int, alpha: float) -> float:
-    """The half-width of the simultaneous interval of one arm against the mean of A and A′, as a fraction."""
-    freedom = max(1, (blocks - 1) * (servers - 1))
-    return float(t_quantile(1 - alpha / (2 * contrasts), freedom) * sd * (1.5 / blocks) ** 0.5)

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from mydyno.model.records import InterleavingRecord, RunRecord, Summary
-from mydyno.results.plain_words import blocks, metric_words, plus_minus
+from mydyno.model.records import InterleavingRecord, RunRecord, StudyRecord, Summary
+from mydyno.results.plain_words import blocks, listing, metric_words, plus_minus
 from mydyno.results.precision import (
     DAY,
     MOST_S,
@@ -17,28 +17,32 @@ from mydyno.results.precision import (
     duration_option,
     duration_words,
     finished_blocks,
-    next_look,
+    is_sequential,
+    planned_blocks,
     precision,
     steal_share,
 )
+from mydyno.stats.looks import LOOKS, next_look
 
 NOTICED_STEAL = 0.03
 STARTS_DOMINATE = 1.5
 """From this ratio of the spread between starts to what the slices explain, more starts are what helps."""
 
 
-def sharpen_lines(summary: Summary, records: Sequence[RunRecord]) -> tuple[str, ...]:
+def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
     """Sentences, the most useful first; empty where nothing was measured."""
     if not summary.runs:
         return ()
     judged = [effect for effect in summary.effects if effect.verdict]
     open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
     lines = []
+    sequential = is_sequential(summary, study.experiment)
     if open_:
-        lines += _time(summary, records)
+        lines += _time(summary, records, sequential)
     elif judged and all(effect.verdict in ("higher", "lower", "equivalent") for effect in judged):
         lines.append("Every comparison is decided; more blocks would only make the intervals narrower.")
-    lines += _look(summary, records, bool(open_))
+    if sequential and (open_ or summary.look is None):
+        lines += _look(summary, records)
     steal = steal_share(summary)
     if steal is not None and steal >= NOTICED_STEAL:
         lines.append(_steal(summary, steal))
@@ -54,17 +58,17 @@ def sharpen_lines(summary: Summary, records: Sequence[RunRecord]) -> tuple[str, 
     return tuple(lines)
 
 
-def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
+def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
     """For each metric that the answer speaks of: the precision of what is open, and the time for the margin."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
-    interleaved = summary.design == "interleaved"
+    measured = summary.look or done
     for metric in filter(None, (summary.primary, cost_metric(summary))):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         width = precision(effects)
         noun = metric_words(metric).noun
         target = summary.margin
-        needed = blocks_for(target, effects, done, summary.alpha, interleaved)
+        needed = planned_blocks(effects) or blocks_for(target, effects, measured, summary.alpha, sequential)
         if width is None or needed is None or needed <= done:
             continue
         now = f"{noun[:1].upper()}{noun[1:]}: {plus_minus(width)} now; {plus_minus(target)} needs about "
@@ -72,7 +76,7 @@ def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
             lines.append(f"{now}{blocks(needed)}.")
         elif (needed - done) * length > MOST_S:
             lines.append(f"{now}{duration_words((needed - done) * length)} on this host: use a quieter one.")
-        elif interleaved:
+        elif sequential:
             more = (needed - done) * length
             command = f" (mydyno resume {summary.study} --time {duration_option(more)})" if more < DAY else ""
             lines.append(f"{now}{duration_words(more)} more{command}.")
@@ -83,14 +87,15 @@ def _time(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
     return lines
 
 
-def _look(summary: Summary, records: Sequence[RunRecord], undecided: bool) -> list[str]:
-    """The next look of an interleaved study that is not decided."""
+def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
+    """The next look of a study that is not decided."""
     done = finished_blocks(summary)
     look, length = next_look(max(done, summary.look or 0)), block_duration_s(records)
-    if summary.design != "interleaved" or look is None or not (undecided or summary.look is None):
+    if look is None:
         return []
     more = f", about {duration_words((look - done) * length)}" if length else ""
-    return [f"Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at {look}, {blocks(look - done)} more{more}."]
+    looks = listing(list(map(str, LOOKS)))
+    return [f"Verdicts are given at {looks} blocks: the next at {look}, {blocks(look - done)} more{more}."]
 
 
 def _steal(summary: Summary, steal: float) -> str:

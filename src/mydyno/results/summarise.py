@@ -25,6 +25,7 @@ from mydyno.model.records import (
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, margin_of, short
+from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
@@ -56,6 +57,7 @@ def summarise(folder: StudyFolder) -> Summary:
     else:
         several = experiment.most_instances > 1
         summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
+        summaries = without_unequal_steal(summaries, experiment.gates.steal)
     look, alpha = look_of(plan, runs)
     examined = summaries if look is None else tuple(run for run in summaries if run.block <= look)
     if plan.sequential and look is None:
@@ -64,11 +66,16 @@ def summarise(folder: StudyFolder) -> Summary:
     measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
     floors: dict[str, dict[str, float]] = {}
     every = list(families(experiment, examined, measured, scopes))
-    effects = decide_study(every, alpha, plan.sequential)
+    due = None if plan.sequential and look is None else alpha
+    effects = decide_study(every, due, plan.sequential)
     for family in every:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(plan.runs)
     records = tuple(_effect_record(effect) for effect in effects)
+    if interleaving:
+        plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
+        unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.sequential)
+        records = _with_unadjusted(records, unadjusted)
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
@@ -104,6 +111,19 @@ def summarise(folder: StudyFolder) -> Summary:
     summary = with_answer(summary, study, runs)
     folder.write_summary(summary)
     return summary
+
+
+def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect]) -> tuple[EffectRecord, ...]:
+    """The effects with what the same tests say of the values before the adjustment for the host's speed."""
+    found = {
+        (effect.metric, effect.step, effect.arm, effect.control): (effect.ratio, effect.ci_low, effect.ci_high)
+        for effect in effects
+        if effect.ratio is not None
+    }
+    return tuple(
+        record.model_copy(update={"unadjusted": found.get((record.metric, record.step, record.arm, record.control))})
+        for record in records
+    )
 
 
 def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:

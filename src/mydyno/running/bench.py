@@ -35,7 +35,7 @@ class Bench(Protocol):
     def instance(self, folder: Path, log: Path, number: int = 1, place: Place = ALONE, arm: str | None = None) -> Any:
         """A server of an arm (None: the control), not yet started; `number` counts from 1 inside a run."""
 
-    def probe(self, instances: Sequence[Any]) -> Any:
+    def probe(self, instances: Sequence[Any], speed_meter: bool = False) -> Any:
         """The sampler of one run, not yet started."""
 
     async def canary(self) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from mydyno.drivers.merged import percentiles_of
 from mydyno.hosts.vmstat import MemoryCounters
@@ -19,17 +20,28 @@ if TYPE_CHECKING:
     from mydyno.running.lane import Lane
 
 
+@dataclass(frozen=True)
+class LoadFacts:
+    """What is known of a lane's load over a whole step."""
+
+    command: tuple[str, ...]
+    handshakes: dict[str, Any]
+    """TLS: full, resumed, negotiated; empty in plain text."""
+    counted: dict[str, float]
+    """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
+
+
 def step_record(
     step: Step,
     slices: Sequence[SliceRecord],
-    counted: dict[str, float],
+    load: LoadFacts,
     began_unix_ns: int,
     gates: GateSpec,
     failed: str,
 ) -> StepRecord:
-    """One lane's step: the sum of its slices. `counted` is the growth of the servers' counters over the whole step."""
+    """One lane's step: the sum of its slices."""
     good = [one for one in slices if not one.failed]
-    driver = _driver(step, good)
+    driver = _driver(step, good, load)
     failed = failed or next((one.failed for one in slices if one.failed), "") or failure_of(driver, gates)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [f"counters disagree: {'; '.join(disagreements[:2])}"] if disagreements else []
@@ -41,14 +53,14 @@ def step_record(
         warmup_s=0.0,
         measure_s=max(1e-3, (time.time_ns() - began_unix_ns) / 1e9),
         driver=driver,
-        server_counters=counted,
+        server_counters=load.counted,
         valid=not reasons and not failed,
         reasons=tuple(reasons),
         failed=failed,
     )
 
 
-def _driver(step: Step, slices: Sequence[SliceRecord]) -> DriverResult:
+def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> DriverResult:
     whole: Counter[str] = Counter()
     traffic: Counter[str] = Counter()
     for one in slices:
@@ -66,7 +78,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord]) -> DriverResult:
     return DriverResult(
         driver=step.driver,
         version="",
-        command=(step.driver, step.workload, "--slices"),
+        command=load.command,
         transactions=transactions,
         queries=sum(one.queries for one in slices),
         errors=sum(one.errors for one in slices),
@@ -77,9 +89,20 @@ def _driver(step: Step, slices: Sequence[SliceRecord]) -> DriverResult:
         cpu_user_s=sum(one.driver_cpu_s or 0.0 for one in slices),
         cpu_system_s=0.0,
         whole=dict(whole),
+        key_values=_key_values(slices, latency),
         traffic=dict(traffic),
+        tls={"whole_load": load.handshakes} if load.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),
     )
+
+
+def _key_values(slices: Sequence[SliceRecord], latency: dict[str, float]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    for one in slices:
+        total.update(one.key_values)
+    if not total:
+        return {}
+    return {**total, **{f"{name}_us": latency[name] for name in ("min", "max", "mean") if name in latency}}
 
 
 def step_samples(record: SliceRecord, number: int) -> list[Sample]:

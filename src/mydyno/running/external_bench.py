@@ -56,8 +56,9 @@ class ExternalBench:
         log.write_text("an external server keeps its own error log\n")
         return ExternalInstance(self.address, folder, self.host, self.undo, self.experiment.server.card)
 
-    def probe(self, instances: Sequence[ExternalInstance]) -> Probe:
+    def probe(self, instances: Sequence[ExternalInstance], speed_meter: bool = False) -> Probe:
         """The sampler: this host, its interface that leads to the server, and the server's status by SQL."""
+        del speed_meter  # of the load's host, which is not the server's
         (instance,) = instances
         place = f"socket={instance.socket}" if instance.socket else f"host={self.address.host},port={self.address.port}"
         target = f"1:-,{place},user={self.address.user}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -20,8 +20,11 @@ from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedBlock
 from mydyno.model.records import RunRecord, SliceRecord, StepRecord
 from mydyno.running.bench import Bench
-from mydyno.running.block_records import run_record, step_record, step_samples
+from mydyno.running.block_records import LoadFacts, run_record, step_record, step_samples
 from mydyno.running.lane import Lane
+from mydyno.running.pilot import CYCLES as PILOT_CYCLES
+from mydyno.running.pilot import SLICE_S as PILOT_SLICE_S
+from mydyno.running.pilot import WASHOUT_S as PILOT_WASHOUT_S
 from mydyno.running.probe import Probe
 from mydyno.running.quiet_wait import QuietWait
 from mydyno.running.slices import Around, slice_record
@@ -107,13 +110,17 @@ async def make_block(
     pace: Pace,
     watcher: SliceWatcher,
     given_up: frozenset[str] = frozenset(),
+    pilot: Callable[[Sequence[SliceRecord]], None] | None = None,
 ) -> BlockResult:
     """Run one block and save it. `given_up` are arms that failed too often to be started again.
+
+    `pilot` gets a few short slices of the control's two copies, run before the first cycle; they are not saved.
 
     Raises HostError for what would spoil every block; a failing arm is a result.
     """
     aside = folder.begin_block(block.block)
     worker = _Block(bench, block, list(steps), aside, pace, watcher)
+    worker.pilot = pilot
     begun_s = time.monotonic()
     try:
         await worker.start(templates, given_up)
@@ -145,6 +152,7 @@ class _Block:
         self.lanes: list[Lane] = []
         self.slices: list[SliceRecord] = []
         self.loaded_s = 0.0
+        self.pilot: Callable[[Sequence[SliceRecord]], None] | None = None
         self._aside = aside
         self._pace = pace
         self._watcher = watcher
@@ -189,7 +197,7 @@ class _Block:
         instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
         if instances:
             interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
-            self._probe = self.bench.probe(instances)
+            self._probe = self.bench.probe(instances, speed_meter=True)
             await self._probe.start(interval_ms)
 
     async def step(self, step: Step, steps_left: int) -> None:
@@ -202,6 +210,9 @@ class _Block:
             warmup = SliceOrder("warmup", self._stream(step, 0), 0.0, step.warmup_s)
             for lane in self._present(step):
                 await lane.slice(step, warmup)
+        if self.pilot is not None:
+            pilot, self.pilot = self.pilot, None
+            pilot(await self._pilot_slices(step))
         cycle, last_s = 0, 0.0
         while self.control.runs_step(step) and self._pace.another_cycle(cycle, last_s):
             began_s = time.monotonic()
@@ -210,17 +221,31 @@ class _Block:
             await self._cycle(step, cycle)
             last_s = time.monotonic() - began_s
         for lane in self.lanes:
+            command = lane.load_command
             counted = await lane.disconnect(step)
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
             record = step_record(
-                step,
-                own,
-                counted,
-                began_unix_ns,
-                self.bench.experiment.gates,
+                step, own, LoadFacts(command, lane.handshakes, counted), began_unix_ns, self.bench.experiment.gates,
                 lane.failed_steps.get(step.id, lane.failed),
-            )
+            )  # fmt: skip
             self._step_records.setdefault(self._key(lane), []).append(record)
+
+    async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
+        """Slices of A and A′ alone, each first in turn."""
+        found = []
+        control = [lane for lane in self._present(step) if lane.planned.arm == self.bench.experiment.control]
+        for cycle in range(1, PILOT_CYCLES + 1):
+            order = SliceOrder(f"pilot/{cycle}", self._stream(step, -cycle), PILOT_WASHOUT_S, PILOT_SLICE_S)
+            for position, lane in enumerate(control if cycle % 2 else control[::-1], 1):
+                parts = await lane.slice(step, order)
+                if parts:
+                    planned = lane.planned
+                    found.append(
+                        slice_record(
+                            step, planned.block, cycle, position, planned.arm, planned.copy_number, parts, Around()
+                        )
+                    )
+        return found
 
     async def _cycle(self, step: Step, cycle: int) -> None:
         design = self.bench.experiment.design

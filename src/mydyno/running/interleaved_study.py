@@ -8,17 +8,19 @@ are made, each with the same number of cycles, and examined once.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from mydyno.errors import StudyError
 from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, make_plan
-from mydyno.model.records import Summary
+from mydyno.model.records import SliceRecord, Summary
 from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench
 from mydyno.running.interleaved import BlockResult, FixedCycles, SliceWatcher, UntilDeadline, make_block
+from mydyno.running.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
 from mydyno.running.time_plan import TimePlan, cycles_of, plan_time, shape_of
 from mydyno.servers.templates import Template
 from mydyno.stats.looks import alpha_at
@@ -137,9 +139,22 @@ class Blocks:
         self.watcher.block_begins(number, target.blocks, left_s, target.cycles)
         self.folder.journal.append("block_began", block=number)
         order = [steps[step_id] for step_id in block.step_order]
+        pilot = (lambda slices: self._pilot(slices, target)) if number == 1 else None
         return await make_block(
-            self.bench, block, order, templates, self.folder, pace, self.watcher, self._given_up(number)
+            self.bench, block, order, templates, self.folder, pace, self.watcher, self._given_up(number), pilot
         )
+
+    def _pilot(self, slices: Sequence[SliceRecord], target: TimePlan) -> None:
+        """Say beforehand what the study can show."""
+        experiment = self.bench.experiment
+        contrasts = (len(experiment.arms) - 1) * len(steps_of(experiment)) * (2 if experiment.verdict.cost else 1)
+        plan = PilotPlan(
+            target.blocks, target.cycles, len(experiment.arms) + 1, max(1, contrasts), self.plan.sequential,
+            experiment.design.slice,
+        )  # fmt: skip
+        expected = expected_half_widths(slices, experiment.control, plan)
+        self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)
+        self.watcher.say(words(expected, target.blocks))
 
     def _given_up(self, number: int) -> frozenset[str]:
         """Arms that failed in every one of the last blocks."""

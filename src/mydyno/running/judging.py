@@ -19,10 +19,6 @@ MOST_START_SPREAD_S = 1.0
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
     """The record with its steadiness and the gates that closed for this step."""
-    begin_ns = record.started_unix_ns + step.warmup_s * 1e9
-    end_ns = begin_ns + step.measure_s * 1e9
-    steal = [s.value for s in samples if s.metric == "cpu_steal_pct" and begin_ns < s.unix_ns <= end_ns]
-    steal_pct = sum(steal) / len(steal) if steal else None
 
     def facts(driver: DriverResult, counters: dict[str, float], steady: dict[str, Any]) -> StepFacts:
         return StepFacts(
@@ -30,7 +26,6 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             driver=driver,
             whole_s=step.warmup_s + step.measure_s,
             cpus=len(os.sched_getaffinity(0)),
-            steal_pct=steal_pct,
             disagreements=disagreements(step.workload, driver.whole, counters),
             steadiness=steady["steadiness"],
             steady_reasons=steady["reasons"],

@@ -21,7 +21,7 @@ from mydyno.model.experiment import ArmSpec, Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, ServerRecord, StepRecord
 from mydyno.running.bench import Bench
-from mydyno.running.slices import LaneReadings, PartOfSlice
+from mydyno.running.slices import LaneReadings, PartOfSlice, add_handshakes
 from mydyno.running.together import all_or_none
 from mydyno.servers.instance import LOAD_USER, Instance, Place
 from mydyno.servers.templates import Template
@@ -52,6 +52,8 @@ class Lane:
     failed: str = ""
     """Why the arm failed as a whole."""
     failed_steps: dict[str, str] = field(default_factory=dict)
+    handshakes: dict[str, Any] = field(default_factory=dict)
+    """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     begun: dict[int, dict[str, float]] = field(default_factory=dict)
     """Server counters at the begin of the current step, by instance."""
     started_unix_ns: int = field(default_factory=time.time_ns)
@@ -139,6 +141,7 @@ class Lane:
         """Connect a load program to each server and hold it."""
         if not self.runs_step(step):
             return
+        self.handshakes = {}
         try:
             for instance in self.instances:
                 self.begun[instance.number] = await instance.counters()
@@ -165,6 +168,8 @@ class Lane:
         except StudyError as error:
             await self._step_failed(step, error)
             return []
+        for record in records:
+            add_handshakes(self.handshakes, record.get("tls", {}).get("whole_load", {}))
         after = [LaneReadings.read(instance) for instance in self.instances]
         return [PartOfSlice(*part) for part in zip(records, before, after, strict=True)]
 
@@ -182,6 +187,12 @@ class Lane:
         except StudyError as error:
             await self._step_failed(step, error)
         return counted
+
+    @property
+    def load_command(self) -> tuple[str, ...]:
+        """How its first load program was started, without the password's file; empty where none runs."""
+        words = self.loads[0].command if self.loads else ()
+        return tuple(word for word in words if not word.startswith("--password-file"))
 
     def cpu_s(self) -> float:
         """CPU time of its servers so far; servers that have ended count 0."""

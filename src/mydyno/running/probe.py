@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mydyno.errors import StudyError
 from mydyno.hosts.local import LocalHost, Process
@@ -14,6 +16,9 @@ from mydyno.store.samples import Sample
 
 INTERVAL_MS = 1000
 FORMAT_VERSION = 1
+SPEED_TIMEOUT_S = 2.0
+"""The probe answers between samples; one that waits for a busy server takes up to half a second."""
+SPEED_POLL_S = 0.002
 
 
 class Probe:
@@ -28,15 +33,23 @@ class Probe:
         data: Path,
         scratch: Path,
         sockets: Path,
-        network: str | None = None,
+        network: str | Sequence[str] | None = None,
+        speed_meter: bool = False,
     ) -> None:
-        """`network` is the one interface to sample, INTERFACE@PID; None: all of this host's."""
+        """`network`: the interfaces to sample, INTERFACE@PID; None: all of this host's.
+
+        `speed_meter`: whether the metric speed_unit_ns is sampled, and speed() answers.
+        """
         self._host = host
         self._program = program
         self._targets = targets
         self._password = password
         self._data = data
-        self._network = network
+        self._networks = (network,) if isinstance(network, str) else tuple(network or ())
+        self._speed_meter = speed_meter
+        self._speed_asked = 0
+        self._read_bytes = 0
+        """Of the output, by speed()."""
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
@@ -44,6 +57,7 @@ class Probe:
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
         """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
+        self._read_bytes = 0
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(self._password)
         command = [
@@ -52,14 +66,11 @@ class Probe:
             f"--output={self._output}",
             *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
             f"--disk={self._data}",
-            *([f"--network={self._network}"] if self._network else []),
+            *(f"--network={interface}" for interface in self._networks),
+            *(["--speed-meter"] if self._speed_meter else []),
         ]
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
-
-    async def speed(self) -> tuple[int, int] | None:
-        """(units of work, CPU nanoseconds) of the speed meter so far; None: there is none."""
-        return None
 
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""
@@ -79,6 +90,37 @@ class Probe:
         assert stdin is not None
         with contextlib.suppress(OSError):
             stdin.write(f"{line}\n".encode())
+
+    async def speed(self) -> tuple[int, int] | None:
+        """(units of work, their CPU time in ns) that the speed meter has run so far, of all CPUs; both only grow.
+
+        The difference of two readings is the host's speed between them. None: no speed meter, or no answer within
+        SPEED_TIMEOUT_S. To be called by one task at a time.
+        """
+        if not self._speed_meter or self._process is None:
+            return None
+        self._speed_asked += 1
+        asked = str(self._speed_asked)
+        self.tell(f"speed {asked}")
+        deadline = time.monotonic() + SPEED_TIMEOUT_S
+        while self._process.exit_code is None and time.monotonic() < deadline:
+            for record in self._new_speed_records():
+                if record["id"] == asked:
+                    return int(record["units"]), int(record["cpu_ns"])
+            await asyncio.sleep(SPEED_POLL_S)
+        return None
+
+    def _new_speed_records(self) -> list[dict[str, Any]]:
+        """Those in whole lines that were not read before."""
+        try:
+            with self._output.open("rb") as file:
+                file.seek(self._read_bytes)
+                text = file.read()
+        except OSError:
+            return []  # not yet there
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return [json.loads(line) for line in whole.splitlines() if line.startswith(b'{"record":"speed"')]
 
     async def stop(self) -> list[str]:
         """End it; gives warnings on what it could not sample."""

@@ -17,6 +17,7 @@ from mydyno.workloads.reconcile import disagreements
 
 LATENCY_KEYS = ("mean", "min", "max", *PERCENTILES)
 TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
+KEY_VALUES = ("cmd_get", "cmd_set", "get_hits", "get_misses", "verified", "wrong_values")
 WHOLE = {"transactions": "transactions", "reads": "read", "writes": "write", "other": "other"}
 
 
@@ -111,6 +112,7 @@ def slice_record(
         latency_us=_latency(records),
         histograms=tuple(record["histogram"] for record in records if record.get("histogram")),
         rates=_rates(parts, length_s),
+        key_values=_key_values(records),
         traffic={name: sum(int(r["traffic"][name]) for r in records) for name in TRAFFIC if name in first["traffic"]},
         driver_cpu_s=driver_cpu_s,
         server_cpu_s=server_cpu_s,
@@ -130,6 +132,14 @@ def _sum(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for table in tables:
         total.update({name: value for name, value in table.items() if isinstance(value, int | float)})
     return dict(total)
+
+
+def _key_values(records: Sequence[dict[str, Any]]) -> dict[str, float]:
+    counts = [record["kv"]["counts"] for record in records if record.get("kv", {}).get("counts")]
+    if not counts:
+        return {}
+    total = _sum(counts)
+    return {name: float(total[name]) for name in KEY_VALUES if name in total}
 
 
 def _whole(records: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -231,3 +241,18 @@ def _strangers(
         return None
     busy_s = sum(float(host.get(name, 0.0)) for name in ("user_s", "system_s", "irq_s"))
     return max(0.0, busy_s - driver_s - server_s - (idle_servers_s or 0.0)) / total
+
+
+def add_handshakes(total: dict[str, Any], told: dict[str, Any]) -> None:
+    """Add one slice's TLS handshakes (full, resumed, negotiated) to `total`, in place."""
+    if not told:
+        return
+    for name in ("full", "resumed"):
+        total[name] = total.get(name, 0) + int(told.get(name, 0))
+    known = {(one["version"], one["cipher_suite"]): one for one in total.setdefault("negotiated", [])}
+    for one in told.get("negotiated", ()):
+        key = (one["version"], one["cipher_suite"])
+        if key in known:
+            known[key]["connections"] += one["connections"]
+        else:
+            total["negotiated"].append(dict(one))

@@ -145,7 +145,7 @@ class Workbench:
         self.undo.undone(number)
         return template
 
-    def probe(self, instances: Sequence[Instance]) -> Probe:
+    def probe(self, instances: Sequence[Instance], speed_meter: bool = False) -> Probe:
         """The sampler of one run, not yet started."""
         targets = [
             f"{one.number}:{one.pid}"
@@ -156,7 +156,7 @@ class Workbench:
         program = self.settings.program("dynoprobe")
         return Probe(
             self.host, program, targets, instance.credentials.control, instance.data, self.scratch, self.sockets,
-            f"{instance.settings.interface}@{instance.pid}" if instance.settings.interface else None,
+            [f"{one.settings.interface}@{one.pid}" for one in instances if one.settings.interface], speed_meter,
         )  # fmt: skip
 
     async def prewarm(self, instance: Instance) -> None:

@@ -1,12 +1,11 @@
 """Is a covariate free of the arms? One that an arm changes must not adjust it: the adjustment would take away effect.
 
 TLS, for example, raises the load program's CPU time per query; adjusted for it, TLS would seem to cost nothing. So a
-covariate whose mean in an arm differs from the control's, block by block, by more than noise is dropped for all arms.
+covariate that differs from the control's in the same cycles by more than noise is dropped for all arms and steps. The
+test counts slices, not starts: it is to find a shift, and dropping a covariate in vain costs precision alone.
 """
 
 from __future__ import annotations
-
-from math import expm1
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +15,33 @@ from mydyno.stats.paired import t_quantile
 LEVEL = 0.99
 """Of all arms together (Bonferroni)."""
 LEAST_SHIFT = 0.02
-"""A shift that is surely smaller than this changes an adjusted effect by less than any margin in use."""
-LEAST_BLOCKS = 2
+"""In logs. An arm that shifts the covariate by surely less leaves every effect within its margin."""
+LEAST_CYCLES = 6
 
 
 def shifted_by_arm(
-    values: NDArray[np.float64], arms: NDArray[np.str_], blocks: NDArray[np.int64], control: str
+    values: NDArray[np.float64], arms: NDArray[np.str_], cycles: NDArray[np.int64], control: str
 ) -> list[str]:
-    """The arms whose block means of a log covariate surely differ from the control's by more than LEAST_SHIFT.
+    """The arms in which a log covariate surely differs from the control's, in the same cycles, by over LEAST_SHIFT.
 
-    `values`, `arms` and `blocks` have one entry for each slice. Every arm but the control is tested, its copy too.
+    `values`, `arms` and `cycles` have one entry for each slice; a cycle's number is unique in the study. Every arm but
+    the control is tested, its second copy too.
     """
+    reference = {
+        int(cycle): float(value) for cycle, value, arm in zip(cycles, values, arms, strict=True) if arm == control
+    }
     others = [str(arm) for arm in np.unique(arms) if arm != control]
     found = []
     for arm in others:
-        differences = []
-        for block in np.unique(blocks):
-            own, reference = values[(arms == arm) & (blocks == block)], values[(arms == control) & (blocks == block)]
-            if own.size and reference.size:
-                differences.append(float(own.mean() - reference.mean()))
-        if len(differences) < LEAST_BLOCKS:
+        own = arms == arm
+        pairs = [
+            float(value) - reference[int(cycle)]
+            for value, cycle in zip(values[own], cycles[own], strict=True)
+            if int(cycle) in reference
+        ]
+        if len(pairs) < LEAST_CYCLES:
             continue
-        mean, sd = float(np.mean(differences)), float(np.std(differences, ddof=1))
-        half = t_quantile(1 - (1 - LEVEL) / 2 / len(others), len(differences) - 1) * sd / len(differences) ** 0.5
-        if abs(expm1(mean)) > LEAST_SHIFT and abs(mean) - half > LEAST_SHIFT:
+        half = t_quantile(1 - (1 - LEVEL) / 2 / len(others), len(pairs) - 1) * float(np.std(pairs, ddof=1))
+        if abs(float(np.mean(pairs))) - half / len(pairs) ** 0.5 > LEAST_SHIFT:
             found.append(arm)
     return found

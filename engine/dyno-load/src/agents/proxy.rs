@@ -41,10 +41,13 @@ impl Proxy {
         let finished = matches!(ended, Ok(Some(_)));
         let report = match ended {
             Ok(end) => Report::Finished(end.unwrap_or_default()),
-            Err(failure) => Report::Failed(Failure {
-                code: failure.code,
-                message: format!("{} {}", self.peer.name(), failure.message),
-            }),
+            Err(failure) => Report::Failed {
+                failure: Failure {
+                    code: failure.code,
+                    message: format!("{} {}", self.peer.name(), failure.message),
+                },
+                end: End::default(),
+            },
         };
         // The collector may be gone already, when another agent failed.
         let _ = self.channels.reports.send(report);

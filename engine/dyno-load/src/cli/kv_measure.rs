@@ -234,6 +234,7 @@ fn judge(
         totals,
         end: outcome.end,
         duration_s,
+        failure: outcome.failure.as_ref(),
         threads: part.settings.pace.threads,
         open_loop: part.settings.pace.plan.is_some(),
         counters,

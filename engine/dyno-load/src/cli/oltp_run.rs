@@ -298,6 +298,7 @@ fn judge(
         totals,
         end: outcome.end,
         duration_s,
+        failure: outcome.failure.as_ref(),
         threads: settings.threads,
         open_loop: settings.pace().is_timed(),
         counters,

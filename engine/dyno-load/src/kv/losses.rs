@@ -29,6 +29,7 @@ impl Worker {
         let recorder = &mut self.intervals.recorder;
         if !self.settings.ignored_errors.contains(code) {
             recorder.counts.errors += 1;
+            self.end.unfinished += u64::from(flight.measured);
             return Err(Failure::with_code(
                 code,
                 format!(

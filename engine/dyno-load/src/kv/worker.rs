@@ -250,7 +250,7 @@ impl Work for Worker {
         // The feed ends its phase by the clock, even where this thread was late.
         if phase == Phase::Drain {
             self.end.in_flight_at_stop = self.in_flight;
-            self.end.planned = self.feed.planned();
+            self.end.planned = self.feed.planned(u64::MAX);
         } else {
             self.feed.enter(phase, &self.intervals.timeline);
         }
@@ -261,7 +261,7 @@ impl Work for Worker {
         self.start_operations(now)
     }
 
-    fn wait_ns(&mut self, _now: u64) -> u64 {
+    fn wait_ns(&mut self, now: u64) -> u64 {
         let mut until = self.intervals.boundary_ns;
         if let Some(std::cmp::Reverse((due, _))) = self.timers.peek() {
             until = until.min(*due);
@@ -273,8 +273,8 @@ impl Work for Worker {
                 until = until.min(due);
             }
         } else if self.timers.is_empty() {
-            // Nothing but a reply, the boundary or a stop can be next: no need to know the time to the nanosecond.
-            return LONGEST_WAIT_NS.min(until);
+            // Nothing but a reply, the boundary or a stop can be next: the time from before what was due was started will do.
+            return until.saturating_sub(now).min(LONGEST_WAIT_NS);
         }
         let wait = until.saturating_sub(now_ns());
         if planned && self.settings.spin {
@@ -287,13 +287,13 @@ impl Work for Worker {
         wait.min(LONGEST_WAIT_NS)
     }
 
-    fn end(&mut self) -> End {
+    fn end(&mut self, now: u64) -> End {
         if self.settings.operations.is_some() {
             self.settings.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
         }
         let measured = |client: &Client| client.flights.iter().filter(|flight| flight.measured).count() as u64;
         self.end.unfinished += self.clients.iter().map(measured).sum::<u64>();
-        self.end.not_started = self.feed.not_started();
+        self.end = self.feed.account(self.end, self.intervals.phase, now);
         self.end
     }
 

@@ -154,6 +154,8 @@ impl<'a> Collector<'a> {
             }
             Phase::Drain if self.open_loop => {
                 self.totals.ended_after_stop = recorder.counts.transactions;
+                // Dropped only now, but of the measurement's plan.
+                self.totals.measured.counts.dropped_late += recorder.counts.dropped_late;
                 self.totals.measured.response.merge(&recorder.response);
                 self.totals.measured.service.merge(&recorder.service);
                 self.totals.measured.lag.merge(&recorder.lag);

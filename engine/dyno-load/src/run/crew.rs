@@ -38,7 +38,12 @@ pub enum Report {
     /// The load is done.
     Finished(End),
     /// The run cannot go on.
-    Failed(Failure),
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// How the worker's part ended.
+        end: End,
+    },
 }
 
 /// Which moment of a slice.
@@ -207,7 +212,7 @@ impl Crew {
                     self.connecting.merge(&times);
                     ready += 1;
                 }
-                Ok(Report::Failed(failure)) => return Err(Some(failure)),
+                Ok(Report::Failed { failure, .. }) => return Err(Some(failure)),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -316,8 +321,9 @@ impl Course {
                 self.finished += 1;
                 self.end.add(&end);
             }
-            Report::Failed(failure) => {
+            Report::Failed { failure, end } => {
                 self.finished += 1;
+                self.end.add(&end);
                 self.failure.get_or_insert(failure);
             }
             Report::Ready(_) | Report::Interval { .. } => {}

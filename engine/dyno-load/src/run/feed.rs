@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dyno_core::operation;
 use dyno_core::schedule::{Arrival, ArrivalCursor, Plan};
 
+use super::crew::End;
 use super::settings::Pace;
 use super::terminals::Terminals;
 use super::timeline::{Phase, Timeline};
@@ -176,24 +177,37 @@ impl Feed {
         }
     }
 
-    /// Transactions of this phase that the plan has for this worker, started or not.
-    pub fn planned(&self) -> u64 {
-        self.planned.as_ref().map_or(0, |planned| planned.passed) + self.not_started()
+    /// Transactions that the plan has for this worker in this phase, up to `now`, started or not.
+    pub fn planned(&self, now: u64) -> u64 {
+        self.planned.as_ref().map_or(0, |planned| planned.passed) + self.not_started(now)
     }
 
-    /// Transactions of this phase that are left.
-    pub fn not_started(&self) -> u64 {
+    /// A load that ends now, with what the plan had for it: all of the measurement after its stop, else what was due by now.
+    pub fn account(&self, end: End, phase: Phase, now: u64) -> End {
+        match phase {
+            Phase::Warmup => end,
+            Phase::Measure => End {
+                planned: self.planned(now),
+                not_started: self.not_started(now),
+                ..end
+            },
+            Phase::Drain => End {
+                not_started: self.not_started(u64::MAX),
+                ..end
+            },
+        }
+    }
+
+    /// Those of them that are left.
+    pub fn not_started(&self, now: u64) -> u64 {
         if let Some(terminals) = &self.terminals {
-            return terminals.not_started();
+            return terminals.not_started(now);
         }
         let Some(planned) = &self.planned else { return 0 };
-        let mut cursor = planned.cursor.clone();
-        let mut next = planned.next;
-        let mut left = 0;
-        while planned.start_ns + next.intended_ns < planned.end_ns {
-            left += 1;
-            next = cursor.next_arrival();
+        let limit_ns = planned.end_ns.min(now).saturating_sub(planned.start_ns);
+        if planned.next.intended_ns >= limit_ns {
+            return 0;
         }
-        left
+        1 + planned.cursor.count_before(limit_ns)
     }
 }

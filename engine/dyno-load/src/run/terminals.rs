@@ -84,11 +84,11 @@ impl Terminals {
         self.waiting.push(Reverse((due_ns, next)));
     }
 
-    /// Those due in this phase that have not started.
-    pub fn not_started(&self) -> u64 {
+    /// Those due in this phase by `now` that have not started.
+    pub fn not_started(&self, now: u64) -> u64 {
         self.waiting
             .iter()
-            .filter(|Reverse((due, _))| *due < self.end_ns)
+            .filter(|Reverse((due, _))| *due < self.end_ns.min(now))
             .count() as u64
     }
 }

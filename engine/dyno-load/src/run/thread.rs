@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::JoinHandle;
 
-use super::crew::{Channels, Report};
+use super::crew::{Channels, End, Report};
 use super::settings::Priority;
 
 /// Starts a worker's thread; what `work` cannot begin is reported as a failure.
@@ -24,7 +24,10 @@ pub fn worker_thread(
             let reports = channels.reports.clone();
             if let Err(error) = work(channels) {
                 // The collector waits for this report, or is gone.
-                let _ = reports.send(Report::Failed(error.into()));
+                let _ = reports.send(Report::Failed {
+                    failure: error.into(),
+                    end: End::default(),
+                });
             }
         })
 }

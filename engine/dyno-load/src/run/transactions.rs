@@ -69,12 +69,15 @@ impl Worker {
                 self.intervals.recorder.counts.dropped_late += 1;
                 Ok(true)
             }
-            Overload::Abort { limit_ns } if late_ns > limit_ns => Err(Failure::new(format!(
-                "the server does not keep up: a planned transaction was {:.1} ms late, the limit is {:.1} ms; \
+            Overload::Abort { limit_ns } if late_ns > limit_ns => {
+                self.intervals.recorder.counts.dropped_late += 1;
+                Err(Failure::new(format!(
+                    "the server does not keep up: a planned transaction was {:.1} ms late, the limit is {:.1} ms; \
                  lower --rate, or choose --overload queue",
-                late_ns as f64 / 1e6,
-                limit_ns as f64 / 1e6
-            ))),
+                    late_ns as f64 / 1e6,
+                    limit_ns as f64 / 1e6
+                )))
+            }
             _ => Ok(false),
         }
     }

@@ -52,8 +52,8 @@ pub trait Work: Batched {
     /// How long the loop may sleep.
     fn wait_ns(&mut self, now: u64) -> u64;
 
-    /// How the load ended.
-    fn end(&mut self) -> End;
+    /// How the load ended, at `now`.
+    fn end(&mut self, now: u64) -> End;
 
     /// Operations under way.
     fn in_flight(&self) -> u64;
@@ -65,8 +65,9 @@ pub trait Work: Batched {
 /// Works until there is no further load, and reports how each went.
 pub fn work(mut worker: impl Work) {
     if let Err(failure) = connect_then_load(&mut worker) {
+        let end = worker.end(now_ns());
         worker.hand_over();
-        worker.intervals().report(Report::Failed(failure));
+        worker.intervals().report(Report::Failed { failure, end });
     }
 }
 
@@ -121,7 +122,7 @@ fn load(worker: &mut impl Work) -> Result<End, Failure> {
         )));
     }
     worker.intervals().mark(Edge::Hold, now_ns());
-    let end = worker.end();
+    let end = worker.end(now_ns());
     worker.hand_over();
     worker.flush_files()?;
     Ok(end)

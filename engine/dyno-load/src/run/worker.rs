@@ -172,7 +172,7 @@ impl Work for Worker {
         // The feed ends its phase by the clock, even where this thread was late.
         if phase == Phase::Drain {
             self.end.in_flight_at_stop = self.in_flight;
-            self.end.planned = self.feed.planned();
+            self.end.planned = self.feed.planned(u64::MAX);
         } else {
             self.feed.enter(phase, &self.intervals.timeline);
         }
@@ -215,10 +215,10 @@ impl Work for Worker {
         wait.min(LONGEST_WAIT_NS)
     }
 
-    fn end(&mut self) -> End {
+    fn end(&mut self, now: u64) -> End {
         let left_behind = |client: &&Client| client.active && client.measured;
         self.end.unfinished = self.clients.iter().filter(left_behind).count() as u64;
-        self.end.not_started = self.feed.not_started();
+        self.end = self.feed.account(self.end, self.intervals.phase, now);
         self.end
     }
 

@@ -6,6 +6,7 @@ mod cpu;
 mod cpu_wait;
 mod dropped;
 mod empty;
+mod failed;
 mod hit_ratio;
 mod lag;
 mod network;
@@ -17,7 +18,7 @@ mod wrong_values;
 use serde::Serialize;
 
 use crate::agents::AgentFacts;
-use crate::run::{End, Totals};
+use crate::run::{End, Failure, Totals};
 use crate::server::CounterCheck;
 
 /// How far the figures can be believed.
@@ -66,6 +67,8 @@ pub struct Evidence<'a> {
     pub duration_s: f64,
     /// Worker threads.
     pub threads: u32,
+    /// Why the run ended early; none when it did not.
+    pub failure: Option<&'a Failure>,
     /// Whether there was a plan.
     pub open_loop: bool,
     /// The server's counters against ours; empty where they could not be read.
@@ -89,7 +92,8 @@ pub struct TcpSegments {
 
 type Rule = fn(&Evidence<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
+    failed::judge,
     empty::judge,
     lag::judge,
     cpu::judge,

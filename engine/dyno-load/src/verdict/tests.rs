@@ -25,6 +25,7 @@ fn verdict_of<'a>(totals: &'a Totals, change: impl FnOnce(&mut Evidence<'a>)) ->
             ..End::default()
         },
         duration_s: 10.0,
+        failure: None,
         threads: 1,
         open_loop: true,
         counters: &[],
@@ -91,6 +92,9 @@ fn what_surrounds_the_run_counts_too() {
         })
     };
     assert_eq!(verdict_of(&fine, lossy), (Verdict::Suspect, vec!["network"]));
+    let failure = Failure::new("connection 3: the server went away");
+    let failed = verdict_of(&fine, |evidence| evidence.failure = Some(&failure));
+    assert_eq!(failed, (Verdict::Invalid, vec!["failed"]));
     let checks = [CounterCheck {
         counter: "Questions",
         server: 1002,
@@ -104,6 +108,7 @@ fn what_surrounds_the_run_counts_too() {
             ..End::default()
         },
         duration_s: 10.0,
+        failure: None,
         threads: 1,
         open_loop: true,
         counters: &checks,

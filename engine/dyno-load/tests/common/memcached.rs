@@ -1,6 +1,7 @@
 //! A real memcached, started by the program that DYNO_TEST_MEMCACHED names.
 #![allow(dead_code)] // each test program uses its own part
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -52,7 +53,7 @@ impl Memcached {
             socket: None,
         };
         let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !answers(port) {
             assert!(Instant::now() < deadline, "memcached does not answer at port {port}");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -110,6 +111,20 @@ impl Drop for Memcached {
             std::fs::remove_dir_all(folder).unwrap();
         }
     }
+}
+
+/// Whether a memcached answers. That somebody listens is not enough: a child of another test that is being started has the
+/// socket that found the port until its program runs.
+fn answers(port: u16) -> bool {
+    let ask = || -> std::io::Result<Vec<u8>> {
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", port))?;
+        socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+        socket.write_all(b"version\r\n")?;
+        let mut answer = vec![0; 7];
+        socket.read_exact(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer == b"VERSION")
 }
 
 /// memcached will not run as root without being told as whom.

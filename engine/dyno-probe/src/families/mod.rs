@@ -5,6 +5,7 @@ mod disk;
 mod host_cpu;
 mod host_memory;
 mod host_paging;
+mod host_speed;
 mod innodb_buffer_pool;
 mod innodb_io;
 mod innodb_locks;
@@ -28,6 +29,7 @@ use crate::collector::Family;
 /// there first.
 pub static ALL: &[Family] = &[
     host_cpu::FAMILY,
+    host_speed::FAMILY,
     process_cpu::FAMILY,
     process_io::FAMILY,
     cgroup::FAMILY,

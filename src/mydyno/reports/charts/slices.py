@@ -13,6 +13,8 @@ from mydyno.reports.numbers import DisplayUnit
 
 LEFT, RIGHT = 52.0, 8.0
 HEADING, RATE, SMALL, GAP = 24.0, 190.0, 66.0, 12.0
+FEW = 250
+"""Below so many slices their marks are larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,13 @@ def _rates(
     svg.text(0, panel[0] - 12, heading, "t strong")
     svg.text(svg.width - RIGHT, panel[0] - 12, unit.label, "t soft", "end")
     y = _axis(svg, [point.value / unit.divisor for point in points], panel, 5, from_zero=True)
+    radius = 3.2 if len(points) < FEW else 2.3
     styles = {(point.style.name, point.style.copy): point.style for point in points}
     for (name, copy), style in styles.items():
         own = [p for p in points if (p.style.name, p.style.copy) == (name, copy)]
         at = [(x(point.at_s), y(point.value / unit.divisor)) for point in own]
         svg.open_group(style.css)
-        svg.marks(style.shape, at, 2.3, "ring" if copy else "slice")
+        svg.marks(style.shape, at, radius, "ring" if copy else "slice")
         svg.close_group()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, render
@@ -24,10 +27,20 @@ def build(result: StudyResult) -> Section:
             legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table else [],
             sharpen=found.sharpen,
             scope=found.scope,
+            conclusions=[one.sentence for one in result.summary.conclusions],
+            concluded=counted(one.answer for one in result.summary.conclusions),
             sentences=result.sentences,
             margin=percent(result.summary.margin),
         ),
     )
+
+
+def counted(answers: Iterable[str]) -> str:
+    """How often each answer is there: "2 agree, 1 cannot be told"."""
+    found = Counter(answers)
+    words = {"agrees": ("agrees", "agree"), "disagrees": ("disagrees", "disagree")}
+    told = {"cannot tell": ("cannot be told", "cannot be told")} | words
+    return ", ".join(f"{count} {told.get(one, (one, one))[count > 1]}" for one, count in found.most_common())
 
 
 def _state_words(result: StudyResult) -> str:

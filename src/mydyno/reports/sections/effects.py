@@ -20,10 +20,18 @@ from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_word
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
+NOT_YET = (
+    "Effects are shown from the first look on. Who looks earlier, and stops when it suits, finds differences where there "
+    "are none."
+)
+
 
 def build(result: StudyResult) -> Section:
     """Forest plots per metric and workload, each with its table; the primary metric's open, the others folded."""
     primary = result.summary.primary
+    if result.before_first_look:
+        html = render("figures.html", intro=NOT_YET, legend="", groups=[], empty="No look is due yet.")
+        return Section("effects", "Effects and their intervals", "Effects", html)
     others = [metric for metric in (*FIRST, *result.summary.metrics) if metric in result.summary.metrics]
     others = [metric for metric in dict.fromkeys(others) if metric != primary and result.effects(metric)]
     without = [metric for metric in others if all(effect.ratio is None for effect in result.effects(metric))]

@@ -35,7 +35,22 @@ def build(result: StudyResult) -> Section:
             arms=[_arm(result, arm) for arm in result.styles],
             grid=_grid(result),
         ),
+        _in_one_line(result, len(invalid)),
     )
+
+
+def _in_one_line(result: StudyResult, invalid: int) -> str:
+    """How many runs are valid, and whether every treatment was proved."""
+    if not result.runs:
+        return "no run has finished"
+    unproved = sum(not run.evidence or not all(one.holds for one in run.evidence) for run in result.runs)
+    valid = f"{len(result.runs) - invalid} of {len(result.runs)} runs valid"
+    proved = (
+        "every treatment proved in every run"
+        if not unproved
+        else f"treatment not proved in {unproved} run{'' if unproved == 1 else 's'}"
+    )
+    return f"{valid}, {proved}"
 
 
 def _invalid_table(invalid: list[RunSummary]) -> Table:

@@ -41,13 +41,23 @@ def build(result: StudyResult) -> Section:
         "Noise",
         render(
             "figures.html",
-            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise; a smaller "
-            "effect is not told apart from it. Crossed-out marks are runs that are not valid.",
+            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise. "
+            "Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
             empty="" if first or runs else "No block holds two valid runs of the control, so there is no noise floor.",
         ),
+        _in_one_line(result, metric),
     )
+
+
+def _in_one_line(result: StudyResult, metric: str) -> str:
+    """The range of the noise floors."""
+    floors = [floor - 1 for floor in result.summary.noise_floor.get(metric, {}).values() if floor > 1]
+    if not floors:
+        return ""
+    low, high = percent(min(floors)), percent(max(floors))
+    return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
 
 
 def _usual(canaries: Sequence[CanaryRecord]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import metric_name, signed_percent
 from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.answer import counted
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 
 AGREEMENT = {"agrees": "= agrees", "disagrees": "≠ disagrees", "cannot tell": "? cannot tell"}
@@ -40,6 +41,7 @@ def build(result: StudyResult) -> Section | None:
             groups=groups,
             empty="",
         ),
+        counted(_text(entry, "agreement") for entry in entries),
     )
 
 

@@ -15,7 +15,6 @@ from mydyno.verdicts.gates import (
     ignored_errors,
     out_of_memory,
     steady,
-    steal,
     swap,
     unproved,
 )
@@ -31,11 +30,10 @@ STEP_GATES = (
     counters.closed,
     driver_health.closed,
     driver_cpu.closed,
-    steal.closed,
     steady.closed,
 )
 """Each takes StepFacts and gives the reason, or None."""
-HOST_GATES = (driver_cpu.closed, steal.closed)
+HOST_GATES = (driver_cpu.closed,)
 """Those of STEP_GATES that are about the host: asked once where a step loads several instances."""
 INSTANCE_GATES = tuple(gate for gate in STEP_GATES if gate not in HOST_GATES)
 """Those that are asked of each instance."""

@@ -30,7 +30,6 @@ class StepFacts:
     """Warm-up and measured window."""
     cpus: int
     """CPUs that the driver may use."""
-    steal_pct: float | None
     disagreements: Sequence[str] = field(default_factory=tuple)
     """Where the server's counters and the driver's differ."""
     steadiness: str = "undecided"
