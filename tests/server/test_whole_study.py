@@ -71,7 +71,7 @@ def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Pa
     summary = summary_of(study)
     assert summary["state"] == "complete"
     assert [run["valid"] for run in summary["runs"]] == [True] * 6, [run["reasons"] for run in summary["runs"]]
-    assert all(sentence in " ".join(printed.split()) for sentence in summary["sentences"])
+    assert all(sentence in " ".join(printed.split()) for sentence in (*summary["answer"], summary["scope"]))
     assert f"report: {study.relative_to(study.parent.parent)}/report.html" in printed
     for run in summary["runs"]:
         names = {path.name for path in (study / run["folder"]).iterdir()}

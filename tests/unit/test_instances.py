@@ -183,8 +183,8 @@ async def test_verdicts_are_given_per_control_and_on_declared_comparisons(
     }
     assert judged["qps", "limited-2", "none-2"].ratio == pytest.approx(1.1, rel=0.01)
     assert judged["qps_instance_1", "limited-2", "limited-1"].ratio == pytest.approx(770 / 900, rel=0.01)
-    assert "The noise floor is that of none-1" in judged["qps", "limited-2", "none-2"].sentence
-    assert "The noise floor is that of" not in judged["qps", "limited-1", "none-1"].sentence
+    assert "The A/A comparison is that of none-1" in judged["qps", "limited-2", "none-2"].sentence
+    assert "The A/A comparison is that of" not in judged["qps", "limited-1", "none-1"].sentence
     explored = [e for e in summary.effects if e.metric == "qps_instance_2" and e.arm == "limited-2"]
     assert explored
     assert all(e.verdict is None for e in explored)

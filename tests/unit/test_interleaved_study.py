@@ -19,7 +19,7 @@ from tests.support.fake_bench import Script, Watched, experiment, opener
 STEP = "oltp_read_only-4"
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """Ends the program in the middle of a slice."""
 
 
@@ -144,11 +144,11 @@ async def test_a_study_that_is_killed_in_a_cycle_resumes_with_the_same_block(
 ) -> None:
     def kill(arm: str, _copy: int, _step: object, _order: object) -> float:
         if script.events.count("block 3/6") and len(script.events) % 7 == 0:
-            raise Killed
+            raise KilledError
         return 1000.0
 
     script.slice_qps = kill
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         await study(script, settings, tmp_path, interleaved())
     (path,) = (tmp_path / "studies").iterdir()
     script.slice_qps = lambda *_: 1000.0

@@ -342,7 +342,7 @@ class InterleavingRecord(Record):
     steal_max: float | None = None
     covariates: tuple[str, ...] = ()
     """What values are adjusted for: driver_cpu (the load program's CPU time per query) or speed (the speed meter), and
-    available_cpu (the share of CPU time that hypervisor and other programs left)."""
+    available_cpu (the share of CPU time that hypervisor and other programs left) or unstolen_cpu (the hypervisor)."""
     coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     """step → metric → covariate → slope of log value on log covariate."""
     sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)

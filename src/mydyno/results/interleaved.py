@@ -116,12 +116,13 @@ def interleaved_values(
         dropped += gone
         if kept:
             of_step[step] = _step(kept)
-    shifted = (
-        {name: _shifted(name, of_step, experiment) for name in HOST_SPEED} if client_untouched else {"driver_cpu": []}
-    )
-    unusable = {name for name, arms in shifted.items() if arms or not client_untouched}
-    notes += [f"{name} is no measure of the host's speed here: {', '.join(arms)} changes it"
-              for name, arms in shifted.items() if arms]  # fmt: skip
+    shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
+    unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})
+    notes += [
+        f"not adjusted for {name}: {', '.join(arms)} changes it"
+        for name, arms in shifted.items()
+        if arms and (client_untouched or name != "driver_cpu")
+    ]
     for step, data in of_step.items():
         kept = data.slices
         _choose_covariates(data, unusable)
@@ -201,8 +202,9 @@ def _steal_spread(slices: Sequence[SliceRecord]) -> float:
 
 LEAST_AVAILABLE = 0.02
 """Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
-HOST_SPEED = ("driver_cpu", "speed")
-"""Measures of the host's speed, the better one first: the first that can be used is."""
+COVARIATES = (("driver_cpu", "speed"), ("available_cpu", "unstolen_cpu"))
+"""Of each group the first that no arm changes: the host's speed by the load program's CPU time per query or by the
+speed meter; the share of CPU time left by hypervisor and other programs, or by the hypervisor alone."""
 
 
 def _step(slices: list[SliceRecord]) -> _Step:
@@ -220,8 +222,10 @@ def _step(slices: list[SliceRecord]) -> _Step:
     if all(value is not None and value > 0 for value in speeds):
         data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
     if all(one.steal is not None for one in slices):
-        taken = np.array([(one.steal or 0.0) + (one.strangers or 0.0) for one in slices])
-        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - taken, LEAST_AVAILABLE))
+        steal = np.array([one.steal or 0.0 for one in slices])
+        strangers = np.array([one.strangers or 0.0 for one in slices])
+        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - steal - strangers, LEAST_AVAILABLE))
+        data.covariates["unstolen_cpu"] = np.log(np.maximum(1.0 - steal, LEAST_AVAILABLE))
     return data
 
 
@@ -237,11 +241,12 @@ def _shifted(name: str, steps: Mapping[str, _Step], experiment: Experiment) -> l
 
 
 def _choose_covariates(data: _Step, unusable: set[str]) -> None:
-    """Leave one measure of the host's speed, and what else disturbs it."""
-    usable = [name for name in HOST_SPEED if name in data.covariates and name not in unusable]
-    data.covariates = {
-        name: values for name, values in data.covariates.items() if name not in HOST_SPEED or name in usable[:1]
-    }
+    """Leave the first of each group that can be used."""
+    chosen = []
+    for group in COVARIATES:
+        usable = [name for name in group if name in data.covariates and name not in unusable]
+        chosen += usable[:1]
+    data.covariates = {name: data.covariates[name] for name in chosen}
 
 
 def _add_metric(

@@ -18,7 +18,7 @@ FIRST_LOOK = min(LOOKS)
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
 COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio", "server_cpu_us_per_transaction")
-"""What stands for the cost of a query, the most precise first."""
+"""What stands for the cost of a query, the preferred one first."""
 UNPLANNED = 10_000
 """So many blocks stand for "more than any plan"."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0

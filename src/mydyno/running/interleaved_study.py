@@ -180,9 +180,8 @@ def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> floa
 
 
 def _decided(summary: Summary) -> bool:
-    """Whether every contrast with a verdict is higher, lower or equivalent, or lost because the arm failed."""
+    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed."""
     judged = [effect for effect in summary.effects if effect.primary]
-    failed = {(run.arm, step) for run in summary.runs for step in run.failures}
     return bool(judged) and all(
-        effect.verdict in ("higher", "lower", "equivalent") or (effect.arm, effect.step) in failed for effect in judged
+        effect.verdict in ("higher", "lower", "equivalent") or effect.details.get("failure") for effect in judged
     )

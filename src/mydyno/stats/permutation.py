@@ -88,12 +88,15 @@ def _totals(choices: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 def _drawn_totals(choices: Sequence[NDArray[np.float64]], seed: int) -> NDArray[np.float64]:
     """The sums of DRAWS random assignments."""
-    totals = np.zeros(DRAWS)
-    for choice, uniform in zip(choices, _uniforms(len(choices), seed), strict=True):
-        totals += choice[(uniform * choice.size).astype(np.intp)]
+    totals = np.full(DRAWS, sum(float(choice[0]) for choice in choices))
+    for label, chosen in _drawn_labels(tuple(choice.size for choice in choices), seed).items():
+        gain = np.array([choice[label] - choice[0] if label < choice.size else 0.0 for choice in choices])
+        totals += gain @ chosen
     return totals
 
 
-@lru_cache(maxsize=8)
-def _uniforms(blocks: int, seed: int) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).random((blocks, DRAWS))
+@lru_cache(maxsize=4)
+def _drawn_labels(labels: tuple[int, ...], seed: int) -> dict[int, NDArray[np.float32]]:
+    """{label: 1 where a random assignment has it in that block, blocks × DRAWS} for all labels but the observed one."""
+    drawn = (np.random.default_rng(seed).random((len(labels), DRAWS)) * np.array(labels)[:, None]).astype(np.int8)
+    return {label: (drawn == label).astype(np.float32) for label in range(1, max(labels))}

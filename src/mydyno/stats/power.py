@@ -27,7 +27,7 @@ from mydyno.stats.tost import FEWEST_BLOCKS
 
 MOST_BLOCKS = 10_000
 """Beyond this the answer is this: nobody runs that many, and the noise is what must change."""
-SD_QUANTILES = 2_000
+SD_QUANTILES = 500
 SHARE_OF_A_A = 0.75
 """Variance of X − mean(A, A′) as a share of that of A′ − A: (1 + 1/2) / (1 + 1)."""
 
@@ -44,6 +44,7 @@ class Plan:
     blocks: int
 
 
+@lru_cache(maxsize=1024)
 def blocks_for_detection(sd: float, effect: float, power: float = 0.8, alpha: float = 0.05, freedom: int = 1) -> int:
     """The fewest blocks with which a two-sided t test finds a true effect of this size so often; at least 2."""
     _check(sd, effect)
@@ -61,6 +62,7 @@ def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05, freed
     )
 
 
+@lru_cache(maxsize=1024)
 def blocks_for_equivalence(sd: float, margin: float, power: float = 0.8, alpha: float = 0.05, freedom: int = 1) -> int:
     """The fewest blocks with which a true ratio of 1 is shown to be within ±margin with this power; at least 6."""
     _check(sd, margin)
@@ -122,6 +124,7 @@ def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
     return next(n for n in range(1, 100) if contrasts * smallest_p([labels] * n) <= alpha * (1.0 + 1e-9) or n > 20)
 
 
+@lru_cache(maxsize=1024)
 def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, freedom: int = 1, labels: int = 3) -> Plan:
     """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,7 @@ def flipped_totals(d: NDArray[np.float64], signs: NDArray[np.float64] | None = N
     return totals
 
 
+@lru_cache(maxsize=4)
 def random_signs(n: int, seed: int) -> NDArray[np.float64]:
     """DRAWS seeded sign patterns of n blocks."""
     return np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), size=(DRAWS, n))

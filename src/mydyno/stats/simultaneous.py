@@ -18,7 +18,7 @@ from scipy import special
 
 MOST_NUMBERS = 4_000_000
 """Normal numbers drawn at most: a study with very many contrasts has fewer draws."""
-FEWEST_DRAWS, MOST_DRAWS = 10_000, 40_000
+FEWEST_DRAWS, MOST_DRAWS = 10_000, 20_000
 DRAWS_BEYOND = 400
 """Draws that should lie beyond the critical value, where MOST_DRAWS allows it."""
 

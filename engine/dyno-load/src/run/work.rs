@@ -81,8 +81,8 @@ fn connect_then_load(worker: &mut impl Work) -> Result<(), Failure> {
         }
         worker.intervals().begin(timeline);
         worker.begin(held_ns);
-        let end = load(worker)?;
-        held_ns = Some(now_ns());
+        let (end, last_ns) = load(worker)?;
+        held_ns = Some(last_ns);
         worker.intervals().report(Report::Finished(end));
     }
     worker.leave();
@@ -99,7 +99,8 @@ fn take_what_came(worker: &mut impl Work) -> Result<(), Failure> {
     }
 }
 
-fn load(worker: &mut impl Work) -> Result<End, Failure> {
+/// One load; how it ended, and when the last answer was read.
+fn load(worker: &mut impl Work) -> Result<(End, u64), Failure> {
     while !worker.is_done() {
         let now = now_ns();
         if now >= worker.intervals().boundary_ns && (!cross_boundary(worker, now)? || worker.is_done()) {
@@ -121,11 +122,12 @@ fn load(worker: &mut impl Work) -> Result<End, Failure> {
             (timeline.hard_stop_ns - timeline.stop_ns) as f64 / 1e9
         )));
     }
-    worker.intervals().mark(Edge::Hold, now_ns());
-    let end = worker.end(now_ns());
+    let last_ns = now_ns();
+    worker.intervals().mark(Edge::Hold, last_ns);
+    let end = worker.end(last_ns);
     worker.hand_over();
     worker.flush_files()?;
-    Ok(end)
+    Ok((end, last_ns))
 }
 
 /// Hands the finished interval over; false when the hard stop is reached.

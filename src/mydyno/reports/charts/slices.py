@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean as mean
 
 from mydyno.reports.charts.frame import tick_text
 from mydyno.reports.charts.palette import ArmStyle
@@ -15,6 +16,8 @@ LEFT, RIGHT = 52.0, 8.0
 HEADING, RATE, SMALL, GAP = 24.0, 190.0, 66.0, 12.0
 FEW = 250
 """Below so many slices their marks are larger."""
+MANY = 1500
+"""Beyond so many slices all arms have dots, in their colours: shapes could not be told apart, and take room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,10 @@ def _rates(
         own = [p for p in points if (p.style.name, p.style.copy) == (name, copy)]
         at = [(x(point.at_s), y(point.value / unit.divisor)) for point in own]
         svg.open_group(style.css)
-        svg.marks(style.shape, at, radius, "ring" if copy else "slice")
+        if len(points) > MANY:
+            svg.marks("dot", at, radius, "dot")
+        else:
+            svg.marks(style.shape, at, radius, "ring" if copy else "slice")
         svg.close_group()
 
 
@@ -112,12 +118,30 @@ def _host(svg: Svg, x: Linear, panel: tuple[float, float], line: HostLine) -> No
     if svg.width >= 480 or len(line.unit) < 3:
         svg.text(svg.width - RIGHT, panel[0] - 12, line.unit, "t soft", "end")
     y = _axis(svg, values, panel, 3, from_zero=line.percent)
-    for segment in line.segments:
+    most = int((svg.width - LEFT) / 1.5)
+    for segment in _thinned(line.segments, most, line.percent):
         at = [(round(x(second), 1), y(value * factor)) for second, value in segment]
         if line.percent:
             svg.path("".join(f"M{_n(px)} {_n(panel[1])}V{_n(py)}" for px, py in at if panel[1] - py > 0.4), "steal")
         else:
             svg.path(polyline(at), "host")
+
+
+def _thinned(
+    segments: Sequence[Sequence[tuple[float, float]]], most: int, peaks: bool
+) -> list[list[tuple[float, float]]]:
+    """The segments with about `most` points in all: neighbours become their mean, or their greatest for `peaks`."""
+    factor = max(1, -(-sum(map(len, segments)) // most))
+    found = []
+    for segment in segments:
+        parts = [segment[start : start + factor] for start in range(0, len(segment), factor)]
+        found.append(
+            [
+                (mean(s for s, _ in part), max(v for _, v in part) if peaks else mean(v for _, v in part))
+                for part in parts
+            ]
+        )
+    return found
 
 
 def _n(value: float) -> str:

@@ -16,6 +16,7 @@ from mydyno.reports.verdict_table import interval_text, step_heading
 COVARIATES = {
     "driver_cpu": "the load program's CPU time per query",
     "speed": "the speed meter",
+    "unstolen_cpu": "the share of CPU time that the hypervisor left",
     "available_cpu": "the share of CPU time that hypervisor and other programs left",
 }
 

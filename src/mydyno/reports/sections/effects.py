@@ -21,8 +21,8 @@ EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
 NOT_YET = (
-    "Effects are shown from the first look on. Who looks earlier, and stops when it suits, finds differences where there "
-    "are none."
+    "Effects are shown from the first look on. Who looks earlier, and stops when it suits, finds differences where "
+    "there are none."
 )
 
 

@@ -13,6 +13,8 @@ from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
 from mydyno.reports.slices import StudySlices, driver_cost, rate
 
+MOST_MARKS = 8000
+ORDINAL = {2: "nd", 3: "rd"}
 SIZES = (("", 1120.0), (":narrow", 356.0))
 
 
@@ -27,12 +29,23 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
         "Slices",
         render(
             "figures.html",
-            intro=_intro(result.summary.interleaving) + (f" Missing: {slices.missing}." if slices.missing else ""),
+            intro=_intro(result.summary.interleaving)
+            + (
+                f" Only every {every}{ORDINAL.get(every, 'th')} cycle is drawn, for want of room."
+                if (every := drawn_every(slices)) > 1
+                else ""
+            )
+            + (f" Missing: {slices.missing}." if slices.missing else ""),
             legend=legend(result, with_copy=True),
             groups=[FigureGroup(_heading(result), figures)] if figures else [],
             empty="" if figures else "No block has slices.",
         ),
     )
+
+
+def drawn_every(slices: StudySlices) -> int:
+    """Every which cycle has marks, the same for all arms: a page has room for MOST_MARKS of a study."""
+    return max(1, -(-sum(len(slices.of_step(step)) for step in slices.segments) // MOST_MARKS))
 
 
 def _heading(result: StudyResult) -> str:
@@ -68,8 +81,9 @@ def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figur
     metric = _metric(result)
     control = result.summary.control
     points = []
+    every = drawn_every(slices)
     for segment in segments:
-        for one in segment.slices:
+        for one in (one for one in segment.slices if (one.cycle - 1) % every == 0):
             value, style = rate(one, metric), _style(result, one.arm, one.copy_number, control)
             if value is not None and style is not None:
                 points.append(SlicePoint(segment.at(one), value, style))
