@@ -28,10 +28,21 @@ from mydyno.running.interleaved_study import Blocks, remaining_s
 from mydyno.running.open_bench import open_bench
 from mydyno.running.run import make_run
 from mydyno.running.study_record import new_study
+from mydyno.stats.looks import next_look
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
 """So many invalid runs in a row, and the study stops: something is wrong that more runs will not mend."""
+
+
+NOISE_REASONS = (
+    "dynoload calls its result invalid",
+    "sysbench calls",
+    "driver saturated",
+    "not steady",
+    "unequal steal",
+)
+"""What the gates of a step say of a busy host."""
 
 
 class Watcher(Protocol):
@@ -100,6 +111,9 @@ async def resume_study(
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
+    _check_more_time(folder, plan, time_s)
+    if time_s is None and plan.sequential and _is_complete(folder, plan):
+        return folder, summarise(folder)
     _check(study.experiment, plan, settings)
     with ExitStack() as stack:
         stack.enter_context(study_lock(study.study))
@@ -115,20 +129,39 @@ async def resume_study(
                     "runs of different versions do not belong in one study; begin a new one",
                 )
         folder.journal.append("study_resumed")
+        more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
-        return folder, await _execute(bench, folder, plan, watcher, time_s)
+        return folder, await _execute(bench, folder, plan, watcher, time_s, more)
 
 
-async def _execute(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher, time_s: float | None) -> Summary:
-    """Make what the study lacks, by its design."""
+def _check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
+    if time_s is not None and not plan.sequential:
+        raise UserError(
+            f"--time: {folder.name} has a fixed number of blocks, which is examined once",
+            "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
+        )
+    if time_s is not None and next_look(len(plan.blocks)) is None and _is_complete(folder, plan):
+        raise UserError(
+            f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
+        )
+
+
+def _is_complete(folder: StudyFolder, plan: Plan) -> bool:
+    return all((folder.path / run.folder / "run.json").is_file() for run in plan.runs)
+
+
+async def _execute(
+    bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher, time_s: float | None, more: bool = True
+) -> Summary:
+    """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
     if plan.design == "blocks":
         return await _make_runs(bench, folder, plan, watcher)
     began_s = time.monotonic()
     for evidence in await bench.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
-    blocks = Blocks(bench, folder, plan, watcher, began_s, time_s if plan.sequential else None)
+    blocks = Blocks(bench, folder, plan, watcher, began_s, time_s if plan.sequential else None, more)
     return await blocks.run(templates)
 
 
@@ -170,7 +203,7 @@ async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Wat
         record = await make_run(bench, planned, order, templates[planned.arm], aside, watcher.load)
         folder.commit_run(record)
         watcher.run_ended(record)
-        failed = 0 if record.valid else failed + 1
+        failed = 0 if record.valid or _host_noise(record) else failed + 1
         if failed == FAILED_RUNS_IN_A_ROW:
             summarise(folder)
             raise StudyError(
@@ -180,6 +213,16 @@ async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Wat
     summary = summarise(folder)
     folder.journal.append("study_finished", state=summary.state)
     return summary
+
+
+def _host_noise(record: RunRecord) -> bool:
+    """Whether a run is invalid for what the host did alone: a noisy hour never ends a study."""
+    return (
+        not record.failed
+        and all(step.reasons[:1] for step in record.steps)
+        and all(reason.startswith(NOISE_REASONS) for step in record.steps for reason in step.reasons)
+        and bool(record.steps)
+    )
 
 
 def _first(reasons: Sequence[str]) -> str:

@@ -83,7 +83,7 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     if plan.design == "interleaved":
         _print_interleaved(experiment, plan, expected)
     else:
-        _print_blocks(experiment, plan, expected)
+        _print_blocks(plan, expected)
     print(f"          and {format_duration(expected.prepare_s)} to prepare the data, once")
     disk = format_bytes(expected.disk_bytes)
     study = format_bytes(expected.study_bytes)
@@ -126,9 +126,9 @@ def _print_interleaved(experiment: Experiment, plan: Plan, expected: Forecast) -
     print("          the precision to expect is measured on this host by a pilot of the control when it runs")
 
 
-def _print_blocks(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
+def _print_blocks(plan: Plan, expected: Forecast) -> None:
     print(f"\ndesign    blocks: {plan.why or 'one run after the other'}")
-    blocks = experiment.design.blocks
+    blocks = len(plan.blocks)
     print(f"runs      {expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):")
     for block in plan.blocks:
         print(f"  block {block.block:>2}  {_runs_of(block)}")

@@ -18,7 +18,16 @@ from mydyno.model.experiment import Experiment
 from mydyno.model.metrics import METRICS, ordered
 from mydyno.model.records import InterleavingRecord, SliceRecord
 from mydyno.stats.exogenous import shifted_by_arm
-from mydyno.stats.slices import Array, Groups, adjusted_work, slopes, spread_between, spread_within
+from mydyno.stats.slices import (
+    Array,
+    Groups,
+    adjusted_work,
+    carry_over,
+    demeaned,
+    slopes,
+    spread_between,
+    spread_within,
+)
 
 Lane = tuple[int, str, int]
 """(block, arm, copy)"""
@@ -150,7 +159,11 @@ def interleaved_values(
         coefficients=coefficients,
         sd_within=within,
         sd_between=between,
-        notes=tuple(dict.fromkeys((*notes, *_idle_work(slices)))),
+        notes=tuple(
+            dict.fromkeys(
+                (*notes, *_carried_over(of_step, coefficients, experiment.design.washout), *_idle_work(slices))
+            )
+        ),
     )
     for values in (adjusted, unadjusted):
         for steps in values.values():
@@ -368,6 +381,30 @@ def _memory_at_equal_operations(
     common = min(served.values())
     operations = np.cumsum([one.queries for one in known])
     return float(np.interp(common, operations, [one.server_rss_bytes or 0.0 for one in known]))
+
+
+def _carried_over(
+    steps: Mapping[str, _Step], coefficients: Mapping[str, dict[str, dict[str, float]]], washout_s: float
+) -> list[str]:
+    """Steps in which the arm that was loaded before a slice changes the slice's throughput."""
+    found = []
+    for step, data in steps.items():
+        work = np.array([one.queries / one.length_s for one in data.slices])
+        if not (work > 0).all():
+            continue
+        slopes_of = coefficients.get(step, {}).get("qps", {})
+        x = np.column_stack([data.covariates[name] for name in slopes_of]) if slopes_of else np.zeros((len(work), 0))
+        beta = np.array(list(slopes_of.values()))
+        residuals = demeaned(np.log(adjusted_work(work, x, beta, np.zeros(len(beta)))), data.groups)
+        before = {(one.block, one.cycle, one.position): one.arm for one in data.slices}
+        arms = np.array([before.get((one.block, one.cycle, one.position - 1), "") for one in data.slices])
+        effect = carry_over(residuals, arms)
+        if effect is not None:
+            found.append(
+                f"{step}: the arm that was loaded before a slice changes its throughput by up to {abs(effect):.1%}; "
+                f"use a longer washout: --set design.washout={2 * washout_s:g}s"
+            )
+    return found
 
 
 IDLE_WORK = 0.10

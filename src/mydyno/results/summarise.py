@@ -103,7 +103,7 @@ def summarise(folder: StudyFolder) -> Summary:
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
         sentences=(
-            *_sentences(experiment, effects, summaries, planned),
+            *_sentences(experiment, effects, summaries, planned, len(plan.blocks)),
             *limit_sentences(limits, steps),
             *(conclusion.sentence for conclusion in conclusions),
         ),
@@ -226,7 +226,7 @@ def _effect_record(effect: Effect) -> EffectRecord:
 
 
 def _sentences(
-    experiment: Experiment, effects: list[Effect], runs: tuple[RunSummary, ...], planned: int
+    experiment: Experiment, effects: list[Effect], runs: tuple[RunSummary, ...], planned: int, planned_blocks: int
 ) -> tuple[str, ...]:
     """The answer: the primary metric's sentences, then what limits them."""
     sentences = [effect.sentence for effect in effects if effect.primary]
@@ -244,9 +244,9 @@ def _sentences(
         sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
     contrasts = sum(effect.primary for effect in effects)
     fewest = minimum_blocks(max(1, contrasts))
-    if experiment.design.blocks < fewest and contrasts:
+    if planned_blocks < fewest and contrasts and experiment.design.time is None:
         sentences.append(
-            f"{blocks(experiment.design.blocks)} cannot show a difference in {contrasts} "
+            f"{blocks(planned_blocks)} cannot show a difference in {contrasts} "
             f"comparison{'' if contrasts == 1 else 's'}: at least {fewest} are needed."
         )
     return tuple(sentences)

@@ -6,16 +6,23 @@ from mydyno.errors import UserError
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.plan import Design, Plan, make_plan
+from mydyno.running.forecast import forecast
 from mydyno.running.time_plan import plan_time, shape_of
 from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles
+
+MOST_BLOCKS = 40
+"""Of a study without looks that is fitted into a time."""
 
 
 def plan_study(experiment: Experiment, settings: Settings) -> Plan:
     """The plan of a new study here: its design and its blocks. Raises UserError for a design that cannot be had."""
     design = choose_design(experiment, settings)
     time_s = experiment.design.time
-    if design.kind == "blocks" or time_s is None:
+    if time_s is None:
         return make_plan(experiment, design)
+    if design.kind == "blocks":
+        one_s = forecast(experiment, make_plan(experiment, design, 1), settings).study_s
+        return make_plan(experiment, design, max(1, min(MOST_BLOCKS, int(time_s / one_s))))
     return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
 
 

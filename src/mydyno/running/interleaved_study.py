@@ -59,6 +59,8 @@ class Blocks:
     """When the study's time began (monotonic)."""
     time_s: float | None
     """None: without a time."""
+    more: bool = True
+    """Whether blocks may be added beyond the plan's."""
     overhead_s: float | None = None
 
     async def run(self, templates: dict[str, Template]) -> Summary:
@@ -117,6 +119,10 @@ class Blocks:
         if self.time_s is None:
             cycles = cycles_of(experiment)
             return TimePlan(len(self.plan.blocks), shape_of(experiment).block_s(cycles), cycles, True)
+        if not self.more:
+            shape, left = shape_of(experiment), max(1, len(self.plan.blocks) - done)
+            block_s = self._left_s() / left
+            return TimePlan(len(self.plan.blocks), block_s, max(1.0, shape.cycles_in(block_s)), True)
         target = plan_time(self._left_s(), shape_of(experiment), done)
         if target.blocks > len(self.plan.blocks):
             longer = make_plan(experiment, blocks=target.blocks)
