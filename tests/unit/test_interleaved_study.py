@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mydyno.errors import StudyError
+from mydyno.errors import StudyError, UserError
 from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.records import Summary
@@ -166,3 +166,32 @@ async def test_with_a_time_no_effect_is_examined_before_a_look(
     assert summary.look is None
     assert all(effect.verdict in (None, "inconclusive", "not_measurable") for effect in summary.effects)
     assert len(watcher.ended) < 6 * 3
+
+
+async def test_a_study_with_a_time_is_continued_by_more_time(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, settings, tmp_path, interleaved(time=1, cycles=None))
+    first = folder.plan()
+    assert first.sequential
+    folder, summary = await resume_study(folder.path, settings, Watched(script), opener(script), time_s=1)
+    assert folder.plan().blocks[: len(first.blocks)] == first.blocks
+    assert len(folder.plan().blocks) > len(first.blocks)
+    assert {run.block for run in summary.runs} == {block.block for block in folder.plan().blocks}
+
+
+async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, settings, tmp_path, interleaved(blocks=1))
+    with pytest.raises(UserError, match="fixed number of blocks"):
+        await resume_study(folder.path, settings, Watched(script), opener(script), time_s=60)
+
+
+async def test_resuming_a_complete_study_without_a_time_runs_nothing(
+    script: Script, settings: Settings, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, settings, tmp_path, interleaved(time=1, cycles=None))
+    before = len(script.events)
+    await resume_study(folder.path, settings, Watched(script), opener(script))
+    assert len(script.events) == before
