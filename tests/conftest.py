@@ -74,7 +74,9 @@ def apart(parts: None) -> Iterator[list[str]]:
         yield []
         return
     holder = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "echo made && read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ["unshare", "--net", "sh", "-c", "ip link set lo up; echo made && read _"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None
     made = holder.stdout.readline() == b"made\n"  # not in a container without CAP_SYS_ADMIN

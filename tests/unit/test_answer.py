@@ -10,7 +10,7 @@ import pytest
 from mydyno.model.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.records import EffectRecord, Metric
 from mydyno.results.answer import answer_study
-from mydyno.results.plain_words import metric_words, plus_minus, signed
+from mydyno.results.plain_words import cut, metric_words, plus_minus, signed
 from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
 from tests.support.made_up_answer import effect, experiment, records, study, summary
 
@@ -324,3 +324,13 @@ def test_metrics_without_words_of_their_own_are_called_by_name() -> None:
     assert metric_words("latency_p99_us").more == "a higher 99th-percentile latency"
     assert metric_words("tpmc_instance_2").noun == "New-Order transactions per minute on instance 2"
     assert metric_words("threads_running").less == "a lower threads_running"
+
+
+def test_a_reason_is_cut_behind_the_words_of_the_log_and_not_behind_its_times() -> None:
+    head = "mariadb-10.11 ended with exit code 1\n  error log: 2026-11-22 20:27:36 0 [ERROR] "
+    told = cut(
+        f"{head}/root/.cache/sbin/mariadbd: unknown variable 'x=1'\n  error log: 261122 20:37:50 [ERROR] Aborting"
+    )
+    assert told == "mariadb-10.11 ended with exit code 1: unknown variable 'x=1'; Aborting"
+    assert cut("the treatment\n is not proved.") == "the treatment is not proved"
+    assert cut("a " * 80).endswith("…")

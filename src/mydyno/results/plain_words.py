@@ -17,6 +17,10 @@ MOST_NAMES = 4
 """Arms that a sentence names; of more it gives the number."""
 
 REASON_CHARACTERS = 90
+LOG_HEAD = re.compile(
+    r"\s*error log: (?:(?:\d{4}-\d\d-\d\d|\d{6}) +[\d:]+ (?:\d+ )?)?(?:\[\w+\] )?(?:\S*/(?:mysqld|mariadbd): )?"
+)
+"""What a quoted line of the server's error log begins with: time, thread, level, program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,6 @@ def blocks(count: int) -> str:
 
 
 def cut(reason: str) -> str:
-    """A reason on one line, without its full stop, at most REASON_CHARACTERS long."""
-    text = " ".join(reason.split()).rstrip(".")
+    """A reason on one line, without its full stop and the heads of log lines, at most REASON_CHARACTERS long."""
+    text = " ".join(LOG_HEAD.sub("; ", LOG_HEAD.sub(": ", reason, count=1)).split()).rstrip(".")
     return text if len(text) <= REASON_CHARACTERS else text[: REASON_CHARACTERS - 1].rstrip() + "…"

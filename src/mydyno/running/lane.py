@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.held import HeldLoad, Holds, SliceOrder
-from mydyno.errors import BugError, HostError, ServerError, StudyError, UserError
+from mydyno.errors import BugError, HostError, StudyError, UserError
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.model.experiment import ArmSpec, Step
 from mydyno.model.plan import PlannedRun
@@ -29,6 +29,9 @@ from mydyno.store.files import write_text
 from mydyno.treatments.base import Accounted, ProvesEnd, ProvesLoad, Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.reconcile import growth
+
+CRASH_S = 3.0
+"""A server that crashes writes a stack trace after its load has failed, and then ends."""
 
 
 @dataclass
@@ -178,6 +181,8 @@ class Lane:
         await asyncio.gather(*(load.end() for load in self.loads))
         self.loads = []
         counted: dict[str, float] = {}
+        if step.id in self.failed_steps:
+            await self._note_end(step, 0.1)  # by now a server that crashed has written its stack trace
         if not self.runs_step(step):
             return counted
         try:
@@ -254,12 +259,16 @@ class Lane:
         await asyncio.gather(*(load.end() for load in self.loads))
         self.loads = []
         self.failed_steps[step.id] = error.message
+        await self._note_end(step, CRASH_S)
+
+    async def _note_end(self, step: Step, wait_s: float) -> None:
+        """Where a server ends within this time, that is why the step failed, and the arm with it."""
         for instance in self.instances:
-            if instance.process is None:
+            if self.failed or instance.process is None:
                 continue
             try:
-                exit_code = await instance.process.wait(1.0)
+                exit_code = await instance.process.wait(wait_s)
             except TimeoutError:
                 continue
-            died = ServerError(f"the server ended with exit code {exit_code} during {step.id}; {error.message}")
-            self.failed = f"{died.message}{instance.log_tail()}"
+            words = f"the server ended with exit code {exit_code} during {step.id}; {self.failed_steps[step.id]}"
+            self.failed = self.failed_steps[step.id] = f"{words}{instance.log_tail()}"

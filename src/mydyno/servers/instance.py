@@ -251,11 +251,12 @@ class Instance:
         )
 
     def log_tail(self) -> str:
-        """The error log's last lines, for messages."""
+        """The error log's last errors, or its last lines where it has none; for messages."""
         try:
-            lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
             return ""
+        lines = ([line for line in lines if "[ERROR]" in line] or lines)[-LOG_TAIL_LINES:]
         return "\n  error log: " + "\n  error log: ".join(lines) if lines else ""
 
     def _password_sql(self) -> list[str]:

@@ -1,0 +1,85 @@
+"""kill -9 and Ctrl-C in the middle of an interleaved block: nothing lives on, `resume` finishes, nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.interleaved import interleaved_text, slices_of, summary_of
+from tests.support.real import TWO_ARMS, Leftovers, Program, study_processes, wait_for, wait_until
+
+LANES = 3
+CYCLES = 4
+
+
+def loads() -> int:
+    """Load programs that hold connections for slices just now."""
+    return sum("--slices" in command for command in study_processes().values())
+
+
+def in_block(program: Program, block: int) -> bool:
+    """Whether that block's servers are up and loaded in turn."""
+    return program.events().count("block_began") == block and loads() == LANES
+
+
+STAGES: dict[str, Callable[[Program], bool]] = {
+    "servers start": lambda program: len(list(program.settings.data.glob("runs/*-*/server-*/my.cnf"))) == LANES,
+    "first block": lambda program: "pilot" in program.events() and in_block(program, 1),
+    "second block": lambda program: in_block(program, 2),
+}
+
+
+def finished_blocks(study: Path) -> dict[str, bytes]:
+    """Every file of every finished block."""
+    return {
+        str(path.relative_to(study)): path.read_bytes() for path in study.glob("blocks/[0-9]*/**/*") if path.is_file()
+    }
+
+
+def resumed(program: Program) -> None:
+    """`mydyno resume` finishes the study and leaves what was there untouched."""
+    study = program.study()
+    finished = finished_blocks(study)
+    done = program.run("resume", str(study))
+    assert done.returncode == 0, done.stderr
+    after = finished_blocks(study)
+    assert {name: after[name] for name in finished} == finished
+    summary = summary_of(study)
+    assert summary["state"] == "complete"
+    assert [run["valid"] for run in summary["runs"]] == [True] * 2 * LANES, [run["reasons"] for run in summary["runs"]]
+    slices = Counter((one.block, one.cycle) for one in slices_of(study))
+    assert slices == {(block, cycle): LANES for block in (1, 2) for cycle in range(1, CYCLES + 1)}
+    assert (study / "report.html").exists()
+    assert not list(study.rglob(".*")), "something unfinished is left in the study folder"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, before: Leftovers, stage: str) -> None:
+    text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES)
+    path = program.write(text)
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES[stage](program), process, 120)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
+    assert len(list(program.study().glob("blocks/[0-9]*"))) == (1 if stage == "second block" else 0)
+    resumed(program)
+
+
+def test_a_study_interrupted_inside_a_cycle_ends_cleanly_and_is_finished_by_resume(
+    program: Program, before: Leftovers
+) -> None:
+    path = program.write(interleaved_text("interrupted", TWO_ARMS, [("oltp_read_only", 4)], cycles=CYCLES))
+    with program.started("run", path) as process:
+        wait_for(lambda: STAGES["first block"](program), process, 120)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert not study_processes()
+    assert program.leftovers() == before, "what an interrupted study began is undone at once"
+    assert "mydyno resume" in program.output()
+    assert "Traceback" not in program.output()
+    resumed(program)

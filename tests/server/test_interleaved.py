@@ -1,0 +1,290 @@
+"""Interleaved studies on real servers: whole, recomputed by hand, with planted effects, and with arms that fail."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mydyno.hosts.settings import Settings
+from mydyno.model.experiment import ServerSpec
+from mydyno.results.interleaved import interleaved_values
+from mydyno.store.study_folder import StudyFolder
+from mydyno.treatments.cgroup import CgroupTreatment
+from tests.support.interleaved import (
+    BURN_US,
+    effect_of,
+    interleaved_text,
+    planted,
+    preloading,
+    slices_of,
+    summary_of,
+)
+from tests.support.real import TWO_ARMS, Program, study_processes, wait_for
+
+CONNECTIONS = 8
+CYCLES = 7
+"""Fewest cycles of two blocks of three lanes from which coefficients of two covariates are estimated."""
+LANES = {("glibc", 1), ("glibc", 2), ("jemalloc", 1)}
+
+
+@pytest.fixture(scope="module")
+def studied(
+    tmp_path_factory: pytest.TempPathFactory, real_settings: Settings, apart: list[str]
+) -> tuple[Program, Path, str]:
+    """An interleaved study of two arms in two blocks: (program, its folder, what it printed)."""
+    program = Program(tmp_path_factory.mktemp("interleaved"), real_settings, apart)
+    before = program.leftovers()
+    steps = [("oltp_read_write", CONNECTIONS)]
+    text = interleaved_text("interleaved", TWO_ARMS, steps, cycles=CYCLES, slice_s=0.3)
+    done = program.run("run", program.write(text))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    return program, program.study(), done.stdout
+
+
+def test_a_study_has_every_slice_of_every_arm_and_an_answer(studied: tuple[Program, Path, str]) -> None:
+    _, study, printed = studied
+    summary = summary_of(study)
+    assert (summary["design"], summary["state"]) == ("interleaved", "complete")
+    assert [run["valid"] for run in summary["runs"]] == [True] * 6, [run["reasons"] for run in summary["runs"]]
+    assert all(" ".join(sentence.split()) in " ".join(printed.split()) for sentence in summary["answer"])
+    assert "jemalloc" in (study / "report.html").read_text()
+    slices = slices_of(study)
+    lanes = {(block, cycle): set() for block in (1, 2) for cycle in range(1, CYCLES + 1)}
+    for one in slices:
+        lanes[one.block, one.cycle].add((one.arm, one.copy_number))
+        assert one.queries > 0
+        assert one.errors == 0
+        assert one.server_cpu_s is not None
+        assert one.server_cpu_s > 0
+        assert 0.29 < one.length_s < 5
+        assert len(one.histograms) == 1
+    assert all(found == LANES for found in lanes.values())
+    assert len(slices) == 2 * CYCLES * len(LANES)
+    positions = Counter((one.block, one.cycle, one.position) for one in slices)
+    assert set(positions) == {(b, c, p) for b, c in lanes for p in (1, 2, 3)}
+    orders = {tuple(one.arm for one in slices if (one.block, one.cycle) == cycle) for cycle in lanes}
+    assert len(orders) > 1, "the order of arms is random"
+    starts = [one.started_unix_ns for one in slices]
+    assert starts == sorted(starts)
+    assert all(
+        later.started_unix_ns >= one.started_unix_ns + one.length_s * 1e9 for one, later in itertools.pairwise(slices)
+    ), "one server is loaded at a time"
+
+
+def test_the_servers_counters_agree_with_the_load_in_every_slice(studied: tuple[Program, Path, str]) -> None:
+    _, study, _ = studied
+    for one in slices_of(study):
+        assert one.disagreements == ()
+        assert one.server_counters["Com_select"] == pytest.approx(one.whole["read"], rel=0.005)
+        written = sum(one.server_counters[name] for name in ("Com_insert", "Com_update", "Com_delete"))
+        assert written == pytest.approx(one.whole["write"], rel=0.005)
+
+
+def test_connections_are_made_once_for_a_step_and_not_for_a_slice(studied: tuple[Program, Path, str]) -> None:
+    _, study, _ = studied
+    for path in study.glob("blocks/*/*/run.json"):
+        (step,) = json.loads(path.read_text())["steps"]
+        own = 6  # mydyno's own: counters around the step, the load program's first look at the tables
+        assert CONNECTIONS <= step["server_counters"]["Connections"] <= CONNECTIONS + own
+        assert step["server_counters"]["Aborted_connects"] == 0
+    assert all(one.reconnects == 0 for one in slices_of(study))
+
+
+def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, Path, str]) -> None:
+    """Recomputed from slices.jsonl alone: totals over the cycles, adjusted by the saved coefficients."""
+    _, study, _ = studied
+    summary = summary_of(study)
+    files = sorted(study.glob("blocks/*/slices.jsonl"))
+    lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    told = summary["interleaving"]
+    assert told["dropped_cycles"] == 0
+    (coefficients,) = told["coefficients"].values()
+    covariates = {
+        "driver_cpu": np.log([line["driver_cpu_s"] / line["queries"] for line in lines]),
+        "speed": np.log([line["speed"] for line in lines]),
+        "available_cpu": np.log([max(1 - line["steal"] - line["strangers"], 0.02) for line in lines]),
+    }
+    metrics = {
+        "qps": ("queries", "length_s", 1.0),
+        "tps": ("transactions", "length_s", 1.0),
+        "server_cpu_us_per_query": ("server_cpu_s", "queries", 1e6),
+    }
+    for metric, (over, under, factor) in metrics.items():
+        beta = coefficients[metric]
+        assert set(beta) == set(told["covariates"])
+        assert any(beta.values()), "without a coefficient this test would compare plain values only"
+        exponent = sum(slope * (covariates[name] - np.median(covariates[name])) for name, slope in beta.items())
+        work = np.array([line[over] for line in lines])
+        per = np.array([line[under] for line in lines])
+        for run in summary["runs"]:
+            own = np.array(
+                [(line["block"], line["arm"], line.get("copy", 1)) == (run["block"], run["arm"], run["copy"])
+                 for line in lines]
+            )  # fmt: skip
+            assert own.sum() == CYCLES
+            (adjusted,), (plain,) = run["values"].values(), run["unadjusted"].values()
+            assert plain[metric] == pytest.approx(factor * work[own].sum() / per[own].sum(), rel=1e-6)
+            better = (work * np.exp(-exponent))[own].sum()
+            assert adjusted[metric] == pytest.approx(factor * better / per[own].sum(), rel=2e-6)
+    for metric in ("qps", "server_cpu_us_per_query"):
+        effect = effect_of(summary, "jemalloc", metric)
+        value = {(run["arm"], run["copy"], run["block"]): next(iter(run["values"].values()))[metric]
+                 for run in summary["runs"]}  # fmt: skip
+        d = [
+            float(np.log(value["jemalloc", 1, b]) - np.log([value["glibc", copy, b] for copy in (1, 2)]).mean())
+            for b in (1, 2)
+        ]
+        assert effect["details"]["log_ratios"] == {"1": pytest.approx(d[0]), "2": pytest.approx(d[1])}
+        assert effect["ratio"] == pytest.approx(float(np.exp(np.mean(d))), rel=1e-6)
+
+
+def test_the_report_is_made_again_from_the_slices(studied: tuple[Program, Path, str]) -> None:
+    program, study, _ = studied
+    before = summary_of(study)
+    (study / "summary.json").unlink()
+    (study / "report.html").unlink()
+    done = program.run("report", str(study))
+    assert done.returncode == 0, done.stderr
+    assert summary_of(study) == before
+    assert (study / "report.html").exists()
+
+
+def test_planted_effects_are_found_with_their_size(program: Program) -> None:
+    """CPU time burnt in every answer, and a CPU quota; interleaved with a control that has the same library."""
+    library = planted(program.folder)
+    arms = f'control = "plain"\nplain = {{ {preloading(library, burn_ns=0)} }}\n'
+    arms += f"burning = {{ {preloading(library, burn_ns=BURN_US * 1000)} }}\n"
+    quota = quota_obstacle() is None
+    if quota:
+        arms += f"quota = {{ cgroup = {{ cpu_quota = 0.1 }}, {preloading(library, burn_ns=0)} }}\n"
+    before = program.leftovers()
+    done = program.run("run", program.write(interleaved_text("plant", arms, [("oltp_point_select", 4)], cycles=5)))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    summary = summary_of(program.study())
+    assert all(run["valid"] for run in summary["runs"]), [run["reasons"] for run in summary["runs"]]
+    for kind, tolerance in (("unadjusted", 0.3), ("values", 0.5)):
+        cost = {arm: mean_of(summary, kind, arm, "server_cpu_us_per_query") for arm in ("plain", "burning")}
+        assert cost["burning"] - cost["plain"] == pytest.approx(BURN_US, rel=tolerance), (kind, cost)
+    assert effect_of(summary, "burning", "server_cpu_us_per_query")["ratio"] > 2
+    assert effect_of(summary, "burning", "qps")["ratio"] < 0.7
+    if quota:
+        assert effect_of(summary, "quota", "qps")["ratio"] < 0.6
+
+
+def quota_obstacle() -> str | None:
+    """Why this host can give no CPU quota; said on standard output."""
+    words = CgroupTreatment({"cpu_quota": 0.1}).obstacle(ServerSpec(name="mariadb-10.11"))
+    if words is not None:
+        print(f"\nNOT TESTED HERE: a planted CPU quota: {words}")
+    return words
+
+
+def mean_of(summary: dict[str, Any], kind: str, arm: str, metric: str) -> float:
+    """Mean over blocks of the first copy's value."""
+    found = [next(iter(run[kind].values()))[metric] for run in summary["runs"] if (run["arm"], run["copy"]) == (arm, 1)]
+    return float(np.mean(found))
+
+
+FAILING = {
+    "no-start": (r"ended with exit code 1\b.*Error while setting value 'nonsense' to 'innodb-flush-method'", 2),
+    "aborts": (r"the server ended with exit code -6 during oltp_point_select-4", 2),
+    "out-of-memory": (r"the server ended with exit code 137 during oltp_point_select-4", 2),
+    "killed": (r"the server ended with exit code -9 during oltp_point_select-4", 1),
+}
+"""Arm → what is said of it, and in how many of the two blocks it fails."""
+
+
+def marked_server(mark: str) -> int | None:
+    """The server whose environment has the mark."""
+    for pid, command in study_processes().items():
+        if "mariadbd" in command.split(" ")[0] and "--defaults-file" in command:
+            try:
+                environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"MARK={mark}".encode() in environment:
+                return pid
+    return None
+
+
+def test_arms_that_fail_are_results_and_the_others_go_on(program: Program) -> None:
+    library = planted(program.folder)
+    arms = f"""\
+control = "plain"
+plain = {{ environment = {{ MARK = "plain" }} }}
+good = {{ environment = {{ MARK = "good" }} }}
+no-start = {{ variables = {{ innodb_flush_method = "nonsense" }} }}
+aborts = {{ {preloading(library, end_after=1500)} }}
+out-of-memory = {{ {preloading(library, end_after=1500, exit_code=137)} }}
+killed = {{ environment = {{ MARK = "killed" }} }}
+"""
+    before = program.leftovers()
+    path = program.write(interleaved_text("fails", arms, [("oltp_point_select", 4)], cycles=4))
+    with program.started("run", path) as process:
+        wait_for(lambda: "pilot" in program.events(), process)
+        pid = marked_server("killed")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(180) == 0
+    assert program.leftovers() == before
+    summary = summary_of(program.study())
+    for arm, (words, blocks) in FAILING.items():
+        runs = [run for run in summary["runs"] if run["arm"] == arm]
+        failed = [run for run in runs if run["failures"]]
+        assert len(failed) == blocks, (arm, [run["failures"] for run in runs])
+        for run in failed:
+            assert set(run["failures"]) == {"oltp_point_select-4"}
+            assert re.search(words, run["failures"]["oltp_point_select-4"], re.DOTALL), run["failures"]
+            assert run["values"].get("oltp_point_select-4", {}) == {}, "no numbers of what a failed arm served"
+        for metric in ("qps", "server_cpu_us_per_query"):
+            effect = effect_of(summary, arm, metric)
+            assert (effect["ratio"], effect["ci_low"], effect["ci_high"]) == (None, None, None)
+            assert effect["verdict"] == "not_measurable"
+        assert f"{arm} failed in {blocks} of 2 blocks" in " ".join(summary["answer"]), summary["answer"]
+    assert "ended with exit code 1: Error while setting" in " ".join(summary["answer"])
+    for arm in ("plain", "good"):
+        runs = [run for run in summary["runs"] if run["arm"] == arm]
+        assert all(run["valid"] and not run["failures"] for run in runs)
+    assert effect_of(summary, "good", "qps")["n"] == 2
+    assert effect_of(summary, "good", "qps")["ratio"] is not None
+    whole = Counter((one.block, one.arm, one.copy_number) for one in slices_of(program.study()) if not one.failed)
+    assert [whole[block, arm, copy] for block in (1, 2) for arm, copy in (("plain", 1), ("plain", 2), ("good", 1))] == [
+        4
+    ] * 6
+    assert "Traceback" not in program.output()
+
+
+def test_a_treatment_that_changes_the_clients_work_is_no_measure_of_the_hosts_speed(program: Program) -> None:
+    """TLS, declared by mistake to leave the client alone: its CPU time per query must not adjust the values."""
+    arms = 'control = "plain"\nplain = { tls = "off" }\ntls = { tls = { version = "1.3", resumption = false } }\n'
+    text = interleaved_text("client", arms, [("connect", 4)], blocks=1, cycles=8)
+    done = program.run("run", program.write(text))
+    assert done.returncode == 0, done.stderr
+    folder = StudyFolder.open(program.study())
+    assert folder.plan().client_untouched is False
+    assert "driver_cpu" not in summary_of(program.study())["interleaving"]["covariates"]
+    slices = slices_of(program.study())
+    assert {one.arm for one in slices} == {"plain", "tls"}
+    values = interleaved_values(folder.study().experiment, slices, client_untouched=True)
+    assert "driver_cpu" not in values.record.covariates
+    assert [note for note in values.record.notes if note.startswith("driver_cpu is no measure") and "tls" in note]
+    ratio = {name: found["tls", 1] / found["plain", 1] for name, found in (
+        ("adjusted", by_lane(values.adjusted)), ("unadjusted", by_lane(values.unadjusted)))}  # fmt: skip
+    assert ratio["unadjusted"] < 0.5, "a full handshake costs more than a login"
+    assert ratio["adjusted"] < 0.7, "the adjustment must not take the effect away"
+
+
+def by_lane(values: dict[tuple[int, str, int], dict[str, dict[str, float]]]) -> dict[tuple[str, int], float]:
+    """Transactions per second by (arm, copy), of one block and one step."""
+    return {(arm, copy): next(iter(steps.values()))["tps"] for (_, arm, copy), steps in values.items()}
