@@ -39,7 +39,6 @@ NOISE_REASONS = (
     "dynoload calls its result invalid",
     "sysbench calls",
     "driver saturated",
-    "not steady",
     "unequal steal",
 )
 """What the gates of a step say of a busy host."""

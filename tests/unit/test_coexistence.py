@@ -17,7 +17,7 @@ from mydyno.treatments.coexistence import client_work_differs, interleaving_obst
 from tests.support.fake_bench import experiment
 
 GIB = 1 << 30
-BLOCKS_AT_QUICK_SCALE = {"huge-pages": "thp"}
+BLOCKS_AT_QUICK_SCALE = {"transparent-huge-pages": "thp"}
 """Built-in experiments that are not interleaved, and a word of the reason."""
 VALUES: dict[str, Any] = {
     "server": "mysql-9.7",
@@ -67,8 +67,8 @@ def test_scales_that_sysbench_loads_keep_the_block_design_and_say_so(name: str, 
     assert any("sysbench keeps the block design: it cannot hold its connections" in words for words in found)
 
 
-def test_without_the_thp_arm_huge_pages_is_interleaved(settings: Settings) -> None:
-    whole = load("huge-pages")
+def test_transparent_huge_pages_are_of_the_whole_host(settings: Settings) -> None:
+    whole = load("transparent-huge-pages")
     assert interleaving_obstacles(whole, settings) == [
         "arm thp: huge_pages: thp sets /sys/kernel/mm/transparent_hugepage/enabled to always for the whole host, and "
         "so for every arm's server"

@@ -35,10 +35,10 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
         return
     print("experiments")
     for experiment in experiments:
-        print(f"  {experiment['name']:<20} {experiment['question']}")
+        print(f"  {experiment['name']:<24} {experiment['question']}")
         if experiment["repeats"]:
-            print(f"  {'':<20} {experiment['repeats']}")
-        print(f"  {'':<20} {experiment['here']}")
+            print(f"  {'':<24} {experiment['repeats']}")
+        print(f"  {'':<24} {experiment['here']}")
     print(f"\nstudies in {studies}/")
     for study in found:
         print(f"  {study['name']:<36} {study['state']:<10} {study['runs']}")

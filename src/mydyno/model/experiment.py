@@ -116,14 +116,18 @@ class DesignSpec(Frozen):
     slice: PositiveDuration = Field(2.0, ge=0.2, le=600, description="interleaved: measured part of a slice")
     washout: Duration = Field(0.5, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
     cycles: int | None = Field(
-        None, ge=1, le=100_000, description="interleaved: slices of each arm per block and step; default: fitted"
+        None,
+        ge=1,
+        le=100_000,
+        description="interleaved, without a time: slices of each arm per block and step; default: measure / slice",
     )
     quiet_wait: Duration = Field(
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
     seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
     canary: bool = Field(
-        True, description="before each block: CPUs, memory, disk and loopback read, and waited for if out of line"
+        True,
+        description="design blocks: before each block CPUs, memory, disk and loopback are measured, and waited for",
     )
 
 

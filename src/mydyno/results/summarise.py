@@ -151,7 +151,7 @@ def interleaved_of(
     """The values of every lane, from the slices of every finished block."""
     blocks = sorted({run.block for run in runs})
     slices = [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
-    return interleaved_values(experiment, slices, plan.client_untouched)
+    return interleaved_values(experiment, slices, plan.client_untouched, folder.waited_s())
 
 
 def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:

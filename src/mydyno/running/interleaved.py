@@ -135,7 +135,7 @@ async def make_block(
         await worker.stop()
     result = worker.finished()
     write_slices(aside / SLICES_FILE, result.slices)
-    folder.commit_block(block.block, result.runs)
+    folder.commit_block(block.block, result.runs, result.waited_s)
     result.overhead_s = (worker.loaded_s - begun_s) + (time.monotonic() - ended_s)
     return result
 
@@ -219,6 +219,7 @@ class _Block:
             await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
             cycle += 1
             await self._cycle(step, cycle)
+            self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
             last_s = time.monotonic() - began_s
         for lane in self.lanes:
             command = lane.load_command

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import median
 
 from mydyno.hosts.quiet import HostCpu
 
@@ -18,6 +19,8 @@ MOST_STRANGERS = 0.10
 MOST_DEFERRED = 0.15
 """CPUs that a server may still use after its slice (purge, flushing) without being waited for."""
 LONGEST_DEFERRED_S = 0.5
+STEAL_PAUSE_S = 2.0
+"""After a cycle in which the hypervisor took much more than in the cycles before."""
 MOST_OF_THE_TIME = 0.10
 """Share of the study's time that may be spent waiting."""
 
@@ -29,6 +32,18 @@ class QuietWait:
         self.waited_s = 0.0
         self._longest_s = longest_s
         self._begun_s = time.monotonic()
+        self._steal: list[float] = []
+        self._steal_pause = False
+
+    def note_steal(self, shares: Sequence[float | None]) -> None:
+        """What the hypervisor took in the slices of the last cycle; much more than usual makes the next one wait."""
+        known = [share for share in shares if share is not None]
+        if not known:
+            return
+        mean = sum(known) / len(known)
+        usual = median(self._steal) if self._steal else mean
+        self._steal_pause = mean > 2 * usual + MOST_STRANGERS
+        self._steal.append(mean)
 
     @property
     def _allowed_s(self) -> float:
@@ -37,6 +52,12 @@ class QuietWait:
 
     async def before_cycle(self, servers_cpu_s: float, servers_now: Callable[[], float]) -> None:
         """Wait while other programs use the CPUs, at most `design.quiet_wait`."""
+        if self._steal_pause and self._allowed_s > 0:
+            pause_s = min(STEAL_PAUSE_S, self._allowed_s)
+            await asyncio.sleep(pause_s)
+            self.waited_s += pause_s
+            self._steal_pause = False
+            servers_cpu_s = servers_now()
         deadline_s = time.monotonic() + max(0.0, self._allowed_s)
         while time.monotonic() < deadline_s:
             before = HostCpu.read()

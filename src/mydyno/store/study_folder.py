@@ -114,7 +114,7 @@ class StudyFolder:
         aside.mkdir(parents=True)
         return aside
 
-    def commit_block(self, block: int, runs: Sequence[RunRecord]) -> None:
+    def commit_block(self, block: int, runs: Sequence[RunRecord], waited_s: float = 0.0) -> None:
         """Write each run.json and put the block's folder in its place: from here on the block is finished."""
         aside = self.path / "blocks" / f".{block:02d}.unfinished"
         for run in runs:
@@ -122,7 +122,13 @@ class StudyFolder:
         sync_folder(aside)
         aside.rename(self.block_path(block))
         sync_folder(aside.parent)
-        self.journal.append("block_finished", block=block, failed=[run.arm for run in runs if run.failed])
+        failed = [run.arm for run in runs if run.failed]
+        self.journal.append("block_finished", block=block, failed=failed, waited_s=round(waited_s, 3))
+
+    def waited_s(self) -> float:
+        """The time that finished blocks waited for a quieter host."""
+        events = self.journal.read()
+        return sum(float(event.get("waited_s", 0.0)) for event in events if event["event"] == "block_finished")
 
     def block_path(self, block: int) -> Path:
         """The folder of a block."""
