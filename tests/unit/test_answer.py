@@ -246,7 +246,7 @@ def test_the_scope_is_said_once_with_what_is_up_together() -> None:
     found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
     assert found.scope == (
         "Host vm-1 (2 CPUs, 4.0 GiB); MariaDB 10.11.14; oltp_read_only at 64 connections; 8 tables of 100,000 rows, "
-        "0.31 times the buffer pool of 1.0 GiB; innodb_flush_log_at_trx_commit=1; sync_binlog=0; 6 blocks; 4 servers "
+        "0.18 times the buffer pool of 1.0 GiB; innodb_flush_log_at_trx_commit=1; sync_binlog=0; 6 blocks; 4 servers "
         "up at the same time, one loaded at a time; 2026-11-18."
     )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from mydyno.model.experiment import steps_of
+from mydyno.model.experiment import DataSpec, steps_of
 from mydyno.model.records import RunRecord
 from mydyno.results.server_differences import server_differences
 from mydyno.results.summarise import _scope
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Scope
+from mydyno.workloads.data import kind_of
+from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.synthetic_study import Shape, build
 
 SCOPE = Scope(workload="oltp", server="MySQL 5.5.9, MySQL 5.6.14 and MariaDB 10.11.19")
@@ -55,3 +57,10 @@ def test_a_setting_that_an_arm_changes_is_no_part_of_where_a_sentence_holds(tmp_
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:
     _, runs = study_of_two_servers(tmp_path / "two")
     assert list(server_differences(runs)) == ["innodb_flush_log_at_trx_commit"]
+
+
+def test_a_small_table_is_held_against_the_buffer_pool_without_the_servers_own_files() -> None:
+    tiny = DataSpec(workload="oltp", tables=1, rows=10_000)
+    kind = kind_of(tiny)
+    assert kind.rows_bytes(tiny) == 2_400_000
+    assert kind.size_bytes(tiny) - kind.rows_bytes(tiny) == SYSTEM_BYTES

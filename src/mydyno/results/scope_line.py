@@ -76,7 +76,7 @@ def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     pool = common_variable(servers, "innodb_buffer_pool_size")
     if not pool or not pool.isdigit():
         return kind.words(data)
-    size, of_pool = kind.size_bytes(data), parse_bytes(int(pool))
+    size, of_pool = kind.rows_bytes(data), parse_bytes(int(pool))
     return f"{kind.words(data)}, {size / of_pool:.2g} times the buffer pool of {format_bytes(of_pool)}"
 
 

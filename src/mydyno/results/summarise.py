@@ -197,7 +197,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
         rate=step.rate,
-        data_to_buffer_pool=kind_of(study.experiment.data).size_bytes(study.experiment.data) / parse_bytes(int(pool))
+        data_to_buffer_pool=kind_of(study.experiment.data).rows_bytes(study.experiment.data) / parse_bytes(int(pool))
         if pool
         else None,
         durability=", ".join(durability),

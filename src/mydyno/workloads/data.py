@@ -17,6 +17,9 @@ class DataKind:
     """One kind of data."""
 
     size_bytes: Callable[[DataSpec], int]
+    """The whole data directory on disk."""
+    rows_bytes: Callable[[DataSpec], int]
+    """The tables and their indexes: what is held against the buffer pool."""
     prepare_s: Callable[[DataSpec], float]
     prewarm_sql: Callable[[DataSpec], list[str]]
     words: Callable[[DataSpec], str]
@@ -33,6 +36,7 @@ class DataKind:
 DATA: dict[str, DataKind] = {
     "oltp": DataKind(
         oltp.data_bytes,
+        oltp.rows_bytes,
         lambda data: data.tables * data.rows / PREPARE_ROWS_PER_S,
         lambda data: [sql for table in range(1, data.tables + 1) for sql in oltp.prewarm_sql(table)],
         oltp.data_words,
@@ -41,6 +45,7 @@ DATA: dict[str, DataKind] = {
     ),
     "tpcc": DataKind(
         tpcc.data_bytes,
+        tpcc.rows_bytes,
         lambda data: data.warehouses * tpcc.PREPARE_S_PER_WAREHOUSE,
         lambda _data: tpcc.prewarm_sql(),
         lambda data: f"{data.warehouses} warehouse{'' if data.warehouses == 1 else 's'}",
@@ -49,6 +54,7 @@ DATA: dict[str, DataKind] = {
     ),
     "kv": DataKind(
         kv.data_bytes,
+        kv.rows_bytes,
         lambda _data: 5.0,
         lambda _data: kv.prewarm_sql(),
         lambda data: f"a table for {data.keys:,} keys of {data.key_bytes} bytes, values of {data.value_bytes}",

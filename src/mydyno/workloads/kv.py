@@ -73,8 +73,12 @@ def schema_sql(data: DataSpec) -> list[str]:
 
 def data_bytes(data: DataSpec) -> int:
     """About the size on disk once all keys are stored; InnoDB leaves pages filled at random half empty at worst."""
-    row = data.key_bytes + data.value_bytes + ROW_OVERHEAD_BYTES
-    return FIXED_BYTES + int(data.keys * row * 1.5)
+    return FIXED_BYTES + rows_bytes(data)
+
+
+def rows_bytes(data: DataSpec) -> int:
+    """About the size of the table once all keys are stored."""
+    return int(data.keys * (data.key_bytes + data.value_bytes + ROW_OVERHEAD_BYTES) * 1.5)
 
 
 def prewarm_sql() -> list[str]:

@@ -54,6 +54,11 @@ def prewarm_sql() -> list[str]:
     return [f"SELECT COUNT(*) FROM sbtest.{table} FORCE INDEX (PRIMARY)" for table in TPCC_TABLES if table != "history"]
 
 
+def rows_bytes(data: DataSpec) -> int:
+    """About the size of the tables and their indexes."""
+    return data.warehouses * WAREHOUSE_BYTES
+
+
 def data_bytes(data: DataSpec) -> int:
     """About the size of the loaded tables on disk."""
     return data.warehouses * WAREHOUSE_BYTES + FIXED_BYTES
