@@ -154,7 +154,9 @@ class VerdictSpec(Frozen):
 class GateSpec(Frozen):
     """Bounds beyond which a run is invalid: kept and shown, but not used."""
 
-    ignored_errors_per_transaction: float = Field(0.01, ge=0, description="deadlocks, lock time-outs per transaction")
+    ignored_errors_per_transaction: float = Field(
+        0.1, ge=0, description="deadlocks and lock time-outs per transaction, beyond which an arm has failed"
+    )
     driver_cpu: float = Field(0.95, gt=0, le=1, description="the load program's CPU as a share of the CPUs it may use")
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     steal: Share = Field(

@@ -79,8 +79,11 @@ class UntilDeadline:
         self._step_end_s = now_s + max(0.0, self.deadline_s - self.reserve_s - now_s) / steps_left
 
     def another_cycle(self, made: int, last_s: float) -> bool:
-        """While another one fits; two in any case."""
-        return made < LEAST_CYCLES or time.monotonic() + last_s <= self._step_end_s
+        """While another one fits; one in any case, and two while the block's time is not over."""
+        now_s = time.monotonic()
+        if made < LEAST_CYCLES:
+            return made == 0 or now_s < self.deadline_s
+        return now_s + last_s <= self._step_end_s
 
 
 class SliceWatcher(Protocol):

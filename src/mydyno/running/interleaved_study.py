@@ -69,11 +69,12 @@ class Blocks:
         done = self._done()
         target = self._aim(done)
         without_control = 0
-        while done < target.blocks:
+        while done < target.blocks and not self._is_over(done):
             number = done + 1
             result = await self._block(number, target, steps, templates)
             done = number
             self.overhead_s = result.overhead_s
+            target = self._replanned(target, done)
             control_failed = next(
                 run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
             )
@@ -129,6 +130,23 @@ class Blocks:
             self.plan = self.plan.model_copy(update={"blocks": longer.blocks})
             self.folder.write_plan(self.plan)
         return target
+
+    def _is_over(self, done: int) -> bool:
+        """Whether the time is spent: too little is left for a block, or at a look for the blocks of the next one."""
+        if self.time_s is None or done == 0 or self.overhead_s is None:
+            return False
+        if alpha_at(done) is not None and self.plan.sequential:
+            return not plan_time(self._left_s(), shape_of(self.bench.experiment), done, self.overhead_s).reaches_look
+        return self._left_s() < 0.5 * self.overhead_s
+
+    def _replanned(self, target: TimePlan, done: int) -> TimePlan:
+        """The target with what blocks really take: another look where the one aimed for is out of reach."""
+        if self.time_s is None or not self.more or self._is_over(done) or done >= target.blocks:
+            return target
+        found = plan_time(self._left_s(), shape_of(self.bench.experiment), done, self.overhead_s)
+        if not found.reaches_look or found.blocks > len(self.plan.blocks):
+            return target
+        return found
 
     async def _block(
         self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template]
