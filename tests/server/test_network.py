@@ -60,6 +60,7 @@ warmup = "1s"
 measure = "2s"
 driver = "dynoload"
 [design]
+kind = "blocks"
 blocks = 1
 """
 

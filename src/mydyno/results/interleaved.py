@@ -221,13 +221,7 @@ speed meter; the share of CPU time left by hypervisor and other programs, or by 
 
 
 def _step(slices: list[SliceRecord]) -> _Step:
-    lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(_lane, slices)))}
-    cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
-    groups = Groups(
-        np.array([lanes[_lane(one)] for one in slices], dtype=np.int64),
-        np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
-    )
-    data = _Step(slices, groups)
+    data = _Step(slices, _groups_of(slices))
     cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
     if all(value > 0 for value in cost):
         data.covariates["driver_cpu"] = np.log(np.array(cost))
@@ -240,6 +234,15 @@ def _step(slices: list[SliceRecord]) -> _Step:
         data.covariates["available_cpu"] = np.log(np.maximum(1.0 - steal - strangers, LEAST_AVAILABLE))
         data.covariates["unstolen_cpu"] = np.log(np.maximum(1.0 - steal, LEAST_AVAILABLE))
     return data
+
+
+def _groups_of(slices: Sequence[SliceRecord]) -> Groups:
+    lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(_lane, slices)))}
+    cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
+    return Groups(
+        np.array([lanes[_lane(one)] for one in slices], dtype=np.int64),
+        np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
+    )
 
 
 def _shifted(name: str, steps: Mapping[str, _Step], experiment: Experiment) -> list[str]:
@@ -274,10 +277,13 @@ def _add_metric(
     within: dict[str, dict[str, float]],
     between: dict[str, dict[str, float]],
 ) -> None:
-    """One metric of one step, for every lane."""
+    """One metric of one step, for every lane that has it in all of its slices."""
+    lacking = {_lane(one) for one in data.slices if ratio.over(one) is None or ratio.under(one) is None}
+    if lacking:
+        data = _without_lanes(data, lacking)
+        if not data.slices:
+            return
     over_list, under_list = [ratio.over(one) for one in data.slices], [ratio.under(one) for one in data.slices]
-    if any(value is None for value in (*over_list, *under_list)):
-        return
     over, under = np.array(over_list, dtype=np.float64), np.array(under_list, dtype=np.float64)
     if not (under > 0).all():
         over, under = np.where(under > 0, over, 0.0), np.where(under > 0, under, 0.0)
@@ -298,6 +304,13 @@ def _add_metric(
             adjusted[lane][step][metric] = ratio.factor * float(better[rows].sum()) / total
             unadjusted[lane][step][metric] = ratio.factor * float(over[rows].sum()) / total
     _note_spread(metric, step, control, better, under, lanes, within, between)
+
+
+def _without_lanes(data: _Step, lanes: set[Lane]) -> _Step:
+    kept = np.array([_lane(one) not in lanes for one in data.slices], dtype=bool)
+    slices = [one for one, keep in zip(data.slices, kept, strict=True) if keep]
+    covariates = {name: values[kept] for name, values in data.covariates.items()}
+    return _Step(slices, _groups_of(slices), covariates)
 
 
 def _by_lane_index(data: _Step) -> dict[Lane, list[int]]:
@@ -359,13 +372,27 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         percent = 100 * sum(one.server_cpu_s or 0.0 for one in own) / seconds
         found["server_cpu_user_pct"], found["server_cpu_system_pct"] = percent * share, percent * (1 - share)
     if seconds and all(one.driver_cpu_s is not None for one in own):
-        found["driver_cpu_pct"] = 100 * sum(one.driver_cpu_s or 0.0 for one in own) / seconds
+        percent = 100 * sum(one.driver_cpu_s or 0.0 for one in own) / seconds
+        share = float(np.mean([one.rates.get("driver_cpu_user_share", 0.0) for one in own]))
+        found["driver_cpu_pct"] = percent
+        found["driver_cpu_user_pct"], found["driver_cpu_system_pct"] = percent * share, percent * (1 - share)
+    found |= _interface_rates(own)
     rates = {name for one in own for name in one.rates if name not in RATIOS}
     for name in rates:
         base = name.rpartition("_instance_")[0] or name
         if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
             found[name] = float(np.mean([one.rates[name] for one in own]))
     return found
+
+
+def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
+    """Bytes per second that the lane's interface sent and received; empty where its load passes none."""
+    if not own or any("network_bytes_per_transaction" not in one.rates for one in own):
+        return {}
+    rates = [o.rates["network_bytes_per_transaction"] * o.transactions / o.length_s for o in own]
+    sent = [rate * one.rates["network_tx_share"] for rate, one in zip(rates, own, strict=True)]
+    mean, mean_sent = float(np.mean(rates)), float(np.mean(sent))
+    return {"network_tx_bytes_per_s": mean_sent, "network_rx_bytes_per_s": mean - mean_sent}
 
 
 def _memory_at_equal_operations(

@@ -27,6 +27,8 @@ class LoadFacts:
     command: tuple[str, ...]
     handshakes: dict[str, Any]
     """TLS: full, resumed, negotiated; empty in plain text."""
+    whole: dict[str, int]
+    """What the load did over the same time, warm-up included."""
     counted: dict[str, float]
     """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
 
@@ -61,10 +63,8 @@ def step_record(
 
 
 def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> DriverResult:
-    whole: Counter[str] = Counter()
     traffic: Counter[str] = Counter()
     for one in slices:
-        whole.update(one.whole)
         traffic.update(one.traffic)
     latency = percentiles_of([text for one in slices for text in one.histograms])
     transactions = sum(one.transactions for one in slices)
@@ -88,7 +88,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         latency_us=latency,
         cpu_user_s=sum(one.driver_cpu_s or 0.0 for one in slices),
         cpu_system_s=0.0,
-        whole=dict(whole),
+        whole=load.whole,
         key_values=_key_values(slices, latency),
         traffic=dict(traffic),
         tls={"whole_load": load.handshakes} if load.handshakes else {},

@@ -228,10 +228,9 @@ class _Block:
             command = lane.load_command
             counted = await lane.disconnect(step)
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
-            record = step_record(
-                step, own, LoadFacts(command, lane.handshakes, counted), began_unix_ns, self.bench.experiment.gates,
-                lane.failed_steps.get(step.id, lane.failed),
-            )  # fmt: skip
+            load = LoadFacts(command, lane.handshakes, lane.whole, counted)
+            failed = lane.failed_steps.get(step.id, lane.failed)
+            record = step_record(step, own, load, began_unix_ns, self.bench.experiment.gates, failed)
             self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
@@ -327,13 +326,16 @@ class _Block:
                 raise result
 
     def _local(self, lane: Lane, samples: Sequence[Sample]) -> list[Sample]:
-        """The samples of the host and of the lane's own servers, which are numbered from 1 in its files."""
+        """The samples of the host and of the lane's own servers, which are numbered from 1 in its files.
+
+        Without the host's network: what is sampled are the interfaces of all servers together.
+        """
         own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
                for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
         return [
             sample if sample.scope == "host" else replace(sample, scope=own[sample.scope])
             for sample in samples
-            if sample.scope == "host" or sample.scope in own
+            if sample.scope in own or (sample.scope == "host" and not sample.metric.startswith("network_"))
         ]
 
     def finished(self) -> BlockResult:

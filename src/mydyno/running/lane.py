@@ -21,7 +21,7 @@ from mydyno.model.experiment import ArmSpec, Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import Evidence, ServerRecord, StepRecord
 from mydyno.running.bench import Bench
-from mydyno.running.slices import LaneReadings, PartOfSlice, add_handshakes
+from mydyno.running.slices import LaneReadings, PartOfSlice, add_handshakes, whole_counts
 from mydyno.running.together import all_or_none
 from mydyno.servers.instance import LOAD_USER, Instance, Place
 from mydyno.servers.templates import Template
@@ -57,6 +57,8 @@ class Lane:
     failed_steps: dict[str, str] = field(default_factory=dict)
     handshakes: dict[str, Any] = field(default_factory=dict)
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
+    whole: dict[str, int] = field(default_factory=dict)
+    """What the load did since connect(), warm-up and pilot included; to be held against the servers' counters."""
     begun: dict[int, dict[str, float]] = field(default_factory=dict)
     """Server counters at the begin of the current step, by instance."""
     started_unix_ns: int = field(default_factory=time.time_ns)
@@ -144,7 +146,7 @@ class Lane:
         """Connect a load program to each server and hold it."""
         if not self.runs_step(step):
             return
-        self.handshakes = {}
+        self.handshakes, self.whole = {}, {}
         try:
             for instance in self.instances:
                 self.begun[instance.number] = await instance.counters()
@@ -171,6 +173,8 @@ class Lane:
         except StudyError as error:
             await self._step_failed(step, error)
             return []
+        for name, count in whole_counts(records).items():
+            self.whole[name] = self.whole.get(name, 0) + count
         for record in records:
             add_handshakes(self.handshakes, record.get("tls", {}).get("whole_load", {}))
         after = [LaneReadings.read(instance) for instance in self.instances]

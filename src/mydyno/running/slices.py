@@ -92,7 +92,7 @@ def slice_record(
     server_cpu_us = [float(r["server_cpu_us"]) for r in records if r.get("server_cpu_us") is not None]
     server_cpu_s = sum(server_cpu_us) / 1e6 if len(server_cpu_us) == len(records) else None
     host = first.get("host_cpu") or {}
-    whole = _whole(records)
+    whole = whole_counts(records)
     counters = _sum([record.get("server_counters") or {} for record in records])
     rss = [part.after.rss_bytes for part in parts]
     return SliceRecord(
@@ -142,7 +142,8 @@ def _key_values(records: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {name: float(total[name]) for name in KEY_VALUES if name in total}
 
 
-def _whole(records: Sequence[dict[str, Any]]) -> dict[str, int]:
+def whole_counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """What the load did from go to hold, by the names of DriverResult.whole; several servers together."""
     counts = _sum([record["whole_counts"] for record in records])
     whole = {name: int(counts[key]) for key, name in WHOLE.items() if key in counts}
     kv = [record["kv"]["whole_counts"] for record in records if record.get("kv", {}).get("whole_counts")]
@@ -188,8 +189,11 @@ def _rates(parts: Sequence[PartOfSlice], length_s: float) -> dict[str, float]:
     if sent and transactions:
         found["network_bytes_per_transaction"] = (sent + received) / transactions
         found["network_tx_share"] = sent / (sent + received)
-    busiest = [float(part.record["cpu"].get("busiest_worker_pct", 0.0)) for part in parts]
-    found["busiest_worker_pct"] = max(busiest)
+    busiest_s = max(float(part.record["cpu"].get("busiest_worker_us", 0.0)) / 1e6 for part in parts)
+    found["busiest_worker_pct"] = 100 * busiest_s / length_s
+    driver_us = sum(float(part.record["cpu"]["user_us"] + part.record["cpu"]["system_us"]) for part in parts)
+    if driver_us > 0:
+        found["driver_cpu_user_share"] = sum(float(part.record["cpu"]["user_us"]) for part in parts) / driver_us
     host = parts[0].record.get("host_cpu") or {}
     for name in ("user", "system", "iowait"):
         share = _share(host, f"{name}_s")
