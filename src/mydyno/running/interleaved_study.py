@@ -16,6 +16,7 @@ from mydyno.errors import StudyError
 from mydyno.model.experiment import Experiment, Step, steps_of
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.records import SliceRecord, Summary
+from mydyno.results.interleaved import RATIO_METRIC
 from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
 from mydyno.running.bench import Bench
@@ -204,8 +205,11 @@ def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> floa
 
 
 def _decided(summary: Summary) -> bool:
-    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed."""
-    judged = [effect for effect in summary.effects if effect.primary]
+    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed.
+
+    The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
+    """
+    judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
     return bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.get("failure") for effect in judged
     )
