@@ -329,7 +329,7 @@ def test_metrics_without_words_of_their_own_are_called_by_name() -> None:
 def test_a_reason_is_cut_behind_the_words_of_the_log_and_not_behind_its_times() -> None:
     head = "mariadb-10.11 ended with exit code 1\n  error log: 2026-11-22 20:27:36 0 [ERROR] "
     told = cut(
-        f"{head}/root/.cache/sbin/mariadbd: unknown variable 'x=1'\n  error log: 261122 20:37:50 [ERROR] Aborting"
+        f"{head}/opt/server/sbin/mariadbd: unknown variable 'x=1'\n  error log: 261122 20:37:50 [ERROR] Aborting"
     )
     assert told == "mariadb-10.11 ended with exit code 1: unknown variable 'x=1'; Aborting"
     assert cut("the treatment\n is not proved.") == "the treatment is not proved"

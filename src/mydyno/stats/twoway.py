@@ -1,4 +1,4 @@
-"""Block × server: what is left of each log value after its block and its server, and how much of that is noise.
+"""Block × server: the residual of each log value after the means of block and server, and how much of that is noise.
 
 The two copies of the control are one arm that is measured twice. Each value is block + arm + noise, fitted by least
 squares; the sum of squares that is left, divided by its degrees of freedom, is the variance of one value. All arms of a

@@ -17,7 +17,7 @@ pub enum Command {
     Nothing,
 }
 
-/// A slice that is asked for.
+/// A request for one slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Go {
     /// Its name, repeated in its record.

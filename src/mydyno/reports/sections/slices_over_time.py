@@ -31,7 +31,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
             "figures.html",
             intro=_intro(result.summary.interleaving)
             + (
-                f" Only every {every}{ORDINAL.get(every, 'th')} cycle is drawn, for want of room."
+                f" Only every {every}{ORDINAL.get(every, 'th')} cycle is drawn, to limit the size of the page."
                 if (every := drawn_every(slices)) > 1
                 else ""
             )
