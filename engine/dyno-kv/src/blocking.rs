@@ -1,23 +1,42 @@
 //! A client that waits, for questions beside the load: version, statistics, single items.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::request::Protocol;
 
-trait Stream: Read + Write + Send {}
-impl<T: Read + Write + Send> Stream for T {}
+trait Stream: Read + Write + Send {
+    /// Bounds each read and each write.
+    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        self.set_read_timeout(Some(timeout))?;
+        self.set_write_timeout(Some(timeout))
+    }
+}
 
 /// A connection that waits for each reply.
 pub struct Client {
     stream: Box<dyn Stream>,
     connection: Connection,
+    timeout: Duration,
+    /// For messages: its address, or the path of its socket.
+    endpoint: String,
 }
 
 impl std::fmt::Debug for Client {
@@ -30,48 +49,51 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects by TCP; every wait ends after `patience`.
+    /// Connects by TCP within `timeout`; every exchange as a whole then has the same time.
     ///
     /// # Errors
-    /// [`Error::Io`] when nobody listens there.
-    pub fn tcp(address: impl ToSocketAddrs, protocol: Protocol, patience: Duration) -> Result<Self, Error> {
-        let connect = || {
+    /// [`Error::Io`] if nothing listens at the address; [`Error::NoAnswer`].
+    pub fn tcp(address: impl ToSocketAddrs, protocol: Protocol, timeout: Duration) -> Result<Self, Error> {
+        let mut endpoint = String::new();
+        let mut connect = || {
             let address = address.to_socket_addrs()?.next();
             let address = address.ok_or_else(|| std::io::Error::other("the name has no address"))?;
-            let stream = TcpStream::connect_timeout(&address, patience)?;
+            endpoint = address.to_string();
+            let stream = TcpStream::connect_timeout(&address, timeout)?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
             Ok(stream)
         };
-        Ok(Self::over(connect().map_err(io)?, protocol))
+        match connect() {
+            Ok(stream) => Ok(Self::over(stream, protocol, timeout, endpoint)),
+            Err(error) => Err(describe(&error, &endpoint, timeout)),
+        }
     }
 
-    /// Connects by a Unix socket; every wait ends after `patience`.
+    /// Connects by a Unix socket; every exchange as a whole ends after `timeout`.
     ///
     /// # Errors
-    /// [`Error::Io`] when nobody listens there.
-    pub fn unix(path: &Path, protocol: Protocol, patience: Duration) -> Result<Self, Error> {
-        let connect = || {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
-            Ok(stream)
-        };
-        Ok(Self::over(connect().map_err(io)?, protocol))
+    /// [`Error::Io`] if nothing listens at the address.
+    pub fn unix(path: &Path, protocol: Protocol, timeout: Duration) -> Result<Self, Error> {
+        let endpoint = path.display().to_string();
+        match UnixStream::connect(path) {
+            Ok(stream) => Ok(Self::over(stream, protocol, timeout, endpoint)),
+            Err(error) => Err(describe(&error, &endpoint, timeout)),
+        }
     }
 
-    fn over(stream: impl Read + Write + Send + 'static, protocol: Protocol) -> Self {
+    fn over(stream: impl Stream + 'static, protocol: Protocol, timeout: Duration, endpoint: String) -> Self {
         Self {
             stream: Box::new(stream),
             connection: Connection::new(protocol),
+            timeout,
+            endpoint,
         }
     }
 
     /// Puts requests into the output by `ask`, and passes every event of their replies to `take`; the last reply's end.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Closed`], [`Error::Malformed`]; [`Error::Server`] when a request is refused.
+    /// [`Error::Io`], [`Error::NoAnswer`], [`Error::Closed`], [`Error::Malformed`]; [`Error::Server`] when a request is refused.
     pub fn exchange(
         &mut self,
         ask: impl FnOnce(&mut Connection) -> Result<(), Error>,
@@ -79,12 +101,20 @@ impl Client {
     ) -> Result<Option<Done>, Error> {
         ask(&mut self.connection)?;
         let outgoing = self.connection.outgoing().len();
-        self.stream.write_all(self.connection.outgoing()).map_err(io)?;
+        let deadline = Instant::now() + self.timeout;
+        let failed = |error: std::io::Error| describe(&error, &self.endpoint, self.timeout);
+        self.stream.set_timeout(self.timeout).map_err(failed)?;
+        self.stream.write_all(self.connection.outgoing()).map_err(failed)?;
         self.connection.sent(outgoing);
         let mut buffer = vec![0; 64 * 1024];
         let (mut last, mut refused) = (None, None);
         while self.connection.outstanding() > 0 {
-            let count = self.stream.read(&mut buffer).map_err(io)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(failed(ErrorKind::TimedOut.into()));
+            }
+            self.stream.set_timeout(left).map_err(failed)?;
+            let count = self.stream.read(&mut buffer).map_err(failed)?;
             if count == 0 {
                 let outstanding = self.connection.outstanding();
                 return Err(Error::Closed { outstanding });
@@ -141,6 +171,13 @@ impl Client {
     }
 }
 
-fn io(error: std::io::Error) -> Error {
-    Error::Io(error.to_string())
+fn describe(error: &std::io::Error, endpoint: &str, within: Duration) -> Error {
+    match error.kind() {
+        // EAGAIN on a socket with a time limit; ETIMEDOUT of TCP.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::NoAnswer {
+            endpoint: endpoint.into(),
+            within,
+        },
+        _ => Error::Io(error.to_string()),
+    }
 }

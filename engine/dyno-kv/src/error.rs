@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A key that the protocol does not carry; nothing was put into the output.
-    #[error("a key of {length} bytes{problem}; memcached takes 1 to 250 bytes without spaces and control characters")]
+    #[error(
+        "a key of {length} bytes{problem}; memcached accepts 1 to 250 bytes without spaces and control characters"
+    )]
     Key {
         /// Its length.
         length: usize,
@@ -12,7 +14,7 @@ pub enum Error {
         problem: &'static str,
     },
     /// A reply that is not the protocol's, or that nobody asked for.
-    #[error("the server sent what the {protocol} protocol does not have: {what}")]
+    #[error("the server violated the {protocol} protocol: {what}")]
     Malformed {
         /// The protocol.
         protocol: &'static str,
@@ -25,7 +27,15 @@ pub enum Error {
         /// Requests without a reply.
         outstanding: usize,
     },
-    /// The socket failed, or nothing came in time (blocking client only).
+    /// The whole answer did not come in time (blocking client only).
+    #[error("no answer from {endpoint} within {} s", .within.as_secs_f64())]
+    NoAnswer {
+        /// The server's address, or the path of its socket.
+        endpoint: String,
+        /// The time that it had.
+        within: std::time::Duration,
+    },
+    /// The socket failed (blocking client only).
     #[error("{0}")]
     Io(String),
     /// The server refused (blocking client only).

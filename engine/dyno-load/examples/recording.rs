@@ -7,20 +7,26 @@ use std::hint::black_box;
 
 use dyno_core::clock::now_ns;
 use dyno_core::random::{Domain, RandomStream};
-use dyno_load::recorder::{Recorder, Slow, UsageMeter};
-use dyno_load::workload::StatementKind;
+use dyno_load::sql::record::{record_statement, Reply};
+use dyno_load::sql::{SqlRecorder, StatementKind};
+use dyno_loop::recorder::{Slow, UsageMeter};
 
 const OPERATIONS: u64 = 20_000_000;
 
 /// Nanoseconds of CPU an operation, with the reading of the clock or with a time that is there already.
 fn cost_ns(latencies: &[u64], reads_clock: bool) -> f64 {
-    let mut recorder = Recorder::new(10);
+    let mut recorder = SqlRecorder::new(10);
+    let reply = Reply {
+        columns: 1,
+        rows: 1,
+        affected_rows: 0,
+    };
     let mut meter = UsageMeter::of_this_thread();
     let before = meter.read();
     for operation in 0..OPERATIONS {
         let latency_ns = black_box(latencies[(operation & 65_535) as usize]);
         let now = black_box(if reads_clock { now_ns() } else { operation });
-        recorder.statement(StatementKind::PointSelect, latency_ns, 1, 1, 0);
+        record_statement(&mut recorder, StatementKind::PointSelect, latency_ns, reply);
         recorder.counts.transactions += 1;
         recorder.service.record(latency_ns);
         recorder.response.record(latency_ns + 500);
@@ -31,7 +37,7 @@ fn cost_ns(latencies: &[u64], reads_clock: bool) -> f64 {
             number: operation,
         });
     }
-    let total_ns = meter.read().since(&before).cpu_us() * 1000;
+    let total_ns = (meter.read().cpu_us() - before.cpu_us()) * 1000;
     black_box(&recorder);
     total_ns as f64 / OPERATIONS as f64
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{getpriority_process, setpriority_process};
+
+pub use dyno_loop::priority::{may_run_in_real_time, niceness, take_priority};
 
 use crate::error::Error;
-use crate::run::Priority;
-use crate::verdict::TcpSegments;
 
 /// Holds the password in the environment.
 pub const PASSWORD_VARIABLE: &str = "DYNO_PASSWORD";
@@ -26,65 +25,13 @@ pub fn allow_open_files(needed: u64) -> Result<(), Error> {
     }
     if hard < needed {
         return Err(Error::Host(format!(
-            "{needed} open files are needed, this process may have {hard}: lower --connections, or raise `ulimit -Hn`"
+            "{needed} open files are needed, this process may have {hard}: reduce --connections, or raise `ulimit -Hn`"
         )));
     }
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(refused)
 }
 
-/// The niceness that a load runs at where it may. Measured on two CPUs, read-only: at 0 the server idles 7 to 14 % of the
-/// time, waiting for the load; at -10 and 16 connections the load wakes up for each answer and costs a third more.
-const RAISED_NICENESS: i32 = -5;
-
-/// The least priority in real time: before all threads that share the CPUs by time, after all others.
-const LEAST_REAL_TIME: libc::c_int = 1;
-
-/// Raises the niceness of this thread and of all it starts unless they are to run at the normal one, where that is
-/// allowed (root, or CAP_SYS_NICE); to be called before any thread is started.
-///
-/// On one machine a load of few threads competes with a server of many: at the same priority it waits for a CPU while
-/// the server has nothing to do, and its own lag becomes part of what it measures.
-pub fn take_priority(priority: Priority) {
-    if priority != Priority::Normal && niceness() > RAISED_NICENESS {
-        // An ordinary user may not; the result says at which niceness the load ran.
-        let _ = setpriority_process(None, RAISED_NICENESS);
-    }
-}
-
-/// Whether threads of this process may run in real time: tried on a thread that ends with the answer, so that no other's
-/// scheduling is touched.
-///
-/// # Errors
-/// The kernel's when they may not: without CAP_SYS_NICE, or in a control group that has no time for them.
-pub fn may_run_in_real_time() -> nix::Result<()> {
-    // A thread that panicked has aborted the program already.
-    std::thread::spawn(run_in_real_time)
-        .join()
-        .unwrap_or(Err(nix::errno::Errno::EAGAIN))
-}
-
-/// Runs this thread in real time (sched(7), SCHED_FIFO at the least priority), before every thread that shares the CPUs by
-/// time: a sleeper that wakes runs at once. Measured on two CPUs that the server kept half busy, 20,000 point selects a
-/// second: lag p99 36 µs, at niceness -5 362 (medians of six runs). The kernel's own limit (95 % of the time) stays.
-///
-/// # Errors
-/// The kernel's when it may not.
-#[allow(unsafe_code)]
-pub fn run_in_real_time() -> nix::Result<()> {
-    let parameters = libc::sched_param {
-        sched_priority: LEAST_REAL_TIME,
-    };
-    // SAFETY: 0 is the calling thread, and the parameters outlive the call, which only reads them.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
-    nix::errno::Errno::result(result).map(drop)
-}
-
-/// The niceness of this thread, -20 to 19.
-pub fn niceness() -> i32 {
-    getpriority_process(None).unwrap_or(0)
-}
-
-/// The name of this host, for results; "?" where the kernel does not tell.
+/// The name of this host, for results; "?" if it is unknown.
 pub fn name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "?".into(), |name| name.trim().to_string())
 }
@@ -109,7 +56,7 @@ pub fn interruption_with(notify: impl Fn() + Send + 'static) -> Result<Arc<Atomi
     // Blocked here and in every thread made later; one thread takes them, so no code runs inside a handler.
     signals
         .thread_block()
-        .map_err(|error| Error::Host(format!("signals cannot be taken: {error}")))?;
+        .map_err(|error| Error::Host(format!("signals cannot be blocked: {error}")))?;
     let seen = Arc::clone(&flag);
     std::thread::Builder::new()
         .name("signals".into())
@@ -124,6 +71,15 @@ pub fn interruption_with(notify: impl Fn() + Send + 'static) -> Result<Arc<Atomi
         })
         .map_err(|error| Error::Host(format!("no thread for signals: {error}")))?;
     Ok(flag)
+}
+
+/// The kernel's count of TCP segments over all connections of this network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpSegments {
+    /// Sent.
+    pub sent: u64,
+    /// Sent again.
+    pub retransmitted: u64,
 }
 
 /// The kernel's counts of TCP segments in this network namespace (/proc/net/snmp); none where it has no such file.

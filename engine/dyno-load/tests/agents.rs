@@ -1,4 +1,4 @@
-//! Load from several agents, here all on this host, against the null server: what is asked, what is told, what is refused.
+//! Load from several agents, here all on this host, against the null server: requests, reports, refusals.
 
 mod common;
 

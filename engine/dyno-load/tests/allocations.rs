@@ -8,8 +8,9 @@ use std::sync::Arc;
 use common::NullServer;
 use dyno_allocations::{of_the_process, CountingAllocator};
 use dyno_core::distribution::{Distribution, Parameters};
-use dyno_load::run::{self, socket, IgnoredErrors, Interval, Observer, Overload, Priority, Settings, Think};
-use dyno_load::workload::{self, Context, OltpOptions};
+use dyno_load::sql::oltp::{self, Context, OltpOptions};
+use dyno_load::sql::{SqlSession, SqlSettings, SqlWorkload};
+use dyno_loop::{Address, Interval, LoadSettings, LoadShape, Observer};
 use dyno_mysql::{Endpoint, Options};
 
 #[global_allocator]
@@ -17,50 +18,47 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 struct Nobody;
 
-impl Observer for Nobody {
-    fn interval(&mut self, _: &Interval<'_>) -> std::io::Result<()> {
+impl<E> Observer<E> for Nobody {
+    fn interval(&mut self, _: &Interval<'_, E>) -> std::io::Result<()> {
         Ok(())
     }
 }
 
 /// Allocations and transactions of one run.
 fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) -> (u64, u64) {
-    let oltp = OltpOptions {
+    let options = OltpOptions {
         tables: 2,
         ..OltpOptions::default()
     };
     let address: std::net::SocketAddr = server.place.parse().unwrap();
     let endpoint = Endpoint::tcp("127.0.0.1", address.port());
-    let settings = Arc::new(Settings {
-        address: socket::Address::Tcp(address),
-        options: Arc::new(Options::new(endpoint, "null")),
-        acknowledged: None,
-        context: Context {
-            tpcc: None,
-            definition: (workload::named(name).unwrap().define)(&oltp),
-            options: oltp,
-            distribution: Distribution::named("special", &Parameters::default()).unwrap(),
-            seed: 1,
-            connections: 8,
-        },
-        prepared,
+    let shape = LoadShape {
         threads: 1,
+        connections: 8,
         warmup_ns: 0,
         duration_ns,
         grace_ns: 1_000_000_000,
         interval_ns: 10_000_000_000,
-        plan: None,
+        schedule: None,
         catch_up: None,
-        overload: Overload::Queue,
-        think: Think::No,
-        ignored_errors: IgnoredErrors::Codes(Vec::new()),
         slowest: 10,
-        priority: Priority::Normal,
-        spin: false,
-        connect_timeout_ns: 10_000_000_000,
+        has_terminals: false,
+    };
+    let settings = Arc::new(SqlSettings {
+        load: LoadSettings::new(shape, endpoint.to_string(), Address::Tcp(address)),
+        options: Arc::new(Options::new(endpoint, "null")),
+        workload: SqlWorkload::Oltp(Context {
+            definition: (oltp::named(name).unwrap().define)(&options),
+            options,
+            distribution: Distribution::named("special", &Parameters::default()).unwrap(),
+            seed: 1,
+            connections: 8,
+        }),
+        prepared,
+        acknowledged: None,
     });
     let before = of_the_process();
-    let outcome = run::run(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<SqlSession>(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let transactions = outcome.totals.unwrap().all.transactions;
     (of_the_process() - before, transactions)

@@ -211,7 +211,7 @@ fn a_killed_server_ends_the_run_and_what_was_measured_stays() {
         "kv run {} --connections 4 --fill 100% --duration 20s --quiet",
         server.place()
     ));
-    std::thread::sleep(Duration::from_millis(2500));
+    server.wait_for_gets(1000);
     let killed = Instant::now();
     server.kill();
     let result = finish(child);
@@ -230,12 +230,13 @@ fn a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted() {
         return;
     };
     let child = start(&format!(
-        "kv run {} --connections 4 --rate 2000 --ignore-errors 2003,2013 --duration 3s --ratio 1:1 --quiet",
+        "kv run {} --connections 4 --rate 2000 --ignore-errors 2003,2013 --duration 5s --ratio 1:1 --quiet",
         server.place()
     ));
-    std::thread::sleep(Duration::from_millis(1200));
+    server.wait_for_gets(500);
     let port = server.port;
     server.kill();
+    // Long enough that operations fall due in it.
     std::thread::sleep(Duration::from_millis(300));
     let _again = Memcached::start_at(test, port, &[]).unwrap();
     let result = finish(child);
@@ -269,10 +270,10 @@ fn the_run_stops_by_the_clock_when_the_server_hangs() {
     };
     let began = Instant::now();
     let child = start(&format!(
-        "kv run {} --connections 4 --depth 2 --rate 100 --duration 1s --grace 500ms --quiet",
+        "kv run {} --connections 4 --depth 2 --rate 100 --duration 2s --grace 500ms --quiet",
         server.place()
     ));
-    std::thread::sleep(Duration::from_millis(600));
+    server.wait_for_gets(10);
     signal(server.child.id(), Signal::SIGSTOP);
     let result = finish(child);
     signal(server.child.id(), Signal::SIGCONT);
@@ -357,7 +358,7 @@ fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
         ("kv run --protocol ascii", 2, "text, binary or meta"),
         ("kv run --ratio 90", 2, "90:10"),
         ("kv run --ratio 0:0", 2, "0:0"),
-        ("kv run --key-size 2", 2, "give at least"),
+        ("kv run --key-size 2", 2, "use at least"),
         ("kv run --key-size 300", 2, "300"),
         ("kv run --value-size big", 2, "big"),
         ("kv run --key-choice zipf", 2, "zipf"),
@@ -369,7 +370,7 @@ fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
         ("kv run --preset memaslap --fill 100%", 2, "exclude"),
         ("kv run --rate 0", 2, "rate of 0"),
         ("kv run --rate 10 --operations 5", 2, "--operations"),
-        ("kv prepare --fill 0%", 2, "nothing to store"),
+        ("kv prepare --fill 0%", 2, "stores nothing"),
     ] {
         let result = plain(arguments);
         assert_eq!(result.code, code, "{arguments}: {}", result.stderr);

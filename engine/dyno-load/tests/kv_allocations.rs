@@ -5,7 +5,7 @@ mod common;
 #[path = "common/memcached.rs"]
 mod memcached;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use dyno_allocations::{of_the_process, CountingAllocator};
@@ -14,8 +14,8 @@ use dyno_load::kv::keys::{Choice, Keys};
 use dyno_load::kv::sizes::Sizes;
 use dyno_load::kv::values::Values;
 use dyno_load::kv::workload::{Mix, Shares, Workload};
-use dyno_load::kv::{self, Endpoint, KvSettings};
-use dyno_load::run::{socket, IgnoredErrors, Interval, Observer, Overload, Pace, Priority, Think};
+use dyno_load::kv::{Endpoint, KvSession, KvSettings};
+use dyno_loop::{Address, Interval, LoadSettings, LoadShape, Observer};
 use memcached::Memcached;
 
 #[global_allocator]
@@ -23,8 +23,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 struct Nobody;
 
-impl Observer for Nobody {
-    fn interval(&mut self, _: &Interval<'_>) -> std::io::Result<()> {
+impl<E> Observer<E> for Nobody {
+    fn interval(&mut self, _: &Interval<'_, E>) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -46,36 +46,30 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
     };
     let mut workload = Workload::new(keys, Values::new(Sizes::Uniform(10, 2000)), shares, 1).unwrap();
     workload.multi_get_keys = 5;
+    let shape = LoadShape {
+        threads: 1,
+        connections: 8,
+        warmup_ns: 0,
+        duration_ns,
+        grace_ns: 1_000_000_000,
+        interval_ns: 10_000_000_000,
+        schedule: None,
+        catch_up: None,
+        slowest: 10,
+        has_terminals: false,
+    };
+    let endpoint = Endpoint::Tcp("127.0.0.1".into(), server.port);
+    let address = Address::Tcp(([127, 0, 0, 1], server.port).into());
     let settings = Arc::new(KvSettings {
         name: "kv".into(),
-        endpoint: Endpoint::Tcp("127.0.0.1".into(), server.port),
-        address: socket::Address::Tcp(([127, 0, 0, 1], server.port).into()),
         protocol,
-        pace: Pace {
-            threads: 1,
-            connections: 8,
-            warmup_ns: 0,
-            duration_ns,
-            grace_ns: 1_000_000_000,
-            interval_ns: 10_000_000_000,
-            plan: None,
-            catch_up: None,
-            slowest: 10,
-            terminals: None,
-        },
+        load: LoadSettings::new(shape, endpoint.to_string(), address),
+        endpoint,
         depth,
-        operations: None,
         workload,
-        overload: Overload::Queue,
-        think: Think::No,
-        ignored_errors: IgnoredErrors::Codes(Vec::new()),
-        priority: Priority::Normal,
-        spin: false,
-        connect_timeout_ns: 10_000_000_000,
-        ended_ns: Arc::new(AtomicU64::new(0)),
     });
     let before = of_the_process();
-    let outcome = kv::run(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<KvSession>(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let operations = outcome.totals.unwrap().all.transactions;
     (of_the_process() - before, operations)

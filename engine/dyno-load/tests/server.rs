@@ -47,7 +47,7 @@ fn every_workload_reconciles_with_the_server() {
     };
     let socket = server.socket();
     prepare(&socket, "sbtest", "--tables 2 --table-size 2000");
-    for workload in dyno_load::workload::CATALOGUE {
+    for workload in dyno_load::sql::oltp::CATALOGUE {
         let tables = if workload.single_table { 1 } else { 2 };
         let result = run(&format!(
             "oltp run --workload {} --socket {socket} --tables {tables} --table-size 2000 --connections 4 --threads 2 \

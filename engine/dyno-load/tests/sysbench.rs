@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use common::{client, plain, run, variable};
-use dyno_load::workload::CATALOGUE;
+use dyno_load::sql::oltp::CATALOGUE;
 use dyno_mysql::blocking::Client;
 
 /// Digests and the general log are of the whole server: one test at a time.

@@ -53,7 +53,7 @@ fn run(arguments: &Arguments) -> Result<String, String> {
     };
     if arguments.repeats < 2 {
         return Err(format!(
-            "--repeats {}: at least 2, for the first is discarded",
+            "--repeats {}: at least 2, because the first is discarded",
             arguments.repeats
         ));
     }

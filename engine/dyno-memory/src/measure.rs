@@ -128,7 +128,7 @@ fn work(
     for index in [0, piece.len() / 2, piece.len() - 1] {
         if piece.element(index) != wanted {
             return Err(format!(
-                "element {index} holds {:?}, not {wanted:?}",
+                "element {index} contains {:?}, not {wanted:?}",
                 piece.element(index)
             ));
         }

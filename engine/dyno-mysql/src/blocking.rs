@@ -3,12 +3,14 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Event};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, ServerError};
-use crate::options::{Endpoint, Options};
+use crate::options::Options;
 use crate::replies::Detail;
 use crate::resultset::{Done, Statement};
 use crate::value::Value;
@@ -20,23 +22,52 @@ enum Stream {
 }
 
 impl Stream {
-    fn open(endpoint: &Endpoint, timeout: Duration) -> std::io::Result<Stream> {
-        let stream = match endpoint {
-            Endpoint::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
-            Endpoint::Tcp { host, port } => Stream::Tcp(connect_any(host, *port, timeout)?),
+    /// Connects. On a thread of its own, which is left behind when it takes too long: neither the resolver nor a Unix
+    /// socket's connect can be given a time limit.
+    fn open(endpoint: &Endpoint, within: Duration) -> Outcome<Stream> {
+        let (sender, receiver) = channel();
+        let target = endpoint.clone();
+        let connect = move || {
+            let stream = match &target {
+                Endpoint::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+                Endpoint::Tcp { host, port } => connect_any(host, *port, within).map(Stream::Tcp),
+            };
+            // Nobody receives what came too late.
+            let _ = sender.send(stream);
         };
-        match &stream {
+        let failed = |error| Error::Io("connecting", error);
+        std::thread::Builder::new()
+            .name("connect".into())
+            .spawn(connect)
+            .map_err(failed)?;
+        let no_answer = || Error::NoAnswer {
+            endpoint: endpoint.clone(),
+            within,
+        };
+        let stream = match receiver.recv_timeout(within) {
+            Ok(Err(error)) if is_timeout(&error) => return Err(no_answer()),
+            Ok(stream) => stream.map_err(failed)?,
+            Err(RecvTimeoutError::Timeout) => return Err(no_answer()),
+            Err(error) => return Err(failed(std::io::Error::other(error))),
+        };
+        if let Stream::Tcp(socket) = &stream {
+            socket.set_nodelay(true).map_err(failed)?;
+        }
+        Ok(stream)
+    }
+
+    /// Bounds each read and each write.
+    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
+        match self {
             Stream::Tcp(socket) => {
-                socket.set_nodelay(true)?;
                 socket.set_read_timeout(Some(timeout))?;
-                socket.set_write_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))
             }
             Stream::Unix(socket) => {
                 socket.set_read_timeout(Some(timeout))?;
-                socket.set_write_timeout(Some(timeout))?;
+                socket.set_write_timeout(Some(timeout))
             }
         }
-        Ok(stream)
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -52,6 +83,11 @@ impl Stream {
             Stream::Unix(socket) => socket.write(bytes),
         }
     }
+}
+
+/// Whether the kernel gave up waiting: EAGAIN on a socket with a time limit, ETIMEDOUT of TCP.
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// The first of the host's addresses that answers; the last one's error otherwise.
@@ -93,24 +129,40 @@ pub struct Client {
     /// The first `filled` bytes of `buffer` are received, of which `used` are parsed.
     used: usize,
     filled: usize,
+    options: Arc<Options>,
+    /// Bound of each single read and write once connected.
+    timeout: Duration,
+    /// When connecting must be over; none once connected.
+    deadline: Option<Instant>,
 }
 
 /// What a server error, an error of the protocol, or a socket's error leaves to the caller.
 type Outcome<T> = Result<T, Error>;
 
 impl Client {
-    /// Connects and authenticates; `timeout` bounds the connect and each single read and write.
+    /// Connects and authenticates within `options.connect_timeout`; afterwards `timeout` bounds each single read and write.
+    ///
+    /// # Errors
+    /// [`Error::NoAnswer`] when the time is over, however much of the greeting or of TLS has come by then.
     pub fn connect(options: &Options, timeout: Duration) -> Outcome<Client> {
-        let stream = Stream::open(&options.endpoint, timeout).map_err(|error| Error::Io("connecting", error))?;
-        let connection = Connection::new(Arc::new(options.clone()));
+        let deadline = Instant::now() + options.connect_timeout;
+        let stream = Stream::open(&options.endpoint, options.connect_timeout)?;
+        let options = Arc::new(options.clone());
+        let connection = Connection::new(Arc::clone(&options));
         let mut client = Client {
             connection,
             stream,
             buffer: vec![0; 1 << 16],
             used: 0,
             filled: 0,
+            options,
+            timeout,
+            deadline: Some(deadline),
         };
         client.drive(|event| Ok(matches!(event, Event::Ready)))?;
+        client.deadline = None;
+        let bounded = client.stream.set_timeout(timeout);
+        bounded.map_err(|error| Error::Io("setting the timeout of the socket", error))?;
         Ok(client)
     }
 
@@ -250,14 +302,34 @@ impl Client {
 
     fn flush(&mut self) -> Outcome<()> {
         while !self.connection.outgoing().is_empty() {
+            self.check_deadline()?;
             match self.stream.write(self.connection.outgoing()) {
                 Ok(0) => return Err(Error::Closed("while it was written to")),
                 Ok(count) => self.connection.sent(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(self.no_answer()),
                 Err(error) => return Err(Error::Io("writing to the server", error)),
             }
         }
         Ok(())
+    }
+
+    /// While connecting, leaves the next read or write no more than the time that is left.
+    fn check_deadline(&self) -> Outcome<()> {
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.no_answer());
+        }
+        let bounded = self.stream.set_timeout(left);
+        bounded.map_err(|error| Error::Io("setting the timeout of the socket", error))
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::NoAnswer {
+            endpoint: self.options.endpoint.clone(),
+            within: self.deadline.map_or(self.timeout, |_| self.options.connect_timeout),
+        }
     }
 
     /// Writes and reads until `over` says that the reply is complete.
@@ -282,10 +354,12 @@ impl Client {
                 }
             }
             self.flush()?;
+            self.check_deadline()?;
             match self.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(self.connection.end_of_input().unwrap_or(Error::Closed("unasked"))),
                 Ok(count) => (self.used, self.filled) = (0, count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(self.no_answer()),
                 Err(error) => return Err(Error::Io("reading from the server", error)),
             }
         }

@@ -25,7 +25,7 @@ pub(crate) fn put_statement(out: &mut Vec<u8>, command: u8, statement: &Statemen
 pub(crate) fn put_execute(out: &mut Vec<u8>, statement: &mut Statement, values: &[Value<'_>]) -> Result<u8, Error> {
     if values.len() != statement.parameters as usize {
         return Err(Error::setup(format!(
-            "the statement takes {} parameters, {} were given",
+            "the statement has {} parameters, {} were supplied",
             statement.parameters,
             values.len()
         )));

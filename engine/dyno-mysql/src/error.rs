@@ -5,12 +5,38 @@
 //! ├── Server     the server refused: its own code, SQL state and message
 //! ├── Protocol   bytes that the protocol does not allow (or a limit of this client)
 //! ├── Setup      the options cannot be met: TLS files, cipher names, an authentication plugin
+//! ├── TlsOption  a TLS option cannot be met
 //! ├── Tls        the TLS handshake or a TLS record failed
 //! ├── Closed     the server closed the connection
-//! └── Io         the socket failed (only `blocking::Client` makes this one)
+//! ├── NoAnswer   nothing, or not all of it, came in time (only `blocking::Client` returns it)
+//! └── Io         the socket failed (only `blocking::Client` returns it)
 //! ```
 
 use std::fmt;
+use std::time::Duration;
+
+use crate::endpoint::Endpoint;
+
+/// The part of [`crate::TlsOptions`] that an error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsField {
+    /// `mode`.
+    Mode,
+    /// `ca_file`.
+    Authority,
+    /// `ca_file`, which is needed and missing.
+    MissingAuthority,
+    /// `certificate_file`.
+    Certificate,
+    /// `key_file`.
+    Key,
+    /// One of `certificate_file` and `key_file` without the other.
+    OneOfPair,
+    /// `versions`.
+    Versions,
+    /// `cipher_suites`.
+    CipherSuites,
+}
 
 /// An error packet of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +74,24 @@ pub enum Error {
     Protocol(String),
     /// An option that cannot be met, with what to try.
     Setup(String),
+    /// A TLS option that cannot be met.
+    TlsOption {
+        /// Which.
+        field: TlsField,
+        /// What is wrong with it, with what to try.
+        problem: String,
+    },
     /// The TLS layer refused.
     Tls(rustls::Error),
     /// The server closed the connection; the text names the phase.
     Closed(&'static str),
+    /// The server did not answer in time.
+    NoAnswer {
+        /// The server.
+        endpoint: Endpoint,
+        /// The time that it had.
+        within: Duration,
+    },
     /// The socket failed; the text says at what.
     Io(&'static str, std::io::Error),
 }
@@ -60,6 +100,14 @@ impl Error {
     /// A protocol violation, described.
     pub(crate) fn protocol(what: impl Into<String>) -> Error {
         Error::Protocol(what.into())
+    }
+
+    /// A TLS option that cannot be met, described.
+    pub(crate) fn tls_option(field: TlsField, problem: impl Into<String>) -> Error {
+        Error::TlsOption {
+            field,
+            problem: problem.into(),
+        }
     }
 
     /// An option that cannot be met, described.
@@ -74,8 +122,12 @@ impl fmt::Display for Error {
             Error::Server(error) => error.fmt(f),
             Error::Protocol(what) => write!(f, "the server broke the MySQL protocol: {what}"),
             Error::Setup(what) => f.write_str(what),
+            Error::TlsOption { problem, .. } => f.write_str(problem),
             Error::Tls(error) => write!(f, "TLS: {error}"),
             Error::Closed(during) => write!(f, "the server closed the connection {during}"),
+            Error::NoAnswer { endpoint, within } => {
+                write!(f, "no answer from {endpoint} within {} s", within.as_secs_f64())
+            }
             Error::Io(what, error) => write!(f, "{what}: {error}"),
         }
     }

@@ -123,7 +123,7 @@ pub(crate) fn agree(options: &Options, server: &ServerInfo, tls: bool) -> Result
     };
     if wanted & !offered != 0 || (wanted == c::ZSTD_COMPRESSION && offered & c::MYSQL == 0) {
         return Err(Error::setup(format!(
-            "server {} at {} does not offer the compression asked for ({:?}): use another, or none",
+            "server {} at {} does not offer the requested compression ({:?}): use another, or none",
             server.version, options.endpoint, options.compression
         )));
     }
@@ -192,7 +192,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8], what: &str) -> Result<(), Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::options::Endpoint;
+    use crate::endpoint::Endpoint;
 
     /// The greeting of a MariaDB 10.11 server, as recorded, with the random bytes replaced.
     pub(crate) const MARIADB_GREETING: &[u8] = b"\x0a5.5.5-10.11.19-MariaDB-0+deb12u1\0\x05\0\0\0abcdefgh\0\

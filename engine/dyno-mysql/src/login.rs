@@ -2,10 +2,11 @@
 
 use crate::auth::{Next, Plugin};
 use crate::constants::capability;
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::handshake::{agree, response, tls_request, Greeting, ServerInfo, NONCE};
 use crate::intake::{END_MARKER, ERROR_MARKER};
-use crate::options::{Endpoint, Options};
+use crate::options::Options;
 use crate::outcome::{ok, server_error};
 use crate::packet::Reader;
 use crate::tls::TlsMode;
@@ -79,7 +80,7 @@ impl Login {
         let name = reader.until_zero();
         if name.is_empty() {
             return Err(Error::setup(
-                "the account has a password from before MySQL 4.1: set it anew",
+                "the account has a password from before MySQL 4.1: set it again",
             ));
         }
         let plugin = Plugin::from_name(name).ok_or_else(|| {

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
             0xfd => Ok(payload_length(self.bytes(3, what)?) as u64),
             0xfe => self.u64(what),
             other => Err(Error::protocol(format!(
-                "{what} starts with 0x{other:02x}, which is no length"
+                "{what} starts with 0x{other:02x}, which is not a length"
             ))),
         }
     }

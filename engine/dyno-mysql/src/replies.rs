@@ -202,7 +202,7 @@ impl Replies {
         match payload.first() {
             Some(&ERROR_MARKER) => Err(Error::Server(server_error(payload)?)),
             _ => Err(Error::protocol(format!(
-                "{} bytes came though no reply was due",
+                "{} bytes arrived although no reply was due",
                 payload.len()
             ))),
         }
@@ -233,7 +233,7 @@ impl Replies {
                 Ok(Some(self.finish(result, counters)))
             }
             Some(0xfb) => Err(Error::protocol(
-                "the server asks for a local file, which was never offered",
+                "the server requests a local file, which was not offered",
             )),
             Some(_) => {
                 let mut reader = Reader::new(payload);

@@ -1,19 +1,22 @@
 //! TLS settings, resolved once into a context that connections share: versions, cipher suites, trust, resumption.
 
+mod verification;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{ring, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use crate::error::Error;
-use crate::options::Endpoint;
+use self::verification::{AnyCertificate, AnyName};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, TlsField};
 
-/// How much the client insists, in MySQL's own words for it (`--ssl-mode`).
+/// How much the client insists, by MySQL's names (`--ssl-mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsMode {
     /// Never.
@@ -30,6 +33,17 @@ pub enum TlsMode {
 }
 
 impl TlsMode {
+    /// Its name, as `from_name` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Preferred => "preferred",
+            TlsMode::Required => "required",
+            TlsMode::VerifyCa => "verify_ca",
+            TlsMode::VerifyIdentity => "verify_identity",
+        }
+    }
+
     /// The mode of this name ("verify_ca", "VERIFY-CA", …); an error lists the names.
     pub fn from_name(name: &str) -> Result<TlsMode, Error> {
         match name.to_ascii_lowercase().replace('-', "_").as_str() {
@@ -38,9 +52,12 @@ impl TlsMode {
             "required" => Ok(TlsMode::Required),
             "verify_ca" => Ok(TlsMode::VerifyCa),
             "verify_identity" => Ok(TlsMode::VerifyIdentity),
-            _ => Err(Error::setup(format!(
-                "TLS mode '{name}' is not known: use disabled, preferred, required, verify_ca or verify_identity"
-            ))),
+            _ => Err(Error::tls_option(
+                TlsField::Mode,
+                format!(
+                    "TLS mode '{name}' is not known: use disabled, preferred, required, verify_ca or verify_identity"
+                ),
+            )),
         }
     }
 }
@@ -50,7 +67,7 @@ impl TlsMode {
 pub struct TlsOptions {
     /// How much the client insists.
     pub mode: TlsMode,
-    /// PEM file of the authorities to trust; needed by the verifying modes.
+    /// PEM file of the trusted certificate authorities; needed by the verifying modes.
     pub ca_file: Option<PathBuf>,
     /// PEM file of the client's own certificate chain, with `key_file`.
     pub certificate_file: Option<PathBuf>,
@@ -148,19 +165,26 @@ impl TlsContext {
         let versions = versions(&options.versions)?;
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&versions)
-            .map_err(|error| Error::setup(format!("no chosen cipher suite fits the chosen TLS versions: {error}")))?
+            .map_err(|error| {
+                let problem = format!("no chosen cipher suite fits the chosen TLS versions: {error}");
+                Error::tls_option(TlsField::CipherSuites, problem)
+            })?
             .dangerous()
             .with_custom_certificate_verifier(verifier(options, provider)?);
         let mut config = match (&options.certificate_file, &options.key_file) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => {
-                let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+                let key_der =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(TlsField::Key, key, &error))?;
                 builder
-                    .with_client_auth_cert(certificates(certificate)?, key_der)
-                    .map_err(|error| Error::setup(format!("client key {}: {error}", key.display())))?
+                    .with_client_auth_cert(certificates(TlsField::Certificate, certificate)?, key_der)
+                    .map_err(|error| {
+                        Error::tls_option(TlsField::Key, format!("client key {}: {error}", key.display()))
+                    })?
             }
             _ => {
-                return Err(Error::setup(
+                return Err(Error::tls_option(
+                    TlsField::OneOfPair,
                     "a client certificate needs both certificate_file and key_file",
                 ))
             }
@@ -173,6 +197,11 @@ impl TlsContext {
             mode: options.mode,
             config: Arc::new(config),
         })))
+    }
+
+    /// How much the client insists.
+    pub fn mode(&self) -> TlsMode {
+        self.mode
     }
 
     /// Starts TLS towards this endpoint.
@@ -221,7 +250,10 @@ fn provider(names: &[String]) -> Result<CryptoProvider, Error> {
             .find(|(openssl, iana, _)| name.eq_ignore_ascii_case(openssl) || name.eq_ignore_ascii_case(iana));
         let (_, _, suite) = known.ok_or_else(|| {
             let all: Vec<&str> = SUITES.iter().map(|(openssl, _, _)| *openssl).collect();
-            Error::setup(format!("cipher suite '{name}' is not known: use {}", all.join(", ")))
+            Error::tls_option(
+                TlsField::CipherSuites,
+                format!("cipher suite '{name}' is not known: use {}", all.join(", ")),
+            )
         })?;
         provider.cipher_suites.push(**suite);
     }
@@ -235,22 +267,23 @@ fn versions(names: &[String]) -> Result<Vec<&'static rustls::SupportedProtocolVe
     let version = |name: &String| match name.trim_start_matches("TLSv") {
         "1.2" => Ok(&rustls::version::TLS12),
         "1.3" => Ok(&rustls::version::TLS13),
-        _ => Err(Error::setup(format!(
-            "TLS version '{name}' cannot be had: use 1.2 or 1.3"
-        ))),
+        _ => Err(Error::tls_option(
+            TlsField::Versions,
+            format!("TLS version '{name}' is not available: use 1.2 or 1.3"),
+        )),
     };
     names.iter().map(version).collect()
 }
 
-fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::setup(format!("PEM file {} cannot be used: {error}", path.display()))
+fn unreadable(field: TlsField, path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::tls_option(field, format!("PEM file {} cannot be used: {error}", path.display()))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn certificates(field: TlsField, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
-    let found = read().map_err(|error| unreadable(path, &error))?;
+    let found = read().map_err(|error| unreadable(field, path, &error))?;
     match found.is_empty() {
-        true => Err(unreadable(path, &"it holds no certificate")),
+        true => Err(unreadable(field, path, &"it holds no certificate")),
         false => Ok(found),
     }
 }
@@ -262,129 +295,25 @@ fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<d
         _ => return Ok(Arc::new(AnyCertificate(provider))),
     };
     let path = options.ca_file.as_deref().ok_or_else(|| {
-        Error::setup(format!(
-            "TLS mode {:?} needs ca_file, the PEM file of the authority to trust",
-            options.mode
-        ))
+        Error::tls_option(
+            TlsField::MissingAuthority,
+            format!(
+                "TLS mode {} needs ca_file, the PEM file of the authority that signed the server's certificate",
+                options.mode.name()
+            ),
+        )
     })?;
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| unreadable(path, &error))?;
+    for certificate in certificates(TlsField::Authority, path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| unreadable(TlsField::Authority, path, &error))?;
     }
     let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|error| unreadable(path, &error))?;
+        .map_err(|error| unreadable(TlsField::Authority, path, &error))?;
     Ok(match check_name {
         true => inner,
         false => Arc::new(AnyName(inner)),
     })
-}
-
-/// Trusts a chain to the authority, whatever host the certificate names.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        use CertificateError::{NotValidForName, NotValidForNameContext};
-        // The name is looked at only after the chain is found good, so this error means a good chain.
-        match self.0.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
-                Ok(ServerCertVerified::assertion())
-            }
-            other => other,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
-}
-
-/// Takes any certificate, as MySQL's "required" does; the signature is still checked, at its usual cost.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-/// A certificate that webpki cannot even read (X.509 version 1, say) proves nothing less than any other here.
-fn unreadable_is_fine(
-    result: Result<HandshakeSignatureValid, rustls::Error>,
-) -> Result<HandshakeSignatureValid, rustls::Error> {
-    match result {
-        Err(rustls::Error::InvalidCertificate(CertificateError::BadEncoding | CertificateError::Other(_))) => {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-        other => other,
-    }
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        unreadable_is_fine(rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            algorithms,
-        ))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        unreadable_is_fine(rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            algorithms,
-        ))
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

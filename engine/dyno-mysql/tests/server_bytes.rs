@@ -115,7 +115,7 @@ fn zstd_is_in_force_where_offered_and_refused_elsewhere() {
         );
         if !has_zstd {
             assert!(
-                matches!(result.err(), Some(Error::Setup(text)) if text.contains("does not offer the compression"))
+                matches!(result.err(), Some(Error::Setup(text)) if text.contains("does not offer the requested compression"))
             );
             continue;
         }

@@ -274,7 +274,7 @@ fn a_client_certificate_opens_an_account_that_requires_one() {
 #[test]
 fn unusable_settings_are_refused_before_any_connection() {
     let refused = |wish: TlsOptions, part: &str| match TlsContext::new(&wish) {
-        Err(Error::Setup(text)) => assert!(text.contains(part), "{text}"),
+        Err(Error::TlsOption { problem, .. }) => assert!(problem.contains(part), "{problem}"),
         other => panic!("{other:?}"),
     };
     let required = TlsOptions {
@@ -300,7 +300,7 @@ fn unusable_settings_are_refused_before_any_connection() {
             versions: vec!["1.1".into()],
             ..required.clone()
         },
-        "'1.1' cannot be had",
+        "'1.1' is not available",
     );
     let mismatch = TlsOptions {
         cipher_suites: vec!["TLS_AES_128_GCM_SHA256".into()],

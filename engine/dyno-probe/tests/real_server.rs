@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::Probe;
 use dyno_mysql::blocking::Client;
@@ -57,6 +57,17 @@ fn prepare(client: &mut Client) {
     }
 }
 
+/// Waits until the server has closed the connections of test programs that ended before.
+fn until_alone(client: &mut Client) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let connected =
+        "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Threads_connected'";
+    while client.query_text(connected).unwrap().as_deref() != Some("1") {
+        assert!(Instant::now() < deadline, "other connections stay open");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn status_metrics_agree_with_the_clients_counts_and_with_the_engines_own_text() {
     let Some((socket, options)) = options() else {
@@ -74,6 +85,7 @@ fn status_metrics_agree_with_the_clients_counts_and_with_the_engines_own_text() 
         password.path().display()
     );
     prepare(&mut client);
+    until_alone(&mut client);
     let mut probe = Probe::start(&["--interval-ms", "0", "--instance", &instance]);
     probe.until("header");
     probe.say("sample 0");

@@ -16,7 +16,7 @@ impl Gaussian {
     /// When the number of iterations is 0.
     pub fn new(parameters: &Parameters) -> Result<Self, String> {
         if parameters.special_iterations == 0 {
-            return Err("0 iterations make no gaussian value; give at least 1 (default 12)".into());
+            return Err("0 iterations make no gaussian value; use at least 1 (default 12)".into());
         }
         Ok(Self {
             iterations: parameters.special_iterations,

@@ -75,7 +75,7 @@ impl Distribution {
             "zipfian" => Self::Zipfian(Zipfian::new(parameters)?),
             _ => {
                 return Err(format!(
-                    "'{name}' is not a distribution; there are {}",
+                    "'{name}' is not a distribution; use one of {}",
                     NAMES.join(", ")
                 ))
             }

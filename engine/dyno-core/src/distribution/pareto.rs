@@ -18,7 +18,7 @@ impl Pareto {
         let h = parameters.pareto_h;
         if !(h > 0.0 && h < 1.0) {
             return Err(format!(
-                "{h} is no pareto h; give a number between 0 and 1 (default 0.2)"
+                "{h} is not a pareto h; use a number between 0 and 1 (default 0.2)"
             ));
         }
         Ok(Self {

@@ -18,17 +18,17 @@ impl Special {
     /// When there are 0 iterations, or a percentage is above its range.
     pub fn new(parameters: &Parameters) -> Result<Self, String> {
         if parameters.special_iterations == 0 {
-            return Err("0 iterations make no special value; give at least 1 (default 12)".into());
+            return Err("0 iterations make no special value; use at least 1 (default 12)".into());
         }
         if parameters.special_percent > 100 {
             return Err(format!(
-                "{} % of the range cannot be special; give 0 to 100",
+                "{} % of the range cannot be special; use 0 to 100",
                 parameters.special_percent
             ));
         }
         if parameters.special_values_percent > 99 {
             return Err(format!(
-                "{} % of the values cannot be special; give 0 to 99",
+                "{} % of the values cannot be special; use 0 to 99",
                 parameters.special_values_percent
             ));
         }

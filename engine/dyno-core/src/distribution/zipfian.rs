@@ -23,7 +23,7 @@ impl Zipfian {
         let exponent = parameters.zipfian_exponent;
         if !(exponent >= 0.0 && exponent.is_finite()) {
             return Err(format!(
-                "{exponent} is no zipfian exponent; give a number of at least 0 (default 0.8)"
+                "{exponent} is not a zipfian exponent; use a number of at least 0 (default 0.8)"
             ));
         }
         Ok(Self {

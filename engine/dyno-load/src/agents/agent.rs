@@ -11,20 +11,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_core::clock::now_ns;
+use dyno_loop::recorder::ConnectingTimes;
+use dyno_loop::{Failure, Interval, IntervalId, Observer, Share};
 
-use super::protocol::{self, Answer, Hello, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
+use super::protocol::{self, Answer, Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use crate::error::{Error, Exit};
-use crate::recorder::{ConnectingTimes, Recorder};
-use crate::run::{self, Failure, Interval, IntervalId, Observer, Settings, Share};
+use crate::sql::{SqlRecord, SqlRecorder, SqlSession, SqlSettings};
 
 /// What an agent whose coordinator is gone gets to end in order.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Makes a job's settings, and checks from this host that it can be done.
-pub type Accept<'a> = &'a dyn Fn(serde_json::Value, Share) -> Result<Arc<Settings>, Error>;
+pub type Accept<'a> = &'a dyn Fn(Job, Share) -> Result<Arc<SqlSettings>, Error>;
 
 /// Says one thing. A coordinator that does not hear any more is gone, and the reader notices.
-fn say(answer: &Answer<&Recorder>) -> io::Result<()> {
+fn say(answer: &Answer<&SqlRecorder>) -> io::Result<()> {
     // The line is made before the lock is taken: the other thread may have to tell the time.
     let line = protocol::line(answer)?;
     let mut out = io::stdout().lock();
@@ -83,7 +84,7 @@ impl Reader {
                 Ok(order) => self.orders.send(order).is_ok(),
                 // What was said is not shown: it may have the password.
                 Err(_) => {
-                    let message = "was told something that this version does not understand".to_string();
+                    let message = "received a message that this version does not understand".to_string();
                     let _ = say(&Answer::Failed(Failure::new(message)));
                     false
                 }
@@ -111,7 +112,7 @@ struct Agent {
     interrupted: Arc<AtomicBool>,
     /// Set when it is the coordinator who wants the end.
     cancelled: Arc<AtomicBool>,
-    job: Option<(Arc<Settings>, Share)>,
+    job: Option<(Arc<SqlSettings>, Share)>,
 }
 
 impl Agent {
@@ -124,9 +125,9 @@ impl Agent {
                 Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Done),
             };
             match order {
-                Order::Job { job, share } => match accept(job, share) {
+                Order::Job { job, share } => match accept(*job, share) {
                     Ok(settings) => {
-                        let priority = settings.priority;
+                        let priority = settings.load.priority;
                         self.job = Some((settings, share));
                         say(&Answer::Accepted {
                             priority,
@@ -140,7 +141,7 @@ impl Agent {
                     say(&answer)?;
                 }
                 Order::Ping | Order::Start { .. } | Order::Cancel => {
-                    let message = "was told to start before its connections were ready";
+                    let message = "received the start before its connections were ready";
                     say(&Answer::Failed(Failure::new(message)))?;
                 }
             }
@@ -151,9 +152,11 @@ impl Agent {
         self.interrupted.load(Ordering::Relaxed) && !self.cancelled.load(Ordering::Relaxed)
     }
 
-    fn load(&mut self) -> Result<Answer<&'static Recorder>, Error> {
+    fn load(&mut self) -> Result<Answer<&'static SqlRecorder>, Error> {
         let Some((settings, share)) = self.job.take() else {
-            return Ok(Answer::Failed(Failure::new("was told to connect without a job")));
+            return Ok(Answer::Failed(Failure::new(
+                "received the command to connect without a job",
+            )));
         };
         let late_ns = Cell::new(None);
         let mut before_load = |times: &ConnectingTimes| {
@@ -166,11 +169,12 @@ impl Agent {
                 }
             }
         };
-        let outcome = run::run_share(&settings, share, &self.interrupted, &mut before_load, &mut Shipper)?;
+        let outcome =
+            dyno_loop::run_share::<SqlSession>(&settings, share, &self.interrupted, &mut before_load, &mut Shipper)?;
         let failed = |failure| Ok(Answer::Failed(failure));
         if let Some(late_ns) = late_ns.get() {
             return failed(Failure::new(format!(
-                "it heard of the start {:.0} ms after it; the way to this host is too slow or too unsteady",
+                "the start arrived {:.0} ms late; the connection to this host is too slow or too irregular",
                 late_ns as f64 / 1e6
             )));
         }
@@ -200,8 +204,8 @@ impl Agent {
 /// Sends each interval to the coordinator.
 struct Shipper;
 
-impl Observer for Shipper {
-    fn interval(&mut self, interval: &Interval<'_>) -> io::Result<()> {
+impl Observer<SqlRecord> for Shipper {
+    fn interval(&mut self, interval: &Interval<'_, SqlRecord>) -> io::Result<()> {
         say(&Answer::Interval {
             id: IntervalId {
                 phase: interval.phase,

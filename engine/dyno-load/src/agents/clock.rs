@@ -54,7 +54,7 @@ impl Clock {
                 best = Some(round);
             }
         }
-        best.map(Round::clock).ok_or_else(|| "its clock was not asked".into())
+        best.map(Round::clock).ok_or_else(|| "its clock was not read".into())
     }
 
     /// Our time in theirs.

@@ -5,19 +5,21 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_core::clock::now_ns;
+use dyno_loop::recorder::ConnectingTimes;
+use dyno_loop::{LoadShape, Observer, Outcome, Priority, Share, START_DELAY_NS};
 use serde::Serialize;
 
 use super::clock::Clock;
 use super::peer::{out_of_turn, Answer, Peer};
-use super::protocol::{Hello, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
+use super::protocol::{Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use super::proxy::Proxy;
 use crate::error::Error;
-use crate::recorder::ConnectingTimes;
-use crate::run::{self, Observer, Outcome, Pace, Priority, Settings, Share, START_DELAY_NS};
+use crate::sql::{SqlRecord, SqlSettings};
 
-/// Time for a command to start an agent that says hello, and for an agent to check a job: ssh may be slow.
+/// Time for an agent to check a job.
 const PATIENCE_NS: u64 = 60_000_000_000;
 /// From the last agent's readiness to the first statement, beside what the way to the agents takes.
 const AGENTS_DELAY_NS: u64 = 1_000_000_000;
@@ -65,14 +67,14 @@ impl Coordinator {
     ///
     /// # Errors
     /// When a command cannot be started, does not start an agent, or one of another version; when `interrupted` is set.
-    pub fn start(commands: &[String], interrupted: &Arc<AtomicBool>) -> Result<Self, Error> {
+    pub fn start(commands: &[String], timeout: Duration, interrupted: &Arc<AtomicBool>) -> Result<Self, Error> {
         let peers = commands
             .iter()
             .map(|command| Peer::start(command))
             .collect::<Result<Vec<_>, _>>()?;
         let agents = peers
             .into_iter()
-            .map(|peer| greet(peer, interrupted))
+            .map(|peer| greet(peer, timeout, interrupted))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             agents,
@@ -95,7 +97,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// The first error of an agent, with its name.
-    pub fn offer(&mut self, threads_each: u32, job: &serde_json::Value) -> Result<(), Error> {
+    pub fn offer(&mut self, threads_each: u32, job: &Job) -> Result<(), Error> {
         self.threads_each = threads_each;
         let deadline_ns = now_ns() + PATIENCE_NS;
         for (number, agent) in (0..).zip(&mut self.agents) {
@@ -104,7 +106,7 @@ impl Coordinator {
                 threads: threads_each,
             };
             let order = Order::Job {
-                job: job.clone(),
+                job: Box::new(job.clone()),
                 share,
             };
             let told = agent.peer.send(&order, deadline_ns);
@@ -129,43 +131,43 @@ impl Coordinator {
     /// When a thread cannot be started, or the observer's output fails.
     pub fn run(
         self,
-        settings: &Settings,
+        settings: &SqlSettings,
         before_load: &mut dyn FnMut(),
-        observer: &mut dyn Observer,
-    ) -> io::Result<(Outcome, Vec<AgentFacts>)> {
+        observer: &mut dyn Observer<SqlRecord>,
+    ) -> io::Result<(Outcome<SqlRecord>, Vec<AgentFacts>)> {
         // To the collector each agent is one worker.
-        let pace = Pace {
+        let shape = LoadShape {
             threads: self.count(),
-            ..settings.pace()
+            ..settings.load.shape.clone()
         };
         let mut facts: Vec<AgentFacts> = self.agents.iter().map(|agent| self.facts(agent)).collect();
         let longest_trip_ns = self.agents.iter().map(|agent| agent.clock.error_ns * 2).max();
         let delay_ns = START_DELAY_NS + AGENTS_DELAY_NS + 4 * longest_trip_ns.unwrap_or(0);
         let (drifts, incoming_drifts) = channel();
         let agents = RefCell::new(self.agents.into_iter().map(Some).collect::<Vec<_>>());
-        let start = |place: usize, channels| {
-            let agent = agents.borrow_mut()[place].take();
+        let start = |index: usize, channels| {
+            let agent = agents.borrow_mut()[index].take();
             let agent = agent.ok_or_else(|| io::Error::other("an agent was started twice"))?;
             let proxy = Proxy {
                 peer: agent.peer,
                 clock: agent.clock,
-                pace: pace.clone(),
-                connect_timeout_ns: settings.connect_timeout_ns,
+                shape: shape.clone(),
+                connect_timeout_ns: settings.load.connect_timeout_ns,
                 channels,
                 drifts: drifts.clone(),
             };
             std::thread::Builder::new()
-                .name(format!("agent-{place}"))
+                .name(format!("agent-{index}"))
                 .spawn(move || proxy.run())
         };
         let mut before = |_: &ConnectingTimes| {
             before_load();
             Some(now_ns() + delay_ns)
         };
-        let outcome = run::run_workers(&pace, &start, &self.interrupted, &mut before, observer)?;
+        let outcome = dyno_loop::run_workers(&shape, &start, &self.interrupted, &mut before, observer)?;
         drop(drifts);
-        for (place, drift_us) in incoming_drifts.try_iter() {
-            facts[place].clock_drift_us = Some(drift_us);
+        for (index, drift_us) in incoming_drifts.try_iter() {
+            facts[index].clock_drift_us = Some(drift_us);
         }
         Ok((outcome, facts))
     }
@@ -194,10 +196,12 @@ fn lost(peer: &Peer, problem: &str, interrupted: &AtomicBool) -> Error {
     }
 }
 
-fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
-    let deadline_ns = now_ns() + PATIENCE_NS;
-    let greeting = peer.expect(deadline_ns, interrupted);
-    let hello = match greeting.map_err(|problem| lost(&peer, &problem, interrupted))? {
+fn greet(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<Agent, Error> {
+    let deadline_ns = now_ns() + timeout.as_nanos() as u64;
+    // It has to answer a ping, too: a program that repeats its input is found out at once.
+    let asked = peer.send(&Order::Ping, deadline_ns);
+    asked.map_err(|problem| lost(&peer, &problem, interrupted))?;
+    let hello = match first_answer(&mut peer, timeout, deadline_ns, interrupted)? {
         Answer::Hello(hello) => hello,
         other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
     };
@@ -211,6 +215,11 @@ fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
             hello.protocol
         )));
     }
+    match first_answer(&mut peer, timeout, deadline_ns, interrupted)? {
+        Answer::Pong { .. } => {}
+        other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
+    }
+    let deadline_ns = now_ns() + timeout.as_nanos() as u64;
     let clock =
         Clock::ask(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
     Ok(Agent {
@@ -219,5 +228,25 @@ fn greet(mut peer: Peer, interrupted: &AtomicBool) -> Result<Agent, Error> {
         clock,
         priority: Priority::Normal,
         niceness: 0,
+    })
+}
+
+/// What a program says that has just been started.
+fn first_answer(
+    peer: &mut Peer,
+    timeout: Duration,
+    deadline_ns: u64,
+    interrupted: &AtomicBool,
+) -> Result<Answer, Error> {
+    peer.expect(deadline_ns, interrupted).map_err(|problem| {
+        let seconds = timeout.as_secs_f64();
+        let problem = match now_ns() >= deadline_ns {
+            false => problem,
+            true => format!(
+                "{problem} within {seconds} s; does the command end in `dynoload agent`? Where it only takes longer to \
+                 start, raise --connect-timeout"
+            ),
+        };
+        lost(peer, &problem, interrupted)
     })
 }

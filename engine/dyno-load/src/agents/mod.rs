@@ -18,3 +18,4 @@ mod proxy;
 pub use agent::serve;
 pub use clock::Clock;
 pub use coordinator::{AgentFacts, Coordinator};
+pub use protocol::Job;

@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use super::protocol::{self, Order};
 use crate::error::Error;
-use crate::recorder::Recorder;
+use crate::sql::SqlRecorder;
 
 /// What a process gets to end by itself, once its input has ended, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub const LOOK_NS: u64 = 50_000_000;
 const KEPT_BYTES: usize = 2000;
 
 /// What is received.
-pub type Answer = protocol::Answer<Box<Recorder>>;
+pub type Answer = protocol::Answer<Box<SqlRecorder>>;
 
 /// One agent's process.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Peer {
             searched: 0,
             said: Vec::new(),
         };
-        let refused = |error: nix::errno::Errno| Error::Host(format!("a pipe cannot be set not to block: {error}"));
+        let refused = |error: nix::errno::Errno| Error::Host(format!("a pipe cannot be made non-blocking: {error}"));
         if let Some(pipes) = &peer.pipes {
             do_not_block(&pipes.input).map_err(refused)?;
             do_not_block(&pipes.output).map_err(refused)?;
@@ -116,7 +116,7 @@ impl Peer {
     /// # Errors
     /// When the process is gone, or does not listen until `deadline_ns`.
     pub fn send(&mut self, order: &Order, deadline_ns: u64) -> Result<(), String> {
-        let line = protocol::line(order).map_err(|error| format!("cannot be told: {error}"))?;
+        let line = protocol::line(order).map_err(|error| format!("cannot be written to: {error}"))?;
         let mut rest = &line[..];
         while !rest.is_empty() {
             let Some(pipes) = &mut self.pipes else {
@@ -126,7 +126,7 @@ impl Peer {
                 Ok(count) => rest = &rest[count..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if now_ns() > deadline_ns {
-                        return Err("does not take what it is told".into());
+                        return Err("does not read its input".into());
                     }
                     wait(&mut [PollFd::new(pipes.input.as_fd(), PollFlags::POLLOUT)], 100_000_000)?;
                 }
@@ -177,7 +177,7 @@ impl Peer {
         let Some(end) = self.received[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.received.len();
             if self.searched > LONGEST_LINE_BYTES {
-                return Err("sends a line without an end".into());
+                return Err("sends a line without a newline".into());
             }
             return Ok(None);
         };
@@ -204,7 +204,7 @@ impl Peer {
                 Ok(true)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(true),
-            Err(error) => Err(format!("cannot be heard: {error}")),
+            Err(error) => Err(format!("cannot be read: {error}")),
         }
     }
 
@@ -241,7 +241,7 @@ impl Peer {
         let said = String::from_utf8_lossy(&self.said);
         match said.trim() {
             "" => String::new(),
-            words => format!(", saying: {words}"),
+            words => format!(", with the output: {words}"),
         }
     }
 }
@@ -291,5 +291,5 @@ fn read_answer(line: &[u8]) -> Result<Answer, String> {
 /// An answer that does not belong here.
 pub fn out_of_turn(answer: &Answer) -> String {
     let words = format!("{answer:?}");
-    format!("speaks out of turn: {}", words.get(..200).unwrap_or(&words))
+    format!("sent an unexpected message: {}", words.get(..200).unwrap_or(&words))
 }

@@ -3,14 +3,15 @@
 //! In order: hello; ping and pong, as often as the coordinator likes and also later; job, accepted or refused; connect,
 //! ready; start, intervals; finished or failed. Cancel may come at any time, the end of the input means it.
 
+use dyno_loop::recorder::ConnectingTimes;
+use dyno_loop::{End, Failure, IntervalId, Priority, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::recorder::ConnectingTimes;
-use crate::run::{End, Failure, IntervalId, Priority, Share};
+use crate::spec::SqlSpec;
 
 /// Version of this protocol; raised when anything in it changes.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Version of the program: both sides must have the same, for an option that one does not know would change the load.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -28,6 +29,17 @@ pub struct Hello {
     pub cpus: u32,
 }
 
+/// What an agent is to run. Not `Debug`, for the password.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// What to run.
+    pub spec: SqlSpec,
+    /// Whether a server that is neither MySQL nor MariaDB will do.
+    pub any_server: bool,
+    /// The password, which is not in the spec.
+    pub password: String,
+}
+
 /// What the coordinator says. Not `Debug`: a job has the server's password.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,8 +48,8 @@ pub enum Order {
     Ping,
     /// What to do: check whether it can be done from there.
     Job {
-        /// Options and password, as cli/ makes and reads them.
-        job: serde_json::Value,
+        /// What to run, with the password.
+        job: Box<Job>,
         /// Which workers.
         share: Share,
     },
@@ -102,19 +114,26 @@ pub fn line(message: &impl Serialize) -> std::io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_loop::recorder::{Part, Slow};
+    use dyno_loop::Phase;
+
     use super::*;
-    use crate::recorder::{Part, Recorder, Slow};
-    use crate::run::Phase;
-    use crate::workload::StatementKind;
+    use crate::sql::record::{record_statement, Reply};
+    use crate::sql::{SqlRecorder, StatementKind};
 
     #[test]
     fn an_interval_arrives_with_all_that_it_had() {
-        let mut recorder = Recorder::new(2);
+        let mut recorder = SqlRecorder::new(2);
         recorder.counts.transactions = 3;
         recorder.response.record(1_000_000);
-        recorder.statement(StatementKind::PointSelect, 5_000, 1, 10, 0);
+        let reply = Reply {
+            columns: 1,
+            rows: 10,
+            affected_rows: 0,
+        };
+        record_statement(&mut recorder, StatementKind::PointSelect, 5_000, reply);
         recorder.connecting.record(Part::Tls, 700);
-        recorder.handshakes.record(&dyno_mysql::TlsInfo {
+        recorder.extra.handshakes.record(&dyno_mysql::TlsInfo {
             version: "TLSv1.3",
             cipher_suite: "TLS_AES_128_GCM_SHA256",
             resumed: true,
@@ -138,7 +157,7 @@ mod tests {
             id,
             recorder: &recorder,
         };
-        let arrived: Answer<Box<Recorder>> = serde_json::from_slice(&line(&sent).unwrap()).unwrap();
+        let arrived: Answer<Box<SqlRecorder>> = serde_json::from_slice(&line(&sent).unwrap()).unwrap();
         let Answer::Interval {
             id: seen,
             recorder: other,

@@ -4,15 +4,17 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use dyno_core::clock::now_ns;
+use dyno_loop::{Channels, End, Failure, LoadShape, Report, Timeline};
 
 use super::clock::Clock;
 use super::peer::{out_of_turn, Answer, Peer, LOOK_NS};
 use super::protocol::Order;
-use crate::recorder::Recorder;
-use crate::run::{Channels, End, Failure, Pace, Report, Timeline};
+use crate::sql::{SqlRecord, SqlRecorder};
 
 /// What an agent gets beyond the time that its own limits allow.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// Least time that an agent has for all its connections.
+const ALL_CONNECTIONS_NS: u64 = 60_000_000_000;
 /// How long an agent may be silent beyond the end of an interval.
 const SILENCE_NS: u64 = 10_000_000_000;
 /// Time for asking for the clock after the load.
@@ -25,12 +27,12 @@ pub struct Proxy {
     /// Its clock.
     pub clock: Clock,
     /// The run's times.
-    pub pace: Pace,
-    /// Time for its connections to be ready.
+    pub shape: LoadShape,
+    /// Time for each of its connections to be ready.
     pub connect_timeout_ns: u64,
     /// To the collector and back.
-    pub channels: Channels,
-    /// Where the change of its clock goes, in µs, with its place.
+    pub channels: Channels<SqlRecord>,
+    /// Where the change of its clock goes, in µs, with its index.
     pub drifts: Sender<(usize, f64)>,
 }
 
@@ -59,14 +61,15 @@ impl Proxy {
     /// None when the run is off before it has begun.
     fn connect_then_collect(&mut self) -> Result<Option<End>, Failure> {
         self.tell(&Order::Connect)?;
-        let deadline_ns = now_ns() + self.connect_timeout_ns + PATIENCE_NS * 2;
+        // Each connection has its own time on the agent; all of them together end at some time, too.
+        let deadline_ns = now_ns() + self.connect_timeout_ns.max(ALL_CONNECTIONS_NS) + PATIENCE_NS * 2;
         loop {
             if self.channels.cancelled.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if now_ns() > deadline_ns {
                 return Err(Failure::new(
-                    "does not say that its connections are ready; --connect-timeout is over",
+                    "has not made its connections in time; raise --connect-timeout",
                 ));
             }
             match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
@@ -104,7 +107,7 @@ impl Proxy {
                 None => continue,
                 Some(Answer::Interval { id, recorder }) => {
                     let recorder = self.ours(&recorder);
-                    let worker = self.channels.place;
+                    let worker = self.channels.worker_index;
                     let _ = self.channels.reports.send(Report::Interval { id, worker, recorder });
                 }
                 Some(Answer::Finished(end)) => return Ok(end),
@@ -118,25 +121,25 @@ impl Proxy {
     /// What to say of an agent that should have been heard by now.
     fn overdue(&self, now: u64, timeline: &Timeline, heard_ns: u64, told_to_end_ns: Option<u64>) -> Option<String> {
         if told_to_end_ns.is_some_and(|told_ns| now > told_ns + PATIENCE_NS) {
-            return Some("was told to end and does not".into());
+            return Some("did not end when requested".into());
         }
         if now > timeline.hard_stop_ns + PATIENCE_NS {
             return Some("did not end by the hard stop".into());
         }
         let silent_ns = now.saturating_sub(heard_ns);
-        (now < timeline.stop_ns && silent_ns > self.pace.interval_ns + SILENCE_NS).then(|| {
+        (now < timeline.stop_ns && silent_ns > self.shape.interval_ns + SILENCE_NS).then(|| {
             format!(
-                "has said nothing for {:.0} s: it hangs, or the way to it is cut",
+                "has sent nothing for {:.0} s: it hangs, or the connection to it is broken",
                 silent_ns as f64 / 1e9
             )
         })
     }
 
     /// What an agent recorded as a recorder of this side: with its shape, and times on our clock.
-    fn ours(&self, theirs: &Recorder) -> Box<Recorder> {
+    fn ours(&self, theirs: &SqlRecorder) -> Box<SqlRecorder> {
         // Those that come back are not needed: what arrives is new each time.
         while self.channels.spare.try_recv().is_ok() {}
-        let mut recorder = Box::new(Recorder::new(self.pace.slowest));
+        let mut recorder = Box::new(SqlRecorder::new(self.shape.slowest));
         recorder.merge(theirs);
         recorder.slowest.set_back(self.clock.offset_ns);
         recorder
@@ -150,7 +153,7 @@ impl Proxy {
         // Where it cannot be had it is absent.
         if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled) {
             let drift_us = (clock.offset_ns - self.clock.offset_ns) as f64 / 1e3;
-            let _ = self.drifts.send((self.channels.place, drift_us));
+            let _ = self.drifts.send((self.channels.worker_index, drift_us));
         }
     }
 }

@@ -1,79 +1,35 @@
-//! The options of `dynoload kv`: where the server is, what is asked of it.
+//! The options of `dynoload kv`: where the server is, its keys and values, and the operations.
 
-use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use dyno_kv::Protocol;
 
-use super::parse::{count, number};
-use crate::error::Error;
-use crate::kv::keys::{self, Choice, Keys};
-use crate::kv::sizes::{Sizes, What};
-use crate::kv::values::Values;
-use crate::kv::workload::{Mix, Shares, Workload};
-use crate::kv::Endpoint;
-use crate::output::kv::Words;
-use crate::run::socket::Address;
+use super::parse::{count, kilo, positive_duration, within};
+use crate::spec::{KvData, KvMix, KvServer, PresetSpec};
 
-/// Where the server is, and how to speak to it.
+/// 30 days: what is more, memcached takes for a date.
+const LONGEST_TTL_S: u32 = 2_592_000;
+
+/// Server and protocol.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
-pub struct PlaceArguments {
+pub struct ServerArguments {
     /// Name or address of the server
     #[arg(long, default_value = "127.0.0.1", conflicts_with = "socket")]
     pub host: String,
     /// Its TCP port
-    #[arg(long, default_value_t = 11211, conflicts_with = "socket")]
+    #[arg(long, default_value_t = 11211, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "socket")]
     pub port: u16,
     /// Path of its Unix socket, instead of host and port
     #[arg(long)]
     pub socket: Option<PathBuf>,
-    /// text, binary or meta; MySQL's InnoDB plugin has no meta
+    /// text, binary or meta; MySQL's InnoDB plugin does not support meta
     #[arg(long, default_value = "text")]
     pub protocol: String,
-}
-
-impl PlaceArguments {
-    /// Where the server listens.
-    pub fn endpoint(&self) -> Endpoint {
-        match &self.socket {
-            Some(path) => Endpoint::Unix(path.clone()),
-            None => Endpoint::Tcp(self.host.clone(), self.port),
-        }
-    }
-
-    /// The same with the host's name resolved once.
-    ///
-    /// # Errors
-    /// When the name has no address.
-    pub fn address(&self) -> Result<Address, Error> {
-        if let Some(path) = &self.socket {
-            return Ok(Address::Unix(path.clone()));
-        }
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let first = found.ok().and_then(|mut addresses| addresses.next());
-        let unknown = || Error::User(format!("--host '{}' has no address; check the name", self.host));
-        first.map(Address::Tcp).ok_or_else(unknown)
-    }
-
-    /// The protocol.
-    ///
-    /// # Errors
-    /// When it is not known.
-    pub fn protocol(&self) -> Result<Protocol, Error> {
-        let known = [Protocol::Text, Protocol::Binary, Protocol::Meta];
-        let unknown = || {
-            Error::User(format!(
-                "--protocol '{}' is not known; use text, binary or meta",
-                self.protocol
-            ))
-        };
-        known
-            .into_iter()
-            .find(|protocol| protocol.name() == self.protocol)
-            .ok_or_else(unknown)
-    }
+    /// Time for a connection to be made and to give its first answer
+    #[arg(long, default_value = "10s", value_parser = positive_duration)]
+    pub connect_timeout: Duration,
 }
 
 /// Keys and values; the same for filling and for running.
@@ -89,190 +45,134 @@ pub struct DataArguments {
     /// Size of a value in bytes: 1024, uniform:…, weighted:… or etc; a key keeps its size [default: 1024]
     #[arg(long)]
     pub value_size: Option<String>,
-    /// In front of every key, as in @@container. of the InnoDB plugin
+    /// Prefix of every key, as in @@container. of the InnoDB plugin
     #[arg(long, default_value = "")]
     pub key_prefix: String,
-    /// Counters for incr, keys of their own
-    #[arg(long, default_value = "1000", value_parser = count)]
+    /// Number of counters for incr, which have keys of their own
+    #[arg(long, default_value = "1000", value_parser = within::<1, 10_000_000>)]
     pub counters: u32,
-    /// Seconds to live of what is stored; 0 for ever
-    #[arg(long, default_value = "0", value_parser = number)]
+    /// Expiry time of stored values in seconds; 0: never
+    #[arg(long, default_value = "0", value_parser = within::<0, LONGEST_TTL_S>)]
     pub ttl: u32,
 }
 
-/// What is asked.
+/// The operations.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Operations")]
 pub struct MixArguments {
-    /// Gets to sets, for what other shares leave
+    /// Ratio of gets to sets in the operations that the other shares leave
     #[arg(long, default_value = "90:10")]
     pub ratio: String,
     /// Share of multi-gets
     #[arg(long, default_value = "0%")]
     pub multi_get: String,
-    /// Keys of a multi-get
-    #[arg(long, default_value = "10", value_parser = count)]
+    /// Number of keys in a multi-get
+    #[arg(long, default_value = "10", value_parser = within::<1, 10_000>)]
     pub multi_get_keys: u32,
-    /// Share of exchanges: gets, then cas
+    /// Share of gets followed by cas
     #[arg(long, default_value = "0%")]
     pub cas: String,
-    /// Share of counts up
+    /// Share of incr
     #[arg(long, default_value = "0%")]
     pub incr: String,
     /// Share of deletes
     #[arg(long, default_value = "0%")]
     pub delete: String,
-    /// Which keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential
+    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential
     #[arg(long, default_value = "uniform")]
     pub key_choice: String,
-    /// Share of the keys asked for that should be there: the others are never stored. Misses are judged by it
+    /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
+    /// hit ratio with it
     #[arg(long)]
     pub hit_ratio: Option<String>,
-    /// Share of the values found that are compared with what their key makes
+    /// Share of found values that are compared with the expected value of their key
     #[arg(long, default_value = "1%")]
     pub verify: String,
-    /// Sets ask for no reply (noreply, quiet); the next reply on the connection ends them
+    /// Sets request no reply (noreply, quiet); the next reply on the connection ends them
     #[arg(long)]
     pub noreply: bool,
-    /// Operations under way on a connection at a time
-    #[arg(long, default_value = "1", value_parser = count)]
+    /// Operations in progress on each connection
+    #[arg(long, default_value = "1", value_parser = within::<1, 10_000>)]
     pub depth: u32,
 }
 
-fn share(option: &str, text: &str) -> Result<f64, Error> {
-    keys::share(text).map_err(|problem| Error::User(format!("--{option}: {problem}")))
+/// Which preset, and its own options.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Presets")]
+pub struct PresetArguments {
+    /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
+    /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)
+    #[arg(long, conflicts_with = "slices")]
+    pub preset: Option<String>,
+    /// memslap: operations of each connection
+    #[arg(long, default_value = "10000", value_parser = count)]
+    pub execute_number: u32,
+    /// memslap: set, get (of what a set stored before), or both
+    #[arg(long, default_value = "both")]
+    pub test: String,
+    /// memaslap: keys in the window of each connection; 10k is 10,240, as there
+    #[arg(long, default_value = "10k", value_parser = kilo)]
+    pub window: u32,
+    /// memaslap: share of sets that overwrite a key of the window
+    #[arg(long, default_value = "0")]
+    pub overwrite: String,
+}
+
+impl PresetArguments {
+    /// The same without the command line.
+    pub fn spec(&self) -> PresetSpec {
+        PresetSpec {
+            name: self.preset.clone(),
+            execute_number: self.execute_number,
+            test: self.test.clone(),
+            window: self.window,
+            overwrite: self.overwrite.clone(),
+        }
+    }
+}
+
+impl ServerArguments {
+    /// The same without the command line.
+    pub fn spec(&self) -> KvServer {
+        KvServer {
+            host: self.host.clone(),
+            port: self.port,
+            socket: self.socket.clone(),
+            protocol: self.protocol.clone(),
+            connect_timeout: self.connect_timeout,
+        }
+    }
+}
+
+impl DataArguments {
+    /// The same without the command line.
+    pub fn spec(&self) -> KvData {
+        KvData {
+            keys: self.keys,
+            key_size: self.key_size.clone(),
+            value_size: self.value_size.clone(),
+            key_prefix: self.key_prefix.clone(),
+            counters: self.counters,
+            ttl: self.ttl,
+        }
+    }
 }
 
 impl MixArguments {
-    /// Shares of the commands.
-    ///
-    /// # Errors
-    /// With the option, its value and what is allowed.
-    pub fn mix(&self) -> Result<Mix, Error> {
-        let others = [
-            share("multi-get", &self.multi_get)?,
-            share("cas", &self.cas)?,
-            share("incr", &self.incr)?,
-            share("delete", &self.delete)?,
-        ];
-        let left = 1.0 - others.iter().sum::<f64>();
-        if left < -1e-9 {
-            return Err(Error::User(format!(
-                "--multi-get, --cas, --incr and --delete are {:.1} % in all; give at most 100 %",
-                (1.0 - left) * 100.0
-            )));
+    /// The same without the command line.
+    pub fn spec(&self) -> KvMix {
+        KvMix {
+            ratio: self.ratio.clone(),
+            multi_get: self.multi_get.clone(),
+            multi_get_keys: self.multi_get_keys,
+            cas: self.cas.clone(),
+            incr: self.incr.clone(),
+            delete: self.delete.clone(),
+            key_choice: self.key_choice.clone(),
+            hit_ratio: self.hit_ratio.clone(),
+            verify: self.verify.clone(),
+            noreply: self.noreply,
+            depth: self.depth,
         }
-        Ok(Mix {
-            set: self.set_share()? * left.max(0.0),
-            multi_get: others[0],
-            cas: others[1],
-            incr: others[2],
-            delete: others[3],
-        })
-    }
-
-    fn set_share(&self) -> Result<f64, Error> {
-        let wrong = || {
-            Error::User(format!(
-                "--ratio '{}' is no ratio; write gets:sets, as in 90:10",
-                self.ratio
-            ))
-        };
-        let (gets, sets) = self.ratio.split_once(':').ok_or_else(wrong)?;
-        let part = |text: &str| {
-            text.trim()
-                .parse::<f64>()
-                .ok()
-                .filter(|value| *value >= 0.0 && value.is_finite())
-        };
-        let (gets, sets) = part(gets).zip(part(sets)).ok_or_else(wrong)?;
-        if gets + sets <= 0.0 {
-            return Err(wrong());
-        }
-        Ok(sets / (gets + sets))
-    }
-
-    /// The share of hits that is asked for.
-    ///
-    /// # Errors
-    /// When it is no share.
-    pub fn hit_share(&self) -> Result<Option<f64>, Error> {
-        self.hit_ratio
-            .as_deref()
-            .map(|text| share("hit-ratio", text))
-            .transpose()
-    }
-}
-
-/// Keys, values and mix, resolved, with the words for the result.
-#[derive(Debug)]
-pub struct Asked<'a> {
-    /// Keys and values.
-    pub data: &'a DataArguments,
-    /// What is asked; none for filling.
-    pub mix: Option<&'a MixArguments>,
-    /// Which keys, where the preset says so.
-    pub choice: Option<Choice>,
-    /// Number of keys, where the preset says so.
-    pub keys: Option<u64>,
-    /// Default sizes of keys and values.
-    pub sizes: (&'static str, &'static str),
-    /// Seed.
-    pub seed: u64,
-}
-
-impl Asked<'_> {
-    /// The workload, and its words.
-    ///
-    /// # Errors
-    /// With the option, its value and what is allowed.
-    pub fn resolve(&self) -> Result<(Workload, Words), Error> {
-        let data = self.data;
-        let count = self.keys.unwrap_or(u64::from(data.keys));
-        let key_size = data.key_size.as_deref().unwrap_or(self.sizes.0);
-        let value_size = data.value_size.as_deref().unwrap_or(self.sizes.1);
-        let wrong = |option: &'static str| move |problem: String| Error::User(format!("--{option}: {problem}"));
-        let key_choice = self.mix.map_or("sequential", |mix| &mix.key_choice);
-        let choice = match &self.choice {
-            Some(choice) => choice.clone(),
-            None => Choice::parse(key_choice, count).map_err(wrong("key-choice"))?,
-        };
-        let key_sizes = Sizes::parse(key_size, What::Key).map_err(wrong("key-size"))?;
-        let value_sizes = Sizes::parse(value_size, What::Value).map_err(wrong("value-size"))?;
-        let keys = Keys::new(count, choice.clone(), &data.key_prefix, key_sizes).map_err(wrong("key-size"))?;
-        let mix = match self.mix {
-            Some(mix) => mix.mix()?,
-            None => Mix {
-                set: 1.0,
-                ..Mix::default()
-            },
-        };
-        let hit_ratio = self.mix.map_or(Ok(None), MixArguments::hit_share)?;
-        let verify = self.mix.map_or(Ok(0.0), |mix| share("verify", &mix.verify))?;
-        let shares = Shares {
-            mix,
-            verify,
-            absent: 1.0 - hit_ratio.unwrap_or(1.0),
-        };
-        let mut workload = Workload::new(keys, Values::new(value_sizes), shares, self.seed).map_err(Error::User)?;
-        workload.counters = u64::from(data.counters);
-        workload.ttl_s = data.ttl;
-        if let Some(mix) = self.mix {
-            workload.multi_get_keys = mix.multi_get_keys;
-            workload.quiet_sets = mix.noreply;
-        }
-        let words = Words {
-            mix,
-            key_choice: match &choice {
-                Choice::Window { size, .. } => format!("window:{size}"),
-                _ => key_choice.into(),
-            },
-            key_size: key_size.into(),
-            value_size: value_size.into(),
-            verify,
-            hit_ratio,
-            ..Words::default()
-        };
-        Ok((workload, words))
     }
 }

@@ -1,14 +1,12 @@
-//! `dynoload kv prepare`: store the keys that a run will ask for.
+//! `dynoload kv prepare`: store the keys that a run will use.
 
 use clap::Args;
 
-use super::kv_measure::execute;
-use super::kv_options::{DataArguments, PlaceArguments};
-use super::kv_run::{fill, set_counters};
-use super::oltp_run::OutputArguments;
-use super::run_settings::LoadArguments;
+use super::kv_options::{DataArguments, ServerArguments};
+use super::load::LoadArguments;
+use super::output::OutputArguments;
 use crate::error::{Error, Exit};
-use crate::kv::keys::share;
+use crate::runner;
 
 /// The options of `kv prepare`.
 #[derive(Debug, Args)]
@@ -16,7 +14,7 @@ use crate::kv::keys::share;
 #[command(mut_arg("ignore_errors", |option| option.default_value("none")))]
 pub struct PrepareArguments {
     #[command(flatten)]
-    place: PlaceArguments,
+    server: ServerArguments,
     #[command(flatten)]
     data: DataArguments,
     /// Share of the keys to store
@@ -30,12 +28,6 @@ pub struct PrepareArguments {
 
 /// Runs it.
 pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
-    let filled = share(&arguments.fill).map_err(|problem| Error::User(format!("--fill: {problem}")))?;
-    let parts: Vec<_> = fill(&arguments.place, &arguments.data, &arguments.load, filled)?
-        .into_iter()
-        .collect();
-    if let Some(part) = parts.first() {
-        set_counters(&arguments.place, &part.settings)?;
-    }
-    execute(&parts, &arguments.place, &arguments.output)
+    let (server, data, load) = (arguments.server.spec(), arguments.data.spec(), arguments.load.spec());
+    runner::prepare_kv(&server, &data, &load, &arguments.fill, &arguments.output.spec())
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use clap::Args;
 
-use super::kv_options::PlaceArguments;
+use super::kv_options::ServerArguments;
 use crate::error::{Error, Exit};
 use crate::kv::server;
 
@@ -12,18 +12,19 @@ use crate::kv::server;
 #[derive(Debug, Args)]
 pub struct StatsArguments {
     #[command(flatten)]
-    place: PlaceArguments,
-    /// A group, as in items, slabs or settings; the general statistics without one
+    server: ServerArguments,
+    /// A group such as items, slabs or settings; default: the general statistics
     #[arg(default_value = "")]
     group: String,
-    /// As one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 /// Runs it.
 pub fn run(arguments: &StatsArguments) -> Result<Exit, Error> {
-    let mut client = server::connect(&arguments.place.endpoint(), arguments.place.protocol()?)?;
+    let place = arguments.server.spec();
+    let mut client = server::connect(&place.endpoint(), place.protocol()?, place.connect_timeout)?;
     let stats = server::stats(&mut client, &arguments.group)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {

@@ -3,20 +3,19 @@
 mod agent;
 mod calibrate;
 mod connection;
-mod kv_measure;
 mod kv_options;
 mod kv_prepare;
-mod kv_preset;
 mod kv_run;
 mod kv_stats;
+mod load;
 mod null;
 mod oltp_cleanup;
 mod oltp_list;
 mod oltp_options;
 mod oltp_prepare;
 mod oltp_run;
+mod output;
 mod parse;
-mod run_settings;
 mod slices;
 mod tpcc;
 mod tpcc_run;
@@ -33,10 +32,10 @@ const EXIT_CODES: &str = "Exit codes:
   4    the run ended, but its verdict is INVALID
   130  interrupted; what was measured so far is in the result";
 
-/// A load engine for MySQL and MariaDB that costs less than what it measures.
+/// A load engine for MySQL and MariaDB that uses less CPU time than the server it measures.
 ///
-/// It speaks the OLTP workloads of sysbench 1.0.20 on the same tables, measures response time from the moment a
-/// transaction was due, and says of itself whether its figures can be believed.
+/// It runs the OLTP workloads of sysbench 1.0.20 on the same tables, measures response time from the moment a
+/// transaction was due, and judges whether its figures can be trusted.
 #[derive(Debug, Parser)]
 #[command(name = "dynoload", version, after_help = EXIT_CODES, max_term_width = 110)]
 struct Arguments {
@@ -55,20 +54,20 @@ enum Command {
     /// TPC-C 5.11: prepare its tables, run its five transactions, check its consistency conditions.
     #[command(subcommand, after_help = EXIT_CODES)]
     Tpcc(Box<tpcc::Tpcc>),
-    /// The side of a run with --agent that loads: to be started by the run, not by hand.
+    /// The part of a distributed run that generates load; started by a run with --agent, not by hand.
     #[command(after_help = agent::ABOUT)]
     Agent,
-    /// A server that does nothing, to measure against.
+    /// A server that does no work, for measuring the client alone.
     Null(null::NullArguments),
-    /// Measure what this program itself costs on this host, against the null server.
+    /// Measure the CPU time and latency of dynoload itself on this host, against the null server.
     Calibrate(calibrate::CalibrateArguments),
 }
 
 #[derive(Debug, Subcommand)]
 enum Oltp {
-    /// Make and fill the tables sbtest1 to sbtestN.
+    /// Create and fill the tables sbtest1 to sbtestN.
     Prepare(oltp_prepare::PrepareArguments),
-    /// Check the tables against the rows that a seed makes.
+    /// Compare the tables with the rows that the seed generates.
     Verify(oltp_prepare::VerifyArguments),
     /// Run a workload and measure it.
     Run(Box<oltp_run::RunArguments>),
@@ -80,7 +79,7 @@ enum Oltp {
 
 #[derive(Debug, Subcommand)]
 enum Kv {
-    /// Store the keys that a run will ask for.
+    /// Store the keys that a run will use.
     Prepare(Box<kv_prepare::PrepareArguments>),
     /// Run a workload and measure it.
     Run(Box<kv_run::RunArguments>),

@@ -1,4 +1,4 @@
-//! `dynoload null`: the server that does nothing.
+//! `dynoload null`: a server that does no work.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::null_server::{self, Listener};
 /// The options of `null`.
 #[derive(Debug, Args)]
 pub struct NullArguments {
-    /// TCP address to listen on; port 0 takes a free one, which is printed
+    /// TCP address to listen on; port 0 selects a free port, which is printed
     #[arg(long, default_value = "127.0.0.1:0", conflicts_with = "socket")]
     listen: String,
     /// Path of a Unix socket to listen on instead

@@ -3,14 +3,14 @@
 use clap::Args;
 
 use super::connection::ConnectionArguments;
-use super::parse::count;
+use super::parse::within;
 use crate::error::{Error, Exit};
 
 /// The options of `oltp cleanup`.
 #[derive(Debug, Args)]
 pub struct CleanupArguments {
     /// Number of tables
-    #[arg(long, default_value = "1", value_parser = count)]
+    #[arg(long, default_value = "1", value_parser = within::<1, 100_000>)]
     tables: u32,
     #[command(flatten)]
     connection: ConnectionArguments,
@@ -18,6 +18,6 @@ pub struct CleanupArguments {
 
 /// Drops the tables.
 pub fn run(arguments: &CleanupArguments) -> Result<Exit, Error> {
-    crate::data::cleanup(&arguments.connection.options(true)?, arguments.tables)?;
+    crate::sql::data::cleanup(&arguments.connection.spec().options(true)?, arguments.tables)?;
     Ok(Exit::Done)
 }

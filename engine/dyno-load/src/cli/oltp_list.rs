@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::error::{Error, Exit};
-use crate::workload::CATALOGUE;
+use crate::sql::oltp::CATALOGUE;
 
 /// Prints a line a workload: name, what a transaction is.
 pub fn run() -> Result<Exit, Error> {

@@ -1,16 +1,16 @@
-//! `dynoload oltp prepare` and `oltp verify`: make the tables, and check them.
+//! `dynoload oltp prepare` and `oltp verify`: create the tables, and check them.
 
 use std::io::Write as _;
 
 use clap::Args;
 
 use super::connection::ConnectionArguments;
+use super::load::RandomArguments;
 use super::oltp_options::TableArguments;
-use super::parse::count;
-use super::run_settings::RandomArguments;
-use crate::data::{self, RowSource};
+use super::parse::threads;
 use crate::error::{Error, Exit};
-use crate::workload;
+use crate::sql::data::{self, RowSource};
+use crate::sql::oltp;
 
 const EXAMPLES: &str = "Examples:
   dynoload oltp prepare --tables 8 --table-size 1000000
@@ -27,12 +27,12 @@ pub struct PrepareArguments {
     #[command(flatten)]
     tables: TableArguments,
     /// Threads, each with a connection; default: one for each CPU, at least 2
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = threads)]
     threads: Option<u32>,
-    /// Complete tables that are there
+    /// Complete existing tables
     #[arg(long)]
     resume: bool,
-    /// Workload that the tables are for: oltp_insert with --auto-inc off wants them empty
+    /// Workload that will use the tables: oltp_insert with --auto-inc off needs empty tables
     #[arg(long)]
     workload: Option<String>,
     /// Seed of the rows
@@ -62,15 +62,15 @@ pub struct VerifyArguments {
 pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let oltp = arguments.tables.resolve()?;
     if let Some(name) = &arguments.workload {
-        workload::named(name).map_err(Error::User)?;
+        oltp::named(name).map_err(Error::User)?;
     }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
     let request = data::Request {
-        options: arguments.connection.options(false)?,
+        options: arguments.connection.spec().options(false)?,
         database: arguments.connection.database.clone(),
         rows: RowSource {
             seed: arguments.seed,
-            distribution: arguments.random.distribution()?,
+            distribution: arguments.random.spec().distribution()?,
             table_size: oltp.table_size,
             text: oltp.row_text,
         },
@@ -83,7 +83,7 @@ pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{} tables: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} were there",
+        "{} tables: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} existed before",
         request.oltp.tables,
         prepared.rows_loaded,
         prepared.elapsed_s,
@@ -98,11 +98,11 @@ pub fn verify(arguments: &VerifyArguments) -> Result<Exit, Error> {
     let oltp = arguments.tables.resolve()?;
     let rows = RowSource {
         seed: arguments.seed,
-        distribution: arguments.random.distribution()?,
+        distribution: arguments.random.spec().distribution()?,
         table_size: oltp.table_size,
         text: oltp.row_text,
     };
-    let checks = data::verify(&arguments.connection.options(true)?, oltp.tables, &rows)?;
+    let checks = data::verify(&arguments.connection.spec().options(true)?, oltp.tables, &rows)?;
     let mut out = std::io::stdout().lock();
     for check in &checks {
         writeln!(

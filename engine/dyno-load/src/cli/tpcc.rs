@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::connection::ConnectionArguments;
-use super::parse::count;
+use super::parse::{threads, within};
 use super::tpcc_run::RunArguments;
-use crate::data::drop_tables;
 use crate::error::{Error, Exit};
-use crate::tpcc::{acknowledged, check, load, procedures, schema};
+use crate::sql::data::drop_tables;
+use crate::sql::tpcc::{acknowledged, check, load, procedures, schema};
 
 /// W_ID is a SMALLINT.
-const MOST_WAREHOUSES: u32 = 32_767;
+pub(super) const MOST_WAREHOUSES: u32 = 32_767;
 
 const PREPARE_EXAMPLES: &str = "Examples:
   dynoload tpcc prepare --database tpcc --warehouses 10
-      Nine tables under tpcc-mysql's names, about 100 MB a warehouse.
+      Nine tables with tpcc-mysql's names, about 100 MB per warehouse.
   dynoload tpcc prepare --database tpcc --warehouses 10 --resume
       Completes them after an interruption; chunks that are there are not loaded again.
 
@@ -34,11 +34,11 @@ Exit codes: 0 everything holds, 2 wrong input, 3 cannot be done here, 4 somethin
 /// TPC-C 5.11: prepare the tables, run the five transactions, check the consistency conditions.
 #[derive(Debug, Subcommand)]
 pub enum Tpcc {
-    /// Make and fill the nine tables.
+    /// Create and fill the nine tables.
     Prepare(PrepareArguments),
     /// Run the five transactions and measure them.
     Run(Box<RunArguments>),
-    /// Check the consistency conditions, and that acknowledged orders are there.
+    /// Check the consistency conditions, and that acknowledged orders exist.
     Check(CheckArguments),
     /// Drop the tables.
     Cleanup(CleanupArguments),
@@ -49,15 +49,15 @@ pub enum Tpcc {
 #[command(after_help = PREPARE_EXAMPLES)]
 pub struct PrepareArguments {
     /// Warehouses, each of about 100 MB
-    #[arg(long, default_value = "1", value_parser = count)]
+    #[arg(long, default_value = "1", value_parser = within::<1, MOST_WAREHOUSES>)]
     warehouses: u32,
     /// Threads, each with a connection; default: two for each CPU
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = threads)]
     threads: Option<u32>,
-    /// Complete tables that are there
+    /// Complete existing tables
     #[arg(long)]
     resume: bool,
-    /// Make the standard's foreign keys, and the indexes that they need
+    /// Create the standard's foreign keys, and the indexes that they need
     #[arg(long)]
     foreign_keys: bool,
     /// Seed of the rows
@@ -75,9 +75,9 @@ pub struct CheckArguments {
     #[arg(long)]
     acknowledged: Option<PathBuf>,
     /// Threads, each with a connection; default: one for each CPU
-    #[arg(long, value_parser = count)]
+    #[arg(long, value_parser = threads)]
     threads: Option<u32>,
-    /// The result as JSON on stdout
+    /// Print the result as JSON on standard output
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -106,14 +106,8 @@ fn cpus() -> u32 {
 }
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
-    if arguments.warehouses > MOST_WAREHOUSES {
-        return Err(Error::User(format!(
-            "--warehouses {} is more than {MOST_WAREHOUSES}, the greatest W_ID of the tables",
-            arguments.warehouses
-        )));
-    }
     let request = load::Request {
-        options: arguments.connection.options(false)?,
+        options: arguments.connection.spec().options(false)?,
         database: arguments.connection.database.clone(),
         warehouses: arguments.warehouses,
         seed: arguments.seed,
@@ -125,7 +119,7 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{} warehouses: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} rows of whole chunks were there",
+        "{} warehouses: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} rows of complete chunks existed before",
         request.warehouses,
         prepared.rows_loaded,
         prepared.elapsed_s,
@@ -137,7 +131,7 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
 
 fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
     let orders = arguments.acknowledged.as_deref().map(acknowledged::read).transpose()?;
-    let options = arguments.connection.options(true)?;
+    let options = arguments.connection.spec().options(true)?;
     let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
@@ -178,9 +172,9 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
     let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
-    let options = arguments.connection.options(true)?;
+    let options = arguments.connection.spec().options(true)?;
     drop_tables(&options, names)?;
-    if let Ok(mut client) = crate::server::connect(&options) {
+    if let Ok(mut client) = crate::sql::server::connect(&options) {
         procedures::drop(&mut client)?;
     }
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! Which key an operation asks for, and how the key is spelt.
+//! Which key an operation uses, and how the key is written.
 
 use dyno_core::distribution::{Distribution, Parameters, Zipfian};
 use dyno_core::random::{Domain, RandomStream};
@@ -11,7 +11,7 @@ use super::values::TEXT;
 pub enum Choice {
     /// Every key alike.
     Uniform,
-    /// By rank: key 0 is asked for most.
+    /// By rank: key 0 is used most.
     Zipfian(Zipfian),
     /// A share of the operations goes to the first keys, the rest to all others.
     Hotspot {
@@ -39,7 +39,7 @@ impl Choice {
     /// A sentence that names the value and shows the form.
     pub fn parse(text: &str, keys: u64) -> Result<Self, String> {
         let form = || {
-            format!("'{text}' is no choice of keys; write uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential")
+            format!("'{text}' is not a choice of keys; use uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential")
         };
         let mut parts = text.split(':');
         let choice = match parts.next() {
@@ -85,7 +85,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     match number.parse::<f64>().map(|value| value * scale) {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err(format!(
-            "'{text}' is no share; write one from 0 to 1, or from 0% to 100%"
+            "'{text}' is not a share; use one from 0 to 1, or from 0% to 100%"
         )),
     }
 }
@@ -124,14 +124,14 @@ impl Keys {
         let least = prefix.len() + digits;
         if (sizes.least() as usize) < least {
             return Err(format!(
-                "a key size of {} has no room for the prefix of {} and {digits} digits of {count} keys; give at least {least}",
+                "a key size of {} has no room for the prefix of {} and {digits} digits of {count} keys; use at least {least}",
                 sizes.least(),
                 prefix.len()
             ));
         }
         if prefix.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(format!(
-                "'{prefix}' is no prefix of keys: no spaces and control characters"
+                "'{prefix}' is not a key prefix: spaces and control characters are not allowed"
             ));
         }
         Ok(Self {

@@ -1,21 +1,20 @@
-//! The key-value workload: what is asked of memcached servers, and the workers that ask it.
+//! memcached: keys, values and operations, the control connection, and the session of the load loop.
 //!
-//! Schedule, clock, recorder, verdicts and output are those of SQL; what differs is one connection with many operations
-//! under way, keys and values, hits and misses.
+//! Schedule, clock, recorder, quality rules and output are those of SQL; what differs is one connection with several
+//! operations in flight, keys and values, hits and misses.
 
-mod client;
 pub mod distribution;
+mod flights;
 pub mod keys;
-mod losses;
-mod operations;
 mod record;
+mod requests;
 pub mod server;
+mod session;
 mod settings;
 pub mod sizes;
 pub mod values;
-mod worker;
 pub mod workload;
 
-pub use record::{Command, KvCounts, KvRecord};
+pub use record::{Command, KvCounts, KvRecord, KvRecorder};
+pub use session::KvSession;
 pub use settings::{Endpoint, KvSettings};
-pub use worker::{run, spawn};

@@ -1,6 +1,10 @@
-//! What a worker writes down of memcached operations, beside what every workload has.
+//! What a worker records of memcached operations, beside what every load records.
 
 use dyno_core::histogram::Histogram;
+use dyno_loop::recorder::{Extra, Recorder};
+
+/// A recorder of memcached operations.
+pub type KvRecorder = Recorder<KvRecord>;
 
 /// One command on the wire; latencies are kept for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,7 +82,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Keys asked for by get, multi-get and gets: what memcached counts as cmd_get.
+    /// Keys read by get, multi-get and gets: what memcached counts as cmd_get.
     cmd_get,
     /// Requests to store by set and cas: what memcached counts as cmd_set.
     cmd_set,
@@ -86,11 +90,11 @@ counts! {
     get_hits,
     /// Keys that were not.
     get_misses,
-    /// Items that the server did not store, though it was not asked for a condition.
+    /// Items that the server did not store although no condition was set.
     not_stored,
     /// Requests to store by cas; they are in cmd_set, too.
     cas,
-    /// Exchanges whose item had changed in between.
+    /// Exchanges whose item changed in between.
     cas_changed,
     /// Exchanges whose item was gone.
     cas_missing,
@@ -102,7 +106,7 @@ counts! {
     delete_hits,
     /// Deletes of items that were not.
     delete_misses,
-    /// Values looked at.
+    /// Values verified.
     verified,
     /// Values that were not what the key and the version make.
     wrong_values,
@@ -140,15 +144,21 @@ impl KvRecord {
     pub fn of(&self, command: Command) -> Option<&Histogram> {
         self.commands.get(command as usize)
     }
+}
 
-    /// Adds another's.
-    pub fn merge(&mut self, other: &Self) {
+impl Extra for KvRecord {
+    type Sums = KvCounts;
+
+    fn add_to(&self, sums: &mut KvCounts) {
+        sums.add(&self.counts);
+    }
+
+    fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.merge_latencies(other);
     }
 
-    /// Adds another's latencies, without its counts.
-    pub fn merge_latencies(&mut self, other: &Self) {
+    fn merge_latencies(&mut self, other: &Self) {
         if self.commands.is_empty() && !other.commands.is_empty() {
             self.grow();
         }
@@ -157,9 +167,16 @@ impl KvRecord {
         }
     }
 
-    /// Makes it empty again without giving memory back.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.counts = KvCounts::default();
         self.commands.iter_mut().for_each(Histogram::clear);
+    }
+
+    fn add_service_times(&self, service: &mut Histogram) {
+        for command in Command::ALL.into_iter().filter(|command| command.is_whole_operation()) {
+            if let Some(times) = self.of(command) {
+                service.merge(times);
+            }
+        }
     }
 }

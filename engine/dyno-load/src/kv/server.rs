@@ -1,4 +1,4 @@
-//! What the server says of itself and of what it was asked.
+//! The server's version, limits and counters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,23 +11,27 @@ use super::settings::Endpoint;
 use crate::error::Error;
 use crate::server::{compare, CounterCheck, Facts};
 
-/// How long the control connection waits for anything.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Connects for questions.
+/// Connects for questions, each of which has to be answered within `timeout`.
 ///
 /// # Errors
-/// With what to try, when nobody listens there.
-pub fn connect(endpoint: &Endpoint, protocol: Protocol) -> Result<Client, Error> {
+/// If nothing listens at the address; the message says what to try.
+pub fn connect(endpoint: &Endpoint, protocol: Protocol, timeout: Duration) -> Result<Client, Error> {
     let client = match endpoint {
-        Endpoint::Tcp(host, port) => Client::tcp((host.as_str(), *port), protocol, PATIENCE),
-        Endpoint::Unix(path) => Client::unix(path, protocol, PATIENCE),
+        Endpoint::Tcp(host, port) => Client::tcp((host.as_str(), *port), protocol, timeout),
+        Endpoint::Unix(path) => Client::unix(path, protocol, timeout),
     };
-    client.map_err(|error| {
-        Error::Server(format!(
+    client.map_err(|error| match error {
+        dyno_kv::Error::NoAnswer { .. } => no_answer(&error),
+        _ => Error::Server(format!(
             "no memcached answers at {endpoint}: {error}; check --host and --port, or --socket"
-        ))
+        )),
     })
+}
+
+fn no_answer(error: &dyno_kv::Error) -> Error {
+    Error::Server(format!(
+        "{error}; check --host and --port (is it a memcached?), or raise --connect-timeout"
+    ))
 }
 
 /// Reads version and limits, and checks that the server speaks the protocol.
@@ -35,11 +39,12 @@ pub fn connect(endpoint: &Endpoint, protocol: Protocol) -> Result<Client, Error>
 /// # Errors
 /// When it does not, with what to try.
 pub fn check(client: &mut Client, endpoint: &Endpoint, protocol: Protocol) -> Result<Facts, Error> {
-    let silent = |error: dyno_kv::Error| {
-        Error::Server(format!(
+    let silent = |error: dyno_kv::Error| match error {
+        dyno_kv::Error::NoAnswer { .. } => no_answer(&error),
+        _ => Error::Server(format!(
             "the server at {endpoint} does not answer in the {} protocol: {error}; try another --protocol",
             protocol.name()
-        ))
+        )),
     };
     let version = client.version().map_err(silent)?;
     if protocol == Protocol::Meta {
@@ -81,7 +86,10 @@ fn is_plugin(general: &BTreeMap<String, String>) -> bool {
 /// # Errors
 /// When the question fails.
 pub fn stats(client: &mut Client, group: &str) -> Result<BTreeMap<String, String>, Error> {
-    let failed = |error: dyno_kv::Error| Error::Server(format!("\"stats {group}\" failed: {error}"));
+    let failed = |error: dyno_kv::Error| match error {
+        dyno_kv::Error::NoAnswer { .. } => no_answer(&error),
+        _ => Error::Server(format!("\"stats {group}\" failed: {error}")),
+    };
     Ok(client.stats(group).map_err(failed)?.into_iter().collect())
 }
 

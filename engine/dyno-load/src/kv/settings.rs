@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_kv::Protocol;
+use dyno_loop::LoadSettings;
 
 use super::workload::Workload;
-use crate::run::socket::Address;
-use crate::run::{IgnoredErrors, Overload, Pace, Priority, Think};
 
 /// Where the server listens, in the user's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,30 +34,19 @@ pub struct KvSettings {
     pub name: String,
     /// Where the server listens.
     pub endpoint: Endpoint,
-    /// The same, name resolved.
-    pub address: Address,
     /// Which protocol to speak.
     pub protocol: Protocol,
-    /// Times and shares.
-    pub pace: Pace,
-    /// Operations under way on a connection at a time.
+    /// How the load runs.
+    pub load: LoadSettings,
+    /// Operations in flight on a connection at a time.
     pub depth: u32,
-    /// Operations after which the run ends, in place of the time; closed loop only.
-    pub operations: Option<u64>,
-    /// What to ask.
+    /// Keys, values and operations.
     pub workload: Workload,
-    /// What happens to planned operations that are late.
-    pub overload: Overload,
-    /// The pause in a closed loop.
-    pub think: Think,
-    /// Errors that only cost their operation.
-    pub ignored_errors: IgnoredErrors,
-    /// At which priority the workers run.
-    pub priority: Priority,
-    /// Whether the pacer burns CPU for the last 50 µs before a planned time.
-    pub spin: bool,
-    /// Time for all connections to be ready.
-    pub connect_timeout_ns: u64,
-    /// When the last worker saw its last reply, where operations end the run; 0 before.
-    pub ended_ns: Arc<AtomicU64>,
+}
+
+impl KvSettings {
+    /// Time for a connection to be made and to give its first answer.
+    pub fn connect_timeout(&self) -> Duration {
+        Duration::from_nanos(self.load.connect_timeout_ns)
+    }
 }

@@ -27,7 +27,7 @@ impl Sizes {
     pub fn parse(text: &str, what: What) -> Result<Self, String> {
         let (low, high) = what.limits();
         let form = || {
-            format!("'{text}' is no size; write 1024, uniform:100-2000, weighted:64=80,1024=20 or etc, from {low} to {high}")
+            format!("'{text}' is not a size; write 1024, uniform:100-2000, weighted:64=80,1024=20 or etc, from {low} to {high}")
         };
         let number = |text: &str| text.trim().replace('_', "").parse::<u32>().map_err(|_| form());
         let sizes = match text.split_once(':') {

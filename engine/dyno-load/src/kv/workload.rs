@@ -1,4 +1,4 @@
-//! What is asked: the mix of commands, their keys and values, all from the operation's number.
+//! The operations: the mix of commands, their keys and values, all from the operation's number.
 
 use std::io::Write as _;
 
@@ -34,7 +34,7 @@ pub struct Operation {
     pub verify: bool,
 }
 
-/// A workload, ready to ask.
+/// A workload.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Its keys.
@@ -45,9 +45,9 @@ pub struct Workload {
     pub multi_get_keys: u32,
     /// Counters for incr; they are keys of their own.
     pub counters: u64,
-    /// Seconds to live of what is stored; 0 for ever.
+    /// Expiry time of stored values in seconds; 0: never.
     pub ttl_s: u32,
-    /// Whether sets ask for no reply.
+    /// Whether sets are sent without a reply.
     pub quiet_sets: bool,
     /// Seed of the operations.
     pub seed: u64,
@@ -64,7 +64,7 @@ pub struct Shares {
     pub mix: Mix,
     /// Of the values found that are looked at.
     pub verify: f64,
-    /// Of the keys asked for that were never stored.
+    /// Of the keys read that were never stored.
     pub absent: f64,
 }
 
@@ -145,7 +145,7 @@ impl Workload {
         (self.keys.sizes.of(key) + self.values.length(key)) as u64
     }
 
-    /// Puts the keys of a multi-get behind one another, and their ends.
+    /// Writes the keys of a multi-get one after another, and their ends.
     pub fn multi_get(&self, number: u64, out: &mut Vec<u8>, ends: &mut Vec<usize>) {
         out.clear();
         ends.clear();
@@ -161,7 +161,7 @@ impl Workload {
         }
     }
 
-    /// A key to ask for: one of the keys, or one of as many again that nobody stores.
+    /// A key to read: one of the keys, or one of as many others that are never stored.
     fn asked(&self, stream: &mut RandomStream, number: u64) -> u64 {
         let key = self.keys.choose(stream, number);
         if self.absent > 0 && stream.next_u64() >> 32 < self.absent {

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::run::poller::{Interest, Poller};
+use dyno_loop::transport::{Interest, Poller};
 use session::Session;
 
 /// Where it listens.

@@ -1,17 +1,16 @@
 //! The result as JSON lines, format `dynoload` version 1: a header, a record an interval, one final record that stands for
 //! itself. Keys carry their units; what is not there is absent.
 
-use serde::Serialize;
-use serde_json::{json, Map, Value};
-
-use crate::agents::AgentFacts;
-use crate::recorder::{ConnectingTimes, Part, Recorder};
-use crate::run::{Failure, Interval, Outcome, Settings, Totals};
-use crate::server::{CounterCheck, Facts};
-use crate::verdict::{Finding, Verdict};
-use crate::workload::StatementKind;
 use dyno_core::histogram::Histogram;
 use dyno_core::wire::Format;
+use dyno_loop::recorder::{ConnectingTimes, Part, Recorder, Slow};
+use dyno_loop::{Failure, Interval, Outcome, Phase, Totals};
+use serde_json::{json, Map, Value};
+
+use super::Shown;
+use crate::agents::AgentFacts;
+use crate::quality::{Finding, RunQuality};
+use crate::server::{CounterCheck, Facts};
 
 /// Name and version of the format and the program.
 pub const FORMAT: Format = Format {
@@ -21,81 +20,8 @@ pub const FORMAT: Format = Format {
     version: env!("CARGO_PKG_VERSION"),
 };
 
-/// What was asked, without secrets: made from the settings, never from the command line.
-pub fn settings(settings: &Settings, description: &Description) -> Value {
-    json!({
-        "workload": settings.context.definition.name,
-        "mode": mode(settings),
-        "endpoint": settings.options.endpoint.to_string(),
-        "user": settings.options.user,
-        "database": settings.options.database,
-        "prepared_statements": settings.prepared,
-        "connections": settings.context.connections,
-        "threads": settings.threads,
-        "priority": settings.priority,
-        "niceness": crate::host::niceness(),
-        "warmup_s": settings.warmup_ns as f64 / 1e9,
-        "duration_s": settings.duration_ns as f64 / 1e9,
-        "grace_s": settings.grace_ns as f64 / 1e9,
-        "interval_s": settings.interval_ns as f64 / 1e9,
-        "seed": settings.context.seed,
-        "options": options(settings),
-        "rate": description.rate,
-        "arrivals": description.arrivals,
-        "overload": description.overload,
-        "catch_up": description.catch_up,
-        "think": description.think,
-        "pacing": if settings.spin { "spin" } else { "sleep" },
-        "distribution": description.distribution,
-        "ignore_errors": description.ignore_errors,
-        "tls_mode": description.tls_mode,
-        "compression": description.compression,
-    })
-}
-
-fn mode(settings: &Settings) -> &'static str {
-    if settings.plan.is_some() {
-        "open_loop"
-    } else if settings.pace().is_timed() {
-        "terminals"
-    } else {
-        "closed_loop"
-    }
-}
-
-fn options(settings: &Settings) -> Value {
-    match &settings.context.tpcc {
-        Some(plan) => json!(plan),
-        None => json!(settings.context.options),
-    }
-}
-
-/// Settings in the words in which they were given, for those that the program keeps in another form.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Description {
-    /// The rate's text; absent in a closed loop.
-    pub rate: Option<String>,
-    /// constant or poisson; absent in a closed loop.
-    pub arrivals: Option<String>,
-    /// The policy, with its limit; absent in a closed loop.
-    pub overload: Option<String>,
-    /// How many times as fast as planned late transactions are made up for; absent where that has no bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub catch_up: Option<f64>,
-    /// The pause, with its kind.
-    pub think: String,
-    /// The distribution and its parameters.
-    pub distribution: Value,
-    /// The codes.
-    pub ignore_errors: String,
-    /// The TLS mode asked for.
-    pub tls_mode: String,
-    /// The compression asked for.
-    pub compression: String,
-}
-
 /// The body of an interval record.
-pub fn interval(interval: &Interval<'_>) -> Value {
+pub fn interval<E: Shown>(interval: &Interval<'_, E>) -> Value {
     let recorder = interval.recorder;
     let mut body = json!({
         "phase": interval.phase,
@@ -105,7 +31,7 @@ pub fn interval(interval: &Interval<'_>) -> Value {
         "traffic": recorder.traffic,
     });
     if let Value::Object(body) = &mut body {
-        if interval.phase != crate::run::Phase::Drain && interval.length_s > 0.0 {
+        if interval.phase != Phase::Drain && interval.length_s > 0.0 {
             body.insert(
                 "qps".into(),
                 json!(recorder.counts.queries() as f64 / interval.length_s),
@@ -118,17 +44,12 @@ pub fn interval(interval: &Interval<'_>) -> Value {
         }
         insert_latencies(body, recorder);
         insert_connecting(body, [&recorder.connecting]);
-        if recorder.kv.counts != crate::kv::KvCounts::default() {
-            body.insert("kv".into(), json!({ "counts": recorder.kv.counts }));
-        }
-        if let Some(tpcc) = super::tpcc::interval(recorder, interval.length_s) {
-            body.insert("tpcc".into(), tpcc);
-        }
+        E::describe_interval(interval, body);
     }
     body
 }
 
-fn cpu(recorder: &Recorder, length_s: f64) -> Value {
+fn cpu<E: Shown>(recorder: &Recorder<E>, length_s: f64) -> Value {
     let usage = recorder.usage;
     json!({
         "user_pct": usage.user_us as f64 / length_s / 1e4,
@@ -140,7 +61,7 @@ fn cpu(recorder: &Recorder, length_s: f64) -> Value {
 }
 
 /// Response and service always have their count; figures are absent where it is 0.
-fn insert_latencies(body: &mut Map<String, Value>, recorder: &Recorder) {
+fn insert_latencies<E: Shown>(body: &mut Map<String, Value>, recorder: &Recorder<E>) {
     let summary = |histogram: &Histogram| {
         histogram
             .summary()
@@ -166,19 +87,19 @@ fn insert_connecting<'a>(body: &mut Map<String, Value>, times: impl IntoIterator
 
 /// Everything that the final record is made of.
 #[derive(Debug)]
-pub struct Final<'a> {
-    /// The settings, as [`settings`] gives them.
+pub struct Final<'a, E: Shown> {
+    /// The settings, as they are shown.
     pub settings: &'a Value,
     /// The server.
     pub server: &'a Facts,
     /// How the run went.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a Outcome<E>,
     /// The agents that loaded; empty where this program did it itself.
     pub agents: &'a [AgentFacts],
     /// The server's counters against ours.
     pub counters: &'a [CounterCheck],
-    /// The verdict.
-    pub verdict: Verdict,
+    /// How far the figures can be believed.
+    pub quality: RunQuality,
     /// What the rules found.
     pub findings: &'a [Finding],
     /// Length of the measurement, as it was.
@@ -186,7 +107,7 @@ pub struct Final<'a> {
 }
 
 /// The body of the final record.
-pub fn final_record(result: &Final<'_>) -> Value {
+pub fn final_record<E: Shown>(result: &Final<'_, E>) -> Value {
     let mut body = json!({
         "format": FORMAT.format,
         "format_version": FORMAT.format_version,
@@ -198,7 +119,7 @@ pub fn final_record(result: &Final<'_>) -> Value {
         "connect_s": result.outcome.connect_s,
         "duration_s": result.duration_s,
         "reconciliation": result.counters,
-        "verdict": { "verdict": result.verdict, "findings": result.findings },
+        "verdict": { "verdict": result.quality, "findings": result.findings },
         "interrupted": result.outcome.interrupted,
     });
     if let Value::Object(body) = &mut body {
@@ -221,7 +142,7 @@ fn insert_failure(body: &mut Map<String, Value>, failure: Option<&Failure>) {
     }
 }
 
-fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<'_>) {
+fn insert_totals<E: Shown>(body: &mut Map<String, Value>, totals: &Totals<E>, result: &Final<'_, E>) {
     let measured = &totals.measured;
     let counts = measured.counts;
     let end = result.outcome.end;
@@ -245,10 +166,6 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
         body.insert("plan".into(), plan);
     }
     body.insert("traffic".into(), json!(measured.traffic));
-    if totals.all_handshakes.count() > 0 {
-        let tls = json!({ "measured": measured.handshakes, "whole_load": totals.all_handshakes });
-        body.insert("tls".into(), tls);
-    }
     let mut cpu = cpu(measured, duration_s);
     cpu["busiest_worker_pct"] = json!(totals.busiest_worker_cpu_pct);
     if counts.queries() > 0 {
@@ -256,22 +173,24 @@ fn insert_totals(body: &mut Map<String, Value>, totals: &Totals, result: &Final<
     }
     body.insert("cpu".into(), cpu);
     insert_latencies(body, measured);
-    body.insert("statements".into(), statements(&measured.statements));
-    if let Some(tpcc) = super::tpcc::totals(measured, &result.settings["options"], duration_s) {
-        body.insert("tpcc".into(), tpcc);
-    }
+    E::describe_totals(result, totals, body);
+    let availability = json!({
+        "unavailable_s": totals.unavailable_s,
+        "available_pct": availability_pct(totals.unavailable_s, duration_s),
+    });
+    body.insert("availability".into(), availability);
     body.insert("errors_by_code".into(), json!(measured.errors.by_code()));
     body.insert("slowest".into(), slowest(measured, result));
 }
 
-fn statements(histograms: &[Histogram]) -> Value {
-    let summary = |kind: &StatementKind| Some((kind.name().to_string(), json!(histograms[*kind as usize].summary()?)));
-    Value::Object(StatementKind::ALL.iter().filter_map(summary).collect())
+/// The share of the measurement in which the server was available.
+pub fn availability_pct(unavailable_s: f64, duration_s: f64) -> f64 {
+    (1.0 - unavailable_s / duration_s).clamp(0.0, 1.0) * 100.0
 }
 
-fn slowest(measured: &Recorder, result: &Final<'_>) -> Value {
+fn slowest<E: Shown>(measured: &Recorder<E>, result: &Final<'_, E>) -> Value {
     let start_ns = result.outcome.timeline.map_or(0, |timeline| timeline.measure_ns);
-    let entry = |slow: &crate::recorder::Slow| {
+    let entry = |slow: &Slow| {
         json!({
             "ended_s": (slow.ended_ns as f64 - start_ns as f64) / 1e9,
             "response_us": slow.response_ns as f64 / 1e3,

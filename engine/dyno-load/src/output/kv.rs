@@ -2,23 +2,45 @@
 
 use std::fmt::Write as _;
 
+use dyno_core::histogram::Histogram;
+use dyno_loop::{Interval, Totals};
 use serde_json::{json, Map, Value};
 
+use super::json::Final;
+use super::Shown;
 use crate::kv::distribution::Distribution;
-use crate::kv::{Command, KvSettings};
-use crate::run::Totals;
+use crate::kv::{Command, KvCounts, KvRecord, KvSettings};
+use crate::spec::KvDescription;
 
 /// Bytes in what memaslap calls M.
 const MEBIBYTE: f64 = 1_048_576.0;
 
+impl Shown for KvRecord {
+    fn tagged(&self) -> Vec<(String, &Histogram)> {
+        let tag = |command: Command| Some((format!("service.{}", command.name()), self.of(command)?));
+        Command::ALL.into_iter().filter_map(tag).collect()
+    }
+
+    fn describe_interval(interval: &Interval<'_, Self>, body: &mut Map<String, Value>) {
+        let counts = interval.recorder.extra.counts;
+        if counts != KvCounts::default() {
+            body.insert("kv".into(), json!({ "counts": counts }));
+        }
+    }
+
+    fn describe_totals(_result: &Final<'_, Self>, _totals: &Totals<Self>, body: &mut Map<String, Value>) {
+        body.insert("statements".into(), json!({}));
+    }
+}
+
 /// The object `kv`: counts of the measurement, latencies by command, memaslap's figures.
-pub fn body(settings: &KvSettings, totals: &Totals, duration_s: f64) -> Value {
+pub fn body(settings: &KvSettings, totals: &Totals<KvRecord>, duration_s: f64) -> Value {
     let measured = &totals.measured;
-    let counts = measured.kv.counts;
+    let counts = measured.extra.counts;
     let mut commands = Map::new();
     let mut distributions = Map::new();
     for command in Command::ALL {
-        let Some(histogram) = measured.kv.of(command) else {
+        let Some(histogram) = measured.extra.of(command) else {
             continue;
         };
         if let (Some(summary), Some(distribution)) = (histogram.summary(), Distribution::of(histogram)) {
@@ -34,7 +56,7 @@ pub fn body(settings: &KvSettings, totals: &Totals, duration_s: f64) -> Value {
         "protocol": settings.protocol.name(),
         "depth": settings.depth,
         "counts": counts,
-        "whole_load_counts": totals.all_kv,
+        "whole_load_counts": totals.sums,
         "commands": commands,
         "distributions": distributions,
         "written_bytes": sent,
@@ -47,77 +69,53 @@ pub fn body(settings: &KvSettings, totals: &Totals, duration_s: f64) -> Value {
     body
 }
 
-/// What was asked, without secrets.
-pub fn settings(settings: &KvSettings, words: &Words) -> Value {
-    let workload = &settings.workload;
+/// The settings for the result, without secrets.
+pub fn settings(settings: &KvSettings, words: &KvDescription) -> Value {
+    let (workload, shape) = (&settings.workload, &settings.load.shape);
     json!({
         "workload": settings.name,
-        "mode": if settings.pace.plan.is_some() { "open_loop" } else { "closed_loop" },
+        "mode": if shape.schedule.is_some() { "open_loop" } else { "closed_loop" },
         "endpoint": settings.endpoint.to_string(),
         "protocol": settings.protocol.name(),
-        "connections": settings.pace.connections,
-        "threads": settings.pace.threads,
-        "priority": settings.priority,
+        "connections": shape.connections,
+        "threads": shape.threads,
+        "priority": settings.load.priority,
         "niceness": crate::host::niceness(),
         "depth": settings.depth,
-        "warmup_s": settings.pace.warmup_ns as f64 / 1e9,
-        "duration_s": settings.pace.duration_ns as f64 / 1e9,
-        "grace_s": settings.pace.grace_ns as f64 / 1e9,
-        "interval_s": settings.pace.interval_ns as f64 / 1e9,
-        "operations": settings.operations,
+        "warmup_s": shape.warmup_ns as f64 / 1e9,
+        "duration_s": shape.duration_ns as f64 / 1e9,
+        "grace_s": shape.grace_ns as f64 / 1e9,
+        "interval_s": shape.interval_ns as f64 / 1e9,
+        "operations": settings.load.limit.as_ref().map(|limit| limit.operations),
         "seed": workload.seed,
         "keys": workload.keys.count,
         "multi_get_keys": workload.multi_get_keys,
         "ttl_s": workload.ttl_s,
         "quiet_sets": workload.quiet_sets,
-        "pacing": if settings.spin { "spin" } else { "sleep" },
+        "pacing": if settings.load.spin { "spin" } else { "sleep" },
         "words": words,
     })
 }
 
-/// Settings in the words in which they were given, for those that the program keeps in another form.
-#[derive(Debug, Clone, Default, serde::Serialize)]
-pub struct Words {
-    /// The preset; absent without one.
-    pub preset: Option<String>,
-    /// Shares of the commands.
-    pub mix: crate::kv::workload::Mix,
-    /// Which keys.
-    pub key_choice: String,
-    /// Sizes of keys.
-    pub key_size: String,
-    /// Sizes of values.
-    pub value_size: String,
-    /// Share of the values found that are looked at.
-    pub verify: f64,
-    /// Share of the keys asked for that should be there; absent where not asked for.
-    pub hit_ratio: Option<f64>,
-    /// The rate's text; absent in a closed loop.
-    pub rate: Option<String>,
-    /// constant or poisson; absent in a closed loop.
-    pub arrivals: Option<String>,
-    /// The policy; absent in a closed loop.
-    pub overload: Option<String>,
-    /// The pause.
-    pub think: String,
-    /// The codes.
-    pub ignore_errors: String,
-}
-
 /// The lines of the table for a person.
-pub fn table(settings: &KvSettings, totals: &Totals, duration_s: f64) -> String {
+pub fn table(settings: &KvSettings, totals: &Totals<KvRecord>, duration_s: f64) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_lines(&mut text, settings, totals, duration_s);
     text
 }
 
-fn write_lines(text: &mut String, settings: &KvSettings, totals: &Totals, duration_s: f64) -> std::fmt::Result {
+fn write_lines(
+    text: &mut String,
+    settings: &KvSettings,
+    totals: &Totals<KvRecord>,
+    duration_s: f64,
+) -> std::fmt::Result {
     let measured = &totals.measured;
-    let counts = measured.kv.counts;
+    let counts = measured.extra.counts;
     writeln!(
         text,
-        "\n  {} protocol, {} operations under way on a connection",
+        "\n  {} protocol, {} operations in progress on each connection",
         settings.protocol.name(),
         settings.depth
     )?;
@@ -128,7 +126,7 @@ fn write_lines(text: &mut String, settings: &KvSettings, totals: &Totals, durati
     )?;
     writeln!(
         text,
-        "  values looked at {}   wrong {}",
+        "  values compared {}   wrong {}",
         counts.verified, counts.wrong_values
     )?;
     if counts.lost > 0 {
@@ -143,7 +141,7 @@ fn write_lines(text: &mut String, settings: &KvSettings, totals: &Totals, durati
     )?;
     let commands = Command::ALL
         .into_iter()
-        .filter_map(|command| Some((command.name(), measured.kv.of(command)?)));
+        .filter_map(|command| Some((command.name(), measured.extra.of(command)?)));
     let mut log2 = String::new();
     for (name, histogram) in commands.chain([("total", &measured.service)]) {
         let Some(figures) = Distribution::of(histogram) else {

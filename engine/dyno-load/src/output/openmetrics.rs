@@ -8,10 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dyno_core::histogram::Histogram;
+use dyno_loop::recorder::{Counts, ErrorCounts, Extra, Traffic};
+use dyno_loop::{Interval, Phase};
 use serde_json::Value;
-
-use crate::recorder::{Counts, ErrorCounts, Traffic};
-use crate::run::{Interval, Phase};
 
 const QUANTILES: [(&str, f64); 5] = [
     ("0.5", 50.0),
@@ -81,7 +80,7 @@ impl OpenMetrics {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn interval(&mut self, interval: &Interval<'_>) -> io::Result<()> {
+    pub fn interval<E: Extra>(&mut self, interval: &Interval<'_, E>) -> io::Result<()> {
         let recorder = interval.recorder;
         self.counts.add(&recorder.counts);
         self.traffic.add(&recorder.traffic);
@@ -138,13 +137,13 @@ impl OpenMetrics {
         );
         counter(
             "reconnects",
-            "Connections made again after a loss.",
+            "Connections reopened after a loss.",
             "",
             &one(counts.reconnects),
         );
         counter(
             "dropped_late",
-            "Planned transactions given up as late.",
+            "Planned transactions dropped as late.",
             "",
             &one(counts.dropped_late),
         );

@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::run::{Interval, Phase};
+use dyno_loop::recorder::Extra;
+use dyno_loop::{Interval, Phase};
 
 /// Prints intervals for a person; on a terminal each line replaces the last.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Progress {
     }
 
     /// Shows one interval.
-    pub fn interval(&self, interval: &Interval<'_>) {
+    pub fn interval<E: Extra>(&self, interval: &Interval<'_, E>) {
         if self.quiet || interval.length_s <= 0.0 || interval.phase == Phase::Drain {
             return;
         }

@@ -3,20 +3,21 @@
 use std::fmt::Write as _;
 
 use dyno_core::histogram::Histogram;
+use dyno_loop::recorder::{ConnectingTimes, Part};
+use dyno_loop::Totals;
 
-use super::json::Final;
-use crate::recorder::{ConnectingTimes, Part};
-use crate::workload::StatementKind;
+use super::json::{availability_pct, Final};
+use super::Shown;
 
 /// The whole text.
-pub fn render(result: &Final<'_>) -> String {
+pub fn render<E: Shown>(result: &Final<'_, E>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_all(&mut text, result);
     text
 }
 
-fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
+fn write_all<E: Shown>(text: &mut String, result: &Final<'_, E>) -> std::fmt::Result {
     let settings = result.settings;
     let open_loop = settings["mode"] != "closed_loop";
     writeln!(
@@ -38,7 +39,7 @@ fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
     for agent in result.agents {
         writeln!(
             text,
-            "  agent {}: {} threads, its clock is known to {:.0} µs  ({})",
+            "  agent {}: {} threads, clock error at most {:.0} µs  ({})",
             agent.host, agent.threads, agent.clock_error_us, agent.command
         )?;
     }
@@ -48,24 +49,24 @@ fn write_all(text: &mut String, result: &Final<'_>) -> std::fmt::Result {
     for check in result.counters.iter().filter(|check| check.difference_pct.abs() > 0.1) {
         writeln!(
             text,
-            "  the server's {} says {}, we counted {} ({:+.2} %)",
+            "  the server's {} is {}, dynoload counted {} ({:+.2} %)",
             check.counter, check.server, check.client, check.difference_pct
         )?;
     }
     if let Some(failure) = &result.outcome.failure {
         writeln!(text, "\nFAILED: {failure}")?;
     }
-    writeln!(text, "\n{}", result.verdict.word())?;
+    writeln!(text, "\n{}", result.quality.word())?;
     for finding in result.findings {
         writeln!(text, "  {}: {}", finding.level.word(), finding.reason)?;
     }
     Ok(())
 }
 
-fn write_totals(
+fn write_totals<E: Shown>(
     text: &mut String,
-    result: &Final<'_>,
-    totals: &crate::run::Totals,
+    result: &Final<'_, E>,
+    totals: &Totals<E>,
     open_loop: bool,
 ) -> std::fmt::Result {
     let measured = &totals.measured;
@@ -88,9 +89,17 @@ fn write_totals(
     )?;
     writeln!(
         text,
-        "  errors        {:>12}  ignored {}, reconnects {}",
+        "  errors        {:>12}  errors ignored: {}, reconnects: {}",
         counts.errors, counts.ignored_errors, counts.reconnects
     )?;
+    if measured.errors.has_losses() {
+        writeln!(
+            text,
+            "  available     {:>12.1}  % of the time: no transaction ended in {:.1} of {seconds:.1} s",
+            availability_pct(totals.unavailable_s, seconds),
+            totals.unavailable_s
+        )?;
+    }
     for (code, error) in measured.errors.by_code() {
         writeln!(text, "    {code}: {} × {}", error.count, error.message)?;
     }
@@ -102,22 +111,11 @@ fn write_totals(
             end.planned, counts.dropped_late, end.not_started, end.unfinished
         )?;
     }
-    for agreed in &totals.all_handshakes.negotiated {
-        writeln!(
-            text,
-            "  {:<14}{:>12}  connections with {}",
-            agreed.version, agreed.connections, agreed.cipher_suite
-        )?;
-    }
-    if totals.all_handshakes.count() > 0 {
-        let all = &totals.all_handshakes;
-        writeln!(text, "  handshakes    {:>12}  full, {} resumed", all.full, all.resumed)?;
-    }
-    super::tpcc::write(text, result, measured)?;
+    E::write_counts(text, result, totals)?;
     if counts.queries() > 0 {
         writeln!(
             text,
-            "  own CPU       {:>12.2} µs a query, {:.0} % of a CPU, {:.0} % waiting for one",
+            "  own CPU       {:>12.2} µs per query, {:.0} % of a CPU, {:.0} % waiting for one",
             measured.usage.cpu_us() as f64 / counts.queries() as f64,
             measured.usage.cpu_us() as f64 / seconds / 1e4,
             measured.usage.cpu_wait_us as f64 / seconds / 1e4
@@ -134,17 +132,7 @@ fn write_totals(
     }
     row(text, "service", &measured.service)?;
     row(text, "lag", &measured.lag)?;
-    if measured
-        .statements
-        .iter()
-        .filter(|histogram| histogram.count() > 0)
-        .count()
-        > 1
-    {
-        for kind in StatementKind::ALL {
-            row(text, &format!("  {}", kind.name()), &measured.statements[kind as usize])?;
-        }
-    }
+    measured.extra.write_latencies(text)?;
     write_connecting(text, "connecting", &measured.connecting)?;
     write_connecting(text, "connecting, at the start", &result.outcome.connecting)
 }
@@ -160,7 +148,11 @@ fn write_connecting(text: &mut String, title: &str, times: &ConnectingTimes) -> 
     Ok(())
 }
 
-fn row(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Result {
+/// Writes one row of latencies; nothing where there are none.
+///
+/// # Errors
+/// When the text cannot be written.
+pub fn row(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Result {
     let Some(summary) = histogram.summary() else {
         return Ok(());
     };

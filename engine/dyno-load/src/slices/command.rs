@@ -1,6 +1,6 @@
 //! The commands of a load that runs slices: one a line, words separated by spaces.
 
-use crate::run::SliceTimes;
+use dyno_loop::SliceTimes;
 
 /// Longest washout or measurement of a slice: a day.
 const LONGEST_MS: u64 = 24 * 3600 * 1000;

@@ -1,4 +1,4 @@
-//! Where commands come from: the standard input, read on a thread of its own, and signals.
+//! Where commands come from: the standard input, read on a separate thread, and signals.
 
 use std::io::BufRead as _;
 use std::sync::atomic::AtomicBool;

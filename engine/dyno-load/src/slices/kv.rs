@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use dyno_kv::blocking::Client;
+use dyno_loop::{Channels, Load, LoadShape};
 use serde_json::{Map, Value};
 
 use super::{Comparison, Target};
-use crate::kv::{self, server, KvSettings};
+use crate::kv::{server, KvRecord, KvSession, KvSettings};
 use crate::output::kv as output;
-use crate::run::{Channels, Load, Pace};
 
 /// A memcached server under one workload.
 pub struct KvTarget {
@@ -35,37 +35,44 @@ impl KvTarget {
         if let Some(stats) = self.control.as_mut().and_then(|client| server::stats(client, "").ok()) {
             return Some(stats);
         }
-        self.control = server::connect(&self.settings.endpoint, self.settings.protocol).ok();
+        self.control = server::connect(
+            &self.settings.endpoint,
+            self.settings.protocol,
+            self.settings.connect_timeout(),
+        )
+        .ok();
         server::stats(self.control.as_mut()?, "").ok()
     }
 }
 
 impl Target for KvTarget {
-    fn pace(&self) -> &Pace {
-        &self.settings.pace
+    type Extra = KvRecord;
+
+    fn shape(&self) -> &LoadShape {
+        &self.settings.load.shape
     }
 
-    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>> {
-        kv::spawn(place, Arc::clone(&self.settings), channels)
+    fn start_worker(&self, index: usize, channels: Channels<KvRecord>) -> io::Result<JoinHandle<()>> {
+        dyno_loop::spawn::<KvSession>(index, Arc::clone(&self.settings), channels)
     }
 
     fn read_counters(&mut self) {
         self.before = self.counters();
     }
 
-    fn compare_counters(&mut self, load: &Load) -> Comparison {
+    fn compare_counters(&mut self, load: &Load<KvRecord>) -> Comparison {
         let (Some(before), Some(after)) = (self.before.take(), self.counters()) else {
             return Comparison::default();
         };
         let totals = &load.totals;
-        let uncertain = totals.all.ignored_errors + totals.all_kv.lost + load.end.unfinished;
+        let uncertain = totals.all.ignored_errors + totals.sums.lost + load.end.unfinished;
         Comparison {
-            checks: server::reconcile(&before, &after, &totals.all_kv, uncertain),
+            checks: server::reconcile(&before, &after, &totals.sums, uncertain),
             growth: server::growth(&before, &after),
         }
     }
 
-    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>) {
+    fn describe(&self, load: &Load<KvRecord>, length_s: f64, record: &mut Map<String, Value>) {
         record.insert("kv".into(), output::body(&self.settings, &load.totals, length_s));
     }
 }

@@ -1,4 +1,4 @@
-//! Slices: connections are made once, hold without using the CPU, and carry load for a while whenever a command says so.
+//! Slices: connections are made once, hold without using the CPU, and carry load for a while on command.
 //!
 //! Commands are lines on the standard input, results are JSON lines on the standard output; docs/guides/dynoload.md has the
 //! format. Between two slices no statement is sent and no timer runs.
@@ -6,6 +6,7 @@
 mod command;
 mod input;
 mod kv;
+mod record;
 mod sql;
 
 pub use command::{Command, Go};
@@ -20,13 +21,13 @@ use std::thread::JoinHandle;
 
 use dyno_core::clock::now_ns;
 use dyno_core::wire::LineWriter;
+use dyno_loop::gauges::Watch;
+use dyno_loop::recorder::Extra;
+use dyno_loop::{Channels, Crew, Failure, Interval, Load, LoadShape, Observer, Timeline};
 use serde_json::{json, Map, Value};
 
 use crate::error::{Error, Exit};
 use crate::output::json::FORMAT;
-use crate::output::slice;
-use crate::run::gauges::Watch;
-use crate::run::{Channels, Crew, Failure, Interval, Load, Observer, Pace, Timeline};
 use crate::server::{CounterCheck, Facts};
 
 /// From a command to the first statement: what sleeping threads need to wake up, so that all workers start together.
@@ -34,23 +35,26 @@ const START_DELAY_NS: u64 = 200_000;
 
 /// What the slices load.
 pub trait Target {
+    /// What its workers record.
+    type Extra: Extra;
+
     /// Times and shares; those of the load itself come with each command.
-    fn pace(&self) -> &Pace;
+    fn shape(&self) -> &LoadShape;
 
     /// Starts a worker.
     ///
     /// # Errors
-    /// When the kernel gives no thread.
-    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>>;
+    /// When the kernel refuses another thread.
+    fn start_worker(&self, index: usize, channels: Channels<Self::Extra>) -> io::Result<JoinHandle<()>>;
 
     /// Reads the server's counters before a slice.
     fn read_counters(&mut self);
 
     /// Reads them after it, and compares what was added with what was sent. Empty where the server did not answer.
-    fn compare_counters(&mut self, load: &Load) -> Comparison;
+    fn compare_counters(&mut self, load: &Load<Self::Extra>) -> Comparison;
 
     /// Adds what a slice of this kind has beside every slice.
-    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>);
+    fn describe(&self, load: &Load<Self::Extra>, length_s: f64, record: &mut Map<String, Value>);
 
     /// Closes what the counters were read with.
     fn leave(&mut self) {}
@@ -66,10 +70,10 @@ pub struct Comparison {
 }
 
 /// Nobody looks at the intervals.
-pub struct Unobserved;
+pub struct NoObserver;
 
-impl Observer for Unobserved {
-    fn interval(&mut self, _: &Interval<'_>) -> io::Result<()> {
+impl<E> Observer<E> for NoObserver {
+    fn interval(&mut self, _: &Interval<'_, E>) -> io::Result<()> {
         Ok(())
     }
 }
@@ -80,8 +84,8 @@ type Lines = LineWriter<io::Stdout>;
 ///
 /// # Errors
 /// When a thread cannot be started, or the standard output fails.
-pub fn run(
-    target: &mut dyn Target,
+pub fn run<T: Target>(
+    target: &mut T,
     mut settings: Value,
     server: &Facts,
     watch: Watch,
@@ -96,12 +100,12 @@ pub fn run(
     }
     let header = json!({ "settings": settings, "server": server, "unix_s": dyno_core::clock::wall_clock_s() });
     let mut lines = LineWriter::start(io::stdout(), FORMAT, &header)?;
-    let start_worker = |place, channels| target.start_worker(place, channels);
-    let mut crew = match Crew::start(target.pace(), &start_worker, Some(watch), &input.interrupted)? {
+    let start_worker = |index, channels| target.start_worker(index, channels);
+    let mut crew = match Crew::start(target.shape(), &start_worker, Some(watch), &input.interrupted)? {
         Ok(crew) => crew,
         Err(not_ready) => return fail(&mut lines, not_ready.failure),
     };
-    let ready = json!({ "connections": target.pace().connections, "connect_s": crew.connect_s });
+    let ready = json!({ "connections": target.shape().connections, "connect_s": crew.connect_s });
     lines.record("ready", &ready)?;
     let exit = serve(target, &mut crew, &mut lines, input);
     match exit {
@@ -114,7 +118,12 @@ pub fn run(
     exit
 }
 
-fn serve(target: &mut dyn Target, crew: &mut Crew, lines: &mut Lines, input: &Input) -> Result<Exit, Error> {
+fn serve<T: Target>(
+    target: &mut T,
+    crew: &mut Crew<T::Extra>,
+    lines: &mut Lines,
+    input: &Input,
+) -> Result<Exit, Error> {
     let mut held_ns = now_ns();
     loop {
         let (line, read_ns) = match input.next() {
@@ -133,8 +142,8 @@ fn serve(target: &mut dyn Target, crew: &mut Crew, lines: &mut Lines, input: &In
             }
         };
         target.read_counters();
-        let timeline = Timeline::slice(now_ns() + START_DELAY_NS, &go.times, target.pace().grace_ns);
-        let load = crew.load(timeline, target.pace(), &input.interrupted, &mut Unobserved)?;
+        let timeline = Timeline::slice(now_ns() + START_DELAY_NS, &go.times, target.shape().grace_ns);
+        let load = crew.load(timeline, target.shape(), &input.interrupted, &mut NoObserver)?;
         if load.interrupted {
             return fail(lines, None);
         }
@@ -142,7 +151,7 @@ fn serve(target: &mut dyn Target, crew: &mut Crew, lines: &mut Lines, input: &In
             return fail(lines, load.failure);
         }
         let comparison = target.compare_counters(&load);
-        let (mut record, length_s) = slice::record(&go, &load, read_ns, &comparison)?;
+        let (mut record, length_s) = record::record(&go, &load, read_ns, &comparison)?;
         target.describe(&load, length_s, &mut record);
         lines.record("slice", &record)?;
         held_ns = now_ns();

@@ -4,22 +4,22 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use dyno_loop::{Channels, Load, LoadShape};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 use serde_json::{json, Map, Value};
 
 use super::{Comparison, Target};
-use crate::output::tpcc;
-use crate::run::{self, Channels, Load, Pace, Settings};
-use crate::server::{self, ServerCounters};
+use crate::output::sql as output;
+use crate::sql::reconciliation::ServerCounters;
+use crate::sql::{server, SqlRecord, SqlSession, SqlSettings};
 
 /// Idle connections of a load live at least this long (24 days): a hold may be longer than the server's wait_timeout.
 const KEEP: &str = "SET SESSION wait_timeout = 2147483";
 
 /// A MySQL or MariaDB server under one workload.
 pub struct SqlTarget {
-    settings: Arc<Settings>,
-    pace: Pace,
+    settings: Arc<SqlSettings>,
     options: Arc<Options>,
     control: Option<Client>,
     before: Option<ServerCounters>,
@@ -27,13 +27,12 @@ pub struct SqlTarget {
 
 impl SqlTarget {
     /// Slices of `settings`; `control` is the connection that reads the server's counters.
-    pub fn new(mut settings: Settings, control: Client) -> Self {
+    pub fn new(mut settings: SqlSettings, control: Client) -> Self {
         let options = Arc::clone(&settings.options);
-        if !settings.is_churn() {
+        if !settings.connects_each_time() {
             Arc::make_mut(&mut settings.options).init_statements.push(KEEP.into());
         }
         Self {
-            pace: settings.pace(),
             settings: Arc::new(settings),
             options,
             control: Some(control),
@@ -56,19 +55,21 @@ impl SqlTarget {
 }
 
 impl Target for SqlTarget {
-    fn pace(&self) -> &Pace {
-        &self.pace
+    type Extra = SqlRecord;
+
+    fn shape(&self) -> &LoadShape {
+        &self.settings.load.shape
     }
 
-    fn start_worker(&self, place: usize, channels: Channels) -> io::Result<JoinHandle<()>> {
-        run::spawn(place, Arc::clone(&self.settings), channels)
+    fn start_worker(&self, index: usize, channels: Channels<SqlRecord>) -> io::Result<JoinHandle<()>> {
+        dyno_loop::spawn::<SqlSession>(index, Arc::clone(&self.settings), channels)
     }
 
     fn read_counters(&mut self) {
         self.before = self.counters();
     }
 
-    fn compare_counters(&mut self, load: &Load) -> Comparison {
+    fn compare_counters(&mut self, load: &Load<SqlRecord>) -> Comparison {
         let Some(before) = self.before.take() else {
             return Comparison::default();
         };
@@ -76,7 +77,7 @@ impl Target for SqlTarget {
             return Comparison::default();
         };
         let growth = after.growth(&before);
-        if self.settings.is_churn() {
+        if self.settings.connects_each_time() {
             // What each connection does to become one is no statement of the load.
             return Comparison {
                 checks: Vec::new(),
@@ -91,9 +92,12 @@ impl Target for SqlTarget {
         }
     }
 
-    fn describe(&self, load: &Load, length_s: f64, record: &mut Map<String, Value>) {
-        if let Some(plan) = &self.settings.context.tpcc {
-            if let Some(tpcc) = tpcc::totals(&load.totals.measured, &json!(plan), length_s) {
+    fn describe(&self, load: &Load<SqlRecord>, length_s: f64, record: &mut Map<String, Value>) {
+        if let Some(tls) = output::tls(&load.totals) {
+            record.insert("tls".into(), tls);
+        }
+        if let Some(config) = self.settings.workload.tpcc() {
+            if let Some(tpcc) = output::tpcc(&load.totals.measured, &json!(config), length_s) {
                 record.insert("tpcc".into(), tpcc);
             }
         }

@@ -95,6 +95,15 @@ impl Memcached {
         }
     }
 
+    /// Waits until the server has counted so many gets.
+    pub fn wait_for_gets(&self, count: u64) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while gets(self.port) < count {
+            assert!(Instant::now() < deadline, "memcached has not counted {count} gets");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     pub fn kill(&mut self) {
         signal(self.child.id(), Signal::SIGKILL);
         self.child.wait().unwrap();
@@ -125,6 +134,20 @@ fn answers(port: u16) -> bool {
         Ok(answer)
     };
     ask().is_ok_and(|answer| answer == b"VERSION")
+}
+
+/// The server's own counter `cmd_get`.
+fn gets(port: u16) -> u64 {
+    let mut socket = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.write_all(b"stats\r\nquit\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let line = answer.lines().find_map(|line| line.strip_prefix("STAT cmd_get "));
+    line.unwrap_or_else(|| panic!("no cmd_get in {answer}"))
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 /// memcached will not run as root without being told as whom.

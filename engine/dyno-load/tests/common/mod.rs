@@ -76,10 +76,16 @@ pub struct PrivateServer {
 
 impl PrivateServer {
     pub fn start(name: &str, test: &str) -> Option<PrivateServer> {
+        Self::start_with(name, test, &[])
+    }
+
+    /// One with more options.
+    pub fn start_with(name: &str, test: &str, options: &[&str]) -> Option<PrivateServer> {
         let command = variable("DYNO_TEST_SERVER_COMMAND", test)?;
         let folder = std::env::temp_dir().join(format!("dynoload-test-{name}-{}", std::process::id()));
         let status = Command::new(&command)
             .arg(&folder)
+            .args(options)
             .stdout(Stdio::null())
             .status()
             .unwrap();

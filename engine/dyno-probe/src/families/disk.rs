@@ -88,20 +88,20 @@ const READ_AWAIT: Metric = metric(
     DISK,
     Better::Lower,
     "Mean time of a read from queueing to completion.",
-    "Whole milliseconds a request: coarse on flash.",
+    "Whole milliseconds per request: coarse on flash.",
 );
 const WRITE_AWAIT: Metric = metric(
     "disk_write_await_us",
     DISK,
     Better::Lower,
     "Mean time of a write from queueing to completion.",
-    "Whole milliseconds a request: coarse on flash.",
+    "Whole milliseconds per request: coarse on flash.",
 );
 const FLUSHES: Metric = metric(
     "disk_flushes_per_s",
     DISK,
     Better::None,
-    "Cache flushes completed (what fsync asks of a disk with a write cache).",
+    "Cache flushes completed (issued by fsync to a disk with a write cache).",
     "Absent before Linux 5.5.",
 );
 const FLUSH_AWAIT: Metric = metric(

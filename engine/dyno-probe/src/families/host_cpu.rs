@@ -32,7 +32,7 @@ const SYSTEM: Metric = metric(
     "cpu_system_pct",
     Better::None,
     "Share of all CPUs' time in the kernel, interrupts included, as sar's %system.",
-    "Work for the network is charged to whoever was interrupted.",
+    "Network processing is charged to the interrupted task.",
 );
 const INTERRUPT: Metric = metric(
     "cpu_interrupt_pct",
@@ -44,12 +44,12 @@ const IOWAIT: Metric = metric(
     "cpu_iowait_pct",
     Better::Lower,
     "Share of all CPUs' time idle while a task of that CPU waited for a disk.",
-    "A busy CPU has no I/O wait however long tasks wait: pressure (psi_io_some_pct) says more.",
+    "A busy CPU has no I/O wait however long tasks wait: pressure (psi_io_some_pct) is more informative.",
 );
 const STEAL: Metric = metric(
     "cpu_steal_pct",
     Better::Lower,
-    "Share of all CPUs' time that the hypervisor gave to others.",
+    "Share of all CPUs' time that the hypervisor used for other virtual machines.",
     "0 when the hypervisor does not report it.",
 );
 const IDLE: Metric = metric(
@@ -65,7 +65,7 @@ const SWITCHES: Metric = metric(
     "",
 );
 const INTERRUPTS: Metric = metric("interrupts_per_s", Better::None, "Hard interrupts serviced.", "");
-const FORKS: Metric = metric("forks_per_s", Better::None, "Processes and threads made.", "");
+const FORKS: Metric = metric("forks_per_s", Better::None, "Processes and threads created.", "");
 const RUNNING: Metric = metric(
     "processes_running",
     Better::None,

@@ -37,7 +37,7 @@ static TABLE: [Keyed; 13] = [
         KB,
         "memory_free_bytes",
         Better::None,
-        "Memory that nobody uses, not even for caching.",
+        "Unused memory, not even used for caching.",
     ),
     keyed(
         "MemAvailable",

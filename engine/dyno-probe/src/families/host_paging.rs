@@ -46,7 +46,7 @@ static TABLE: [Keyed; 12] = [
         "pgscan_direct",
         "direct_reclaim_pages_per_s",
         Better::Lower,
-        "Pages that allocating tasks themselves had to look at to free memory.",
+        "Pages scanned by allocating tasks in direct reclaim.",
     ),
     rate(
         "oom_kill",
@@ -70,13 +70,13 @@ static TABLE: [Keyed; 12] = [
         "thp_fault_alloc",
         "thp_fault_allocations_per_s",
         Better::None,
-        "Transparent huge pages given at a page fault.",
+        "Transparent huge pages allocated at a page fault.",
     ),
     rate(
         "thp_fault_fallback",
         "thp_fault_fallbacks_per_s",
         Better::None,
-        "Page faults that wanted a huge page and got small ones.",
+        "Page faults that requested a huge page and received small ones.",
     ),
     rate(
         "thp_collapse_alloc",

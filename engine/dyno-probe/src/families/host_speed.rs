@@ -16,7 +16,8 @@ const UNIT: Metric = Metric {
         "Mean CPU time of a fixed small unit of work (integers, loads from the cache and from memory), run on every \
               CPU every 32 ms: larger while the host is slower. The meter takes 0.4 % of one core in all (measured).",
     source: "dynoprobe --speed-meter: CLOCK_THREAD_CPUTIME_ID, clock_gettime(2)",
-    wrong: "What this host's own load does to a core's other half, the memory bus and the frequency is in it too.",
+    wrong:
+        "Includes the effects of this host's own load on the other hardware thread, the memory bus and the frequency.",
 };
 
 /// The family.

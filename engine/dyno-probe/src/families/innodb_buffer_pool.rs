@@ -32,7 +32,7 @@ const DIRTY: Metric = metric(
     "innodb_dirty_pages_pct",
     PAGES,
     Better::None,
-    "Dirty pages in percent of pages with data and free pages: what InnoDB holds against innodb_max_dirty_pages_pct.",
+    "Dirty pages in percent of pages with data and free pages: the value that InnoDB compares with innodb_max_dirty_pages_pct.",
     "Lower than innodb_dirty_pages_of_data_pct as long as the pool is not full. InnoDB adds 1 to the divisor.",
 );
 const DIRTY_OF_DATA: Metric = metric(

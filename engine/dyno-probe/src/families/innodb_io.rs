@@ -19,13 +19,13 @@ static ENTRIES: [Entry; 10] = [
         "With the double-write buffer, pages count twice."),
     status!(Gauge "innodb_pending_fsyncs" = "Innodb_data_pending_fsyncs"; Lower;
         "Syncs under way.";
-        "One moment a sample."),
+        "One instant per sample."),
     status!(Gauge "innodb_pending_reads" = "Innodb_data_pending_reads"; Lower;
         "Reads under way.";
-        "One moment a sample."),
+        "One instant per sample."),
     status!(Gauge "innodb_pending_writes" = "Innodb_data_pending_writes"; Lower;
         "Writes under way.";
-        "One moment a sample."),
+        "One instant per sample."),
     status!(Rate "innodb_pages_written_per_s" = "Innodb_pages_written"; None; "Pages written."; ""),
     status!(Rate "innodb_doublewrite_pages_per_s" = "Innodb_dblwr_pages_written"; None;
         "Pages written to the double-write buffer.";

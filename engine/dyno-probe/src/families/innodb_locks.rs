@@ -21,7 +21,7 @@ static ENTRIES: [Entry; 8] = [
     status!(Rate "innodb_row_lock_waits_per_s" = "Innodb_row_lock_waits"; Lower; "Row locks that had to wait."; ""),
     status!(Gauge "innodb_row_lock_current_waits" = "Innodb_row_lock_current_waits"; Lower;
         "Row locks being waited for.";
-        "One moment a sample."),
+        "One instant per sample."),
     status!(Rate "innodb_deadlocks_per_s" = "Innodb_deadlocks"; Lower;
         "Deadlocks.";
         "MariaDB and Percona Server only."),

@@ -45,7 +45,7 @@ static ENTRIES: [Entry; 18] = [
         "The probe's own statement is one."),
     status!(Rate "full_joins_per_s" = "Select_full_join"; Lower; "Joins without an index."; ""),
     status!(Rate "table_cache_misses_per_s" = "Table_open_cache_misses"; Lower;
-        "Tables opened anew because the table cache had none.";
+        "Tables opened because they were not in the table cache.";
         "Absent on older servers."),
     status!(Rate "table_lock_waits_per_s" = "Table_locks_waited"; Lower;
         "Table locks that had to wait.";

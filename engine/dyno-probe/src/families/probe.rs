@@ -16,7 +16,7 @@ const CPU: Metric = Metric {
     better: Better::Lower,
     meaning: "CPU time of dynoprobe itself, user and kernel; one core busy is 100.",
     source: "getrusage(2)",
-    wrong: "What the server spends on answering is not in it.",
+    wrong: "Excludes the CPU time that the server spends on replies.",
 };
 
 /// The family.

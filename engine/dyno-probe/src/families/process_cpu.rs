@@ -37,7 +37,7 @@ const SYSTEM: Metric = metric(
 const MINOR: Metric = metric(
     "minor_faults_per_s",
     Better::None,
-    "Page faults served without a disk; an allocator's giving back and taking again shows here.",
+    "Page faults served without a disk; includes memory that an allocator returned and used again.",
     "",
 );
 const MAJOR: Metric = metric(

@@ -41,7 +41,7 @@ static TABLE: [Keyed; 4] = [
         "read_bytes",
         "read_bytes_per_s",
         "Bytes that the process caused to be read from storage.",
-        "What the page cache held does not count.",
+        "Data found in the page cache does not count.",
     ),
     rate(
         "write_bytes",

@@ -41,7 +41,7 @@ static TABLE: [Keyed; 7] = [
         "VmHWM",
         "rss_peak_bytes",
         Better::Lower,
-        "The most that was ever resident.",
+        "Largest resident memory so far.",
         "",
     ),
     kb(

@@ -24,11 +24,11 @@ const fn metric(name: &'static str, better: Better, meaning: &'static str) -> Me
 
 const NAMES: [&[u8]; 4] = [b"RetransSegs", b"OutSegs", b"InSegs", b"InErrs"];
 const METRICS: [Metric; 4] = [
-    metric("tcp_retransmits_per_s", Better::Lower, "Segments sent again."),
+    metric("tcp_retransmits_per_s", Better::Lower, "Segments retransmitted."),
     metric(
         "tcp_out_segments_per_s",
         Better::None,
-        "Segments sent, those sent again not among them.",
+        "Segments sent, without retransmissions.",
     ),
     metric("tcp_in_segments_per_s", Better::None, "Segments received."),
     metric("tcp_in_errors_per_s", Better::Lower, "Segments received in error."),

@@ -17,7 +17,7 @@ impl Live {
     /// Connects.
     ///
     /// # Errors
-    /// Where, and the server's or the system's own words.
+    /// The address and the message of server or system.
     pub fn connect(options: &Options) -> Result<Box<dyn Server>, String> {
         match Client::connect(options, PATIENCE) {
             Ok(client) => Ok(Box::new(Self(client))),

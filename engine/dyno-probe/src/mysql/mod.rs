@@ -36,6 +36,6 @@ pub trait Server: Send {
     /// Runs one statement.
     ///
     /// # Errors
-    /// The server's own words, or what happened to the connection.
+    /// The server's message, or what happened to the connection.
     fn query(&mut self, statement: &str) -> Result<Table, String>;
 }

@@ -147,7 +147,7 @@ impl RedoReader {
         })
     }
 
-    /// The log's size and the greatest age. A server that does not tell leaves them absent.
+    /// The log's size and the greatest age. A server that does not report them leaves them absent.
     fn read_size(&mut self, server: &mut dyn Server, version: &Version, status: &dyn Fn(&str) -> Option<u64>) {
         self.sized_for = size_key(status);
         let capacity_now = status("Innodb_redo_log_capacity_resized");

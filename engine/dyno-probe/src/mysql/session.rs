@@ -8,7 +8,7 @@ use crate::mysql::version::Version;
 use crate::mysql::{Server, Table};
 use crate::text::{lossy, number};
 
-/// What is told of a server in the header.
+/// Facts about a server in the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `VERSION()`.

@@ -1,0 +1,173 @@
+use dyno_loop::Priority;
+
+use super::*;
+use crate::kv::KvRecord;
+
+fn totals() -> Totals<KvRecord> {
+    let mut totals = Totals::new(0);
+    totals.measured.counts.transactions = 1000;
+    totals.measured.response.record_many(1_000_000, 1000);
+    totals.busiest_worker_cpu_pct = 40.0;
+    totals.intervals = 10;
+    totals
+}
+
+fn inputs(totals: &Totals<KvRecord>) -> QualityInputs<'_> {
+    QualityInputs {
+        measured: Measurement::of(totals),
+        end: End {
+            planned: 1000,
+            ..End::default()
+        },
+        duration_s: 10.0,
+        failure: None,
+        threads: 1,
+        open_loop: true,
+        counters: &[],
+        agents: &[],
+        tcp: Some(TcpSegments {
+            sent: 100_000,
+            retransmitted: 0,
+        }),
+        kv: Some(KvInputs {
+            measured: &totals.measured.extra.counts,
+            all: &totals.sums,
+            asked_hit_share: None,
+        }),
+    }
+}
+
+fn quality_of<'a>(
+    totals: &'a Totals<KvRecord>,
+    change: impl FnOnce(&mut QualityInputs<'a>),
+) -> (RunQuality, Vec<&'static str>) {
+    let mut inputs = inputs(totals);
+    change(&mut inputs);
+    let (quality, findings) = judge(&inputs);
+    (quality, findings.iter().map(|finding| finding.rule).collect())
+}
+
+/// Changes the share of hits that was requested.
+fn with_hits<'a>(share: f64) -> impl FnOnce(&mut QualityInputs<'a>) {
+    move |inputs| inputs.kv.as_mut().unwrap().asked_hit_share = Some(share)
+}
+
+#[test]
+fn a_run_without_findings_is_valid() {
+    assert_eq!(quality_of(&totals(), |_| ()), (RunQuality::Valid, vec![]));
+}
+
+#[test]
+fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
+    let mut empty = totals();
+    empty.measured.counts.transactions = 0;
+    assert_eq!(quality_of(&empty, |_| ()), (RunQuality::Invalid, vec!["empty"]));
+
+    let mut away = totals();
+    away.unavailable_s = 0.1;
+    assert_eq!(quality_of(&away, |_| ()), (RunQuality::Suspect, vec!["unavailable"]));
+    away.unavailable_s = 2.0;
+    assert_eq!(quality_of(&away, |_| ()), (RunQuality::Invalid, vec!["unavailable"]));
+
+    let mut late = totals();
+    late.measured.lag.record_many(300_000, 1000);
+    assert_eq!(quality_of(&late, |_| ()), (RunQuality::Suspect, vec!["lag"]));
+    late.measured.lag.record_many(2_000_000, 100_000);
+    assert_eq!(quality_of(&late, |_| ()), (RunQuality::Invalid, vec!["lag"]));
+
+    let mut busy = totals();
+    busy.busiest_worker_cpu_pct = 85.0;
+    assert_eq!(quality_of(&busy, |_| ()), (RunQuality::Suspect, vec!["cpu"]));
+    busy.busiest_worker_cpu_pct = 99.0;
+    busy.measured.usage.cpu_wait_us = 5_000_000;
+    assert_eq!(
+        quality_of(&busy, |_| ()),
+        (RunQuality::Invalid, vec!["cpu", "cpu_wait"])
+    );
+
+    let mut dropping = totals();
+    dropping.measured.counts.dropped_late = 20;
+    assert_eq!(quality_of(&dropping, |_| ()), (RunQuality::Suspect, vec!["dropped"]));
+
+    let mut clipped = totals();
+    clipped.measured.response.record(u64::MAX);
+    assert_eq!(quality_of(&clipped, |_| ()), (RunQuality::Suspect, vec!["clipped"]));
+}
+
+#[test]
+fn what_surrounds_the_run_counts_too() {
+    let fine = totals();
+    assert_eq!(
+        quality_of(&fine, |e| e.end.not_started = 5),
+        (RunQuality::Suspect, vec!["unfinished"])
+    );
+    assert_eq!(
+        quality_of(&fine, |e| e.end.unfinished = 50),
+        (RunQuality::Invalid, vec!["unfinished"])
+    );
+    let lossy = |e: &mut QualityInputs<'_>| {
+        e.tcp = Some(TcpSegments {
+            sent: 1000,
+            retransmitted: 1,
+        })
+    };
+    assert_eq!(quality_of(&fine, lossy), (RunQuality::Suspect, vec!["network"]));
+    let failure = Failure::new("connection 3: the server went away");
+    let failed = quality_of(&fine, |inputs| inputs.failure = Some(&failure));
+    assert_eq!(failed, (RunQuality::Invalid, vec!["failed"]));
+    let checks = [CounterCheck {
+        counter: "Questions",
+        server: 1002,
+        client: 1000,
+        difference_pct: 0.2,
+    }];
+    let mut inputs = inputs(&fine);
+    (inputs.counters, inputs.tcp) = (&checks, None);
+    assert_eq!(judge(&inputs).0, RunQuality::Suspect);
+    inputs.counters = &[];
+    assert_eq!(judge(&inputs).0, RunQuality::Valid);
+}
+
+#[test]
+fn values_sets_and_hits_of_memcached_are_judged() {
+    let fine = totals();
+    let mut wrong = totals();
+    wrong.sums.wrong_values = 1;
+    assert_eq!(quality_of(&wrong, |_| ()), (RunQuality::Invalid, vec!["wrong_values"]));
+    let mut refused = totals();
+    (refused.sums.cmd_set, refused.sums.not_stored) = (1000, 1);
+    assert_eq!(quality_of(&refused, |_| ()), (RunQuality::Suspect, vec!["not_stored"]));
+    let mut cold = totals();
+    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (1000, 780);
+    assert_eq!(quality_of(&cold, |_| ()), (RunQuality::Valid, vec![]));
+    assert_eq!(
+        quality_of(&cold, with_hits(0.8)),
+        (RunQuality::Suspect, vec!["hit_ratio"])
+    );
+    assert_eq!(
+        quality_of(&cold, with_hits(1.0)),
+        (RunQuality::Invalid, vec!["hit_ratio"])
+    );
+    assert_eq!(quality_of(&fine, with_hits(1.0)), (RunQuality::Valid, vec![]));
+}
+
+#[test]
+fn a_clock_that_is_hardly_known_makes_the_run_suspect() {
+    let fine = totals();
+    let agent = |clock_error_us| AgentFacts {
+        command: "ssh far dynoload agent".into(),
+        host: "far".into(),
+        threads: 1,
+        priority: Priority::Normal,
+        niceness: 0,
+        clock_offset_us: 1e12,
+        clock_error_us,
+        clock_drift_us: None,
+    };
+    let (near, far) = ([agent(3.0), agent(1000.0)], [agent(3.0), agent(1000.1)]);
+    assert_eq!(quality_of(&fine, |e| e.agents = &near), (RunQuality::Valid, vec![]));
+    assert_eq!(
+        quality_of(&fine, |e| e.agents = &far),
+        (RunQuality::Suspect, vec!["clock"])
+    );
+}

@@ -1,0 +1,319 @@
+//! Runs memcached operations: fill, load, compare with the server, judge, write the result.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use dyno_kv::blocking::Client;
+use dyno_loop::{Address, Interval, Observer, Outcome, START_DELAY_NS};
+use serde_json::{json, Value};
+
+use super::{exit_of, print_table, run_slices, tcp_segments_since, Outputs, SliceOptions};
+use crate::error::{Error, Exit};
+use crate::kv::{server, KvRecord, KvSession, KvSettings};
+use crate::output::json::{self, Final};
+use crate::output::progress::Progress;
+use crate::output::sinks::Sinks;
+use crate::output::{kv as output, table};
+use crate::quality::{self, KvInputs, Measurement, QualityInputs};
+use crate::server::{CounterCheck, Facts};
+use crate::slices::{Input, KvTarget, NoObserver};
+use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec};
+
+/// One run of memcached operations.
+#[derive(Debug)]
+pub struct KvRun {
+    /// What to run.
+    pub spec: KvSpec,
+    /// Slices in place of one measurement.
+    pub slices: Option<SliceOptions>,
+    /// Where results go.
+    pub outputs: Outputs,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// When the run cannot begin, or an output fails.
+pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
+    let parts = run.spec.parts()?;
+    if let Some(part) = parts.first() {
+        if run.spec.fills_counters()? {
+            set_counters(&part.settings)?;
+        }
+    }
+    match &run.slices {
+        Some(options) => fill_then_slices(&parts, options),
+        None => execute(&parts, &run.outputs),
+    }
+}
+
+/// Stores the keys that a run will use, and the counters.
+///
+/// # Errors
+/// When the run cannot begin, or an output fails.
+pub fn prepare_kv(
+    server: &KvServer,
+    data: &KvData,
+    load: &LoadSpec,
+    share: &str,
+    outputs: &Outputs,
+) -> Result<Exit, Error> {
+    let parts: Vec<KvPart> = fill(server, data, load, share)?.into_iter().collect();
+    if let Some(part) = parts.first() {
+        set_counters(&part.settings)?;
+    }
+    execute(&parts, outputs)
+}
+
+/// Runs every part in turn; the last one's result is the command's.
+fn execute(parts: &[KvPart], outputs: &Outputs) -> Result<Exit, Error> {
+    let Some(last) = parts.last() else {
+        return Err(Error::User("a share of 0 stores nothing".into()));
+    };
+    let mut control = server::connect(
+        &last.settings.endpoint,
+        last.settings.protocol,
+        last.settings.connect_timeout(),
+    )?;
+    let facts = server::check(&mut control, &last.settings.endpoint, last.settings.protocol)?;
+    crate::host::take_priority(last.settings.load.priority);
+    crate::host::allow_open_files(u64::from(last.settings.load.shape.connections) + 64)?;
+    let interrupted = crate::host::interruption()?;
+    let shown = output::settings(&last.settings, &last.words);
+    let progress = Progress::new(outputs.quiet);
+    let mut sinks = Sinks::start(&outputs.paths(), progress, &shown, &facts)?;
+    let mut records = Vec::new();
+    for (position, part) in parts.iter().enumerate() {
+        let settings = &part.settings;
+        sinks.progress().say(&format!(
+            "{} on {} {} at {}: {} connections, {} threads, {} protocol, {} in progress on each",
+            settings.name,
+            facts.kind,
+            facts.version,
+            settings.endpoint,
+            settings.load.shape.connections,
+            settings.load.shape.threads,
+            settings.protocol.name(),
+            settings.depth
+        ));
+        let result = measure(part, &facts, &mut control, &interrupted, &mut sinks)?;
+        let only_filled = settings.name == "fill" && position + 1 < parts.len();
+        if !only_filled || result.exit != Exit::Done {
+            print_table(&result.text, outputs.json.as_deref())?;
+        }
+        let failed = !matches!(result.exit, Exit::Done | Exit::Invalid);
+        if position + 1 < parts.len() && !failed {
+            sinks.record("part", &result.record)?;
+            records.push(result.record);
+            continue;
+        }
+        let mut record = result.record;
+        // What came before stands in the final record too, so that a reader needs no other.
+        record["parts"] = records.iter().map(summary_of_part).collect();
+        sinks.finish(&record)?;
+        return Ok(result.exit);
+    }
+    Ok(Exit::Done)
+}
+
+fn summary_of_part(record: &Value) -> Value {
+    json!({
+        "workload": record["settings"]["workload"],
+        "duration_s": record["duration_s"],
+        "counts": record["counts"],
+        "kv": record["kv"],
+        "reconciliation": record["reconciliation"],
+        "verdict": record["verdict"],
+    })
+}
+
+struct PartResult {
+    record: Value,
+    text: String,
+    exit: Exit,
+}
+
+/// Passes intervals on; the last one of a run that its operations end is as long as they took.
+struct ClampedObserver<'a> {
+    inner: &'a mut Sinks,
+    ended_ns: Option<&'a AtomicU64>,
+    /// When the load began: a run that its operations end has no warm-up.
+    started_ns: &'a AtomicU64,
+}
+
+impl Observer<KvRecord> for ClampedObserver<'_> {
+    fn interval(&mut self, interval: &Interval<'_, KvRecord>) -> io::Result<()> {
+        let ended_ns = self.ended_ns.map_or(0, |ended_ns| ended_ns.load(Ordering::Relaxed));
+        let ended_s = ended_ns.saturating_sub(self.started_ns.load(Ordering::Relaxed)) as f64 / 1e9;
+        let longest_s = if ended_ns == 0 {
+            f64::MAX
+        } else {
+            (ended_s - interval.start_s).max(0.0)
+        };
+        self.inner.interval(&Interval {
+            phase: interval.phase,
+            index: interval.index,
+            start_s: interval.start_s,
+            length_s: interval.length_s.min(longest_s),
+            recorder: interval.recorder,
+        })
+    }
+}
+
+fn measure(
+    part: &KvPart,
+    facts: &Facts,
+    control: &mut Client,
+    interrupted: &Arc<AtomicBool>,
+    sinks: &mut Sinks,
+) -> Result<PartResult, Error> {
+    let settings = &part.settings;
+    let mut before = None;
+    let tcp_before = crate::host::tcp_segments();
+    let outcome = {
+        let started_ns = AtomicU64::new(0);
+        let mut read_counters = || {
+            before = server::stats(control, "").ok();
+            started_ns.store(dyno_core::clock::now_ns() + START_DELAY_NS, Ordering::Relaxed);
+        };
+        let mut observer = ClampedObserver {
+            inner: sinks,
+            ended_ns: settings.load.limit.as_ref().map(|limit| &*limit.ended_ns),
+            started_ns: &started_ns,
+        };
+        dyno_loop::run::<KvSession>(settings, interrupted, &mut read_counters, &mut observer)?
+    };
+    sinks.progress().finish();
+    let counters = reconcile(before.as_ref(), control, &outcome);
+    let is_tcp = matches!(settings.load.address, Address::Tcp(_));
+    let tcp = tcp_segments_since(tcp_before.filter(|_| is_tcp));
+    let duration_s = measured_s(settings, &outcome, interrupted);
+    let (quality, findings) = match &outcome.totals {
+        None => quality::without_load(),
+        Some(totals) => quality::judge(&QualityInputs {
+            measured: Measurement::of(totals),
+            end: outcome.end,
+            duration_s,
+            failure: outcome.failure.as_ref(),
+            threads: settings.load.shape.threads,
+            open_loop: settings.load.shape.schedule.is_some(),
+            counters: &counters,
+            agents: &[],
+            tcp,
+            kv: Some(KvInputs {
+                measured: &totals.measured.extra.counts,
+                all: &totals.sums,
+                asked_hit_share: part.words.hit_ratio,
+            }),
+        }),
+    };
+    let shown = output::settings(settings, &part.words);
+    let result = Final {
+        settings: &shown,
+        server: facts,
+        outcome: &outcome,
+        agents: &[],
+        counters: &counters,
+        quality,
+        findings: &findings,
+        duration_s,
+    };
+    let mut record = json::final_record(&result);
+    let mut text = table::render(&result);
+    if let Some(totals) = &outcome.totals {
+        record["kv"] = output::body(settings, totals, duration_s);
+        text.push_str(&output::table(settings, totals, duration_s));
+    }
+    if let Some(operations) = settings.load.limit.as_ref().map(|limit| limit.operations) {
+        record["kv"]["total_time_s"] = json!(duration_s);
+        text.push_str(&format!("\n  {operations} operations: total time {duration_s:.3} s\n"));
+    }
+    Ok(PartResult {
+        record,
+        text,
+        exit: exit_of(&outcome, quality),
+    })
+}
+
+fn measured_s(settings: &KvSettings, outcome: &Outcome<KvRecord>, interrupted: &AtomicBool) -> f64 {
+    let planned_s = settings.load.shape.duration_ns as f64 / 1e9;
+    let Some(timeline) = outcome.timeline else {
+        return planned_s;
+    };
+    let until = |end_ns: u64| (end_ns.saturating_sub(timeline.measure_ns) as f64 / 1e9).clamp(1e-6, planned_s);
+    if outcome.failure.is_some() || interrupted.load(Ordering::Relaxed) {
+        return until(dyno_core::clock::now_ns());
+    }
+    let limit = settings.load.limit.as_ref();
+    match limit.map_or(0, |limit| limit.ended_ns.load(Ordering::Relaxed)) {
+        0 => planned_s,
+        ended_ns => until(ended_ns),
+    }
+}
+
+fn reconcile(
+    before: Option<&BTreeMap<String, String>>,
+    control: &mut Client,
+    outcome: &Outcome<KvRecord>,
+) -> Vec<CounterCheck> {
+    let (Some(before), Some(totals)) = (before, &outcome.totals) else {
+        return Vec::new();
+    };
+    // A server that is gone or hangs after the load has no counters: the comparison is absent then, not zero.
+    let Ok(after) = server::stats(control, "") else {
+        return Vec::new();
+    };
+    let cut_off = outcome.end.unfinished + outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
+    server::reconcile(
+        before,
+        &after,
+        &totals.sums,
+        totals.all.ignored_errors + totals.sums.lost + cut_off,
+    )
+}
+
+/// Fills, if requested, then runs slices of the last part.
+fn fill_then_slices(parts: &[KvPart], options: &SliceOptions) -> Result<Exit, Error> {
+    let Some((last, fills)) = parts.split_last() else {
+        return Err(Error::User("there is nothing to run".into()));
+    };
+    let settings = &last.settings;
+    let mut control = server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
+    let facts = server::check(&mut control, &settings.endpoint, settings.protocol)?;
+    crate::host::take_priority(settings.load.priority);
+    let input = Input::open()?;
+    for fill in fills {
+        let outcome = dyno_loop::run::<KvSession>(&fill.settings, &input.interrupted, &mut || {}, &mut NoObserver)?;
+        if let Some(failure) = outcome.failure {
+            return Err(Error::Server(format!("--fill: {failure}")));
+        }
+        if outcome.interrupted {
+            return Err(Error::Interrupted("interrupted while filling".into()));
+        }
+    }
+    let shown = output::settings(settings, &last.words);
+    let mut target = KvTarget::new(Arc::clone(settings), control);
+    run_slices(&mut target, options, shown, &facts, &input)
+}
+
+/// Stores 0 under every counter.
+fn set_counters(settings: &KvSettings) -> Result<(), Error> {
+    let mut control = server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
+    let mut key = Vec::new();
+    for number in 0..settings.workload.counters {
+        key.clear();
+        settings.workload.write_counter(number, &mut key);
+        let item = dyno_kv::Item {
+            key: &key,
+            flags: 0,
+            ttl_s: 0,
+            value: b"0",
+        };
+        control
+            .exchange(|connection| connection.store(dyno_kv::Store::Set, &item, false), |_| {})
+            .map_err(|error| Error::Server(format!("counter {number} could not be stored: {error}")))?;
+    }
+    Ok(())
+}

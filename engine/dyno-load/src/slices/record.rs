@@ -1,0 +1,136 @@
+//! The record of one slice.
+
+use std::io;
+
+use dyno_core::clock::{now_ns, wall_clock_s};
+use dyno_core::hdr_log;
+use dyno_core::histogram::Histogram;
+use dyno_loop::gauges::Reading;
+use dyno_loop::recorder::{ErrorCounts, Extra};
+use dyno_loop::{Edge, Load, Mark, Timeline};
+use serde_json::{json, Map, Value};
+
+use super::command::Go;
+use super::Comparison;
+
+/// The record, and the length of the counted part in seconds; `read_ns` is when the command was read.
+///
+/// # Errors
+/// When the histogram cannot be encoded.
+pub fn record<E: Extra>(
+    go: &Go,
+    load: &Load<E>,
+    read_ns: u64,
+    counters: &Comparison,
+) -> io::Result<(Map<String, Value>, f64)> {
+    let totals = &load.totals;
+    let measured = &totals.measured;
+    let usage = measured.usage;
+    let times = Times::of(&load.timeline, &load.marks, read_ns);
+    let record = json!({
+        "id": go.id,
+        "stream": go.times.stream,
+        "measure_unix_s": times.measure_unix_s,
+        "start_s": times.start_s,
+        "length_s": times.length_s,
+        "drain_s": times.drain_s,
+        "counts": measured.counts,
+        "queries": measured.counts.queries(),
+        "whole_counts": totals.all,
+        "response": summary(&measured.response),
+        "service": summary(&measured.service),
+        "histogram": hdr_log::encode(&measured.response)?,
+        "cpu": {
+            "user_us": usage.user_us,
+            "system_us": usage.system_us,
+            "wait_us": usage.cpu_wait_us,
+            "busiest_worker_us": usage.busiest_cpu_us,
+        },
+        "server_cpu_us": server_cpu_us(&load.marks),
+        "host_cpu": host_cpu(&load.marks),
+        "traffic": measured.traffic,
+        "errors": errors(&measured.errors),
+        "end": {
+            "in_flight_at_hold": load.end.in_flight_at_stop,
+            "ended_after_stop": totals.ended_after_stop,
+            "unfinished": load.end.unfinished,
+            "planned": load.end.planned,
+            "not_started": load.end.not_started,
+        },
+        "counters": counters.checks,
+        "server_counters": counters.growth,
+    });
+    let Value::Object(mut record) = record else {
+        return Err(io::Error::other("a slice's record is not a map"));
+    };
+    if measured.lag.count() > 0 {
+        record.insert("lag".into(), summary(&measured.lag));
+    }
+    Ok((record, times.length_s))
+}
+
+fn summary(histogram: &Histogram) -> Value {
+    histogram
+        .summary()
+        .map_or(json!({ "count": 0 }), |summary| json!(summary))
+}
+
+fn errors(errors: &ErrorCounts) -> Value {
+    let by_code = errors.by_code().iter();
+    Value::Object(
+        by_code
+            .map(|(code, error)| (code.to_string(), json!(error.count)))
+            .collect(),
+    )
+}
+
+/// The times of a slice, as they were.
+struct Times {
+    measure_unix_s: f64,
+    start_s: f64,
+    length_s: f64,
+    drain_s: f64,
+}
+
+impl Times {
+    fn of(timeline: &Timeline, marks: &[Mark], read_ns: u64) -> Self {
+        let at = |edge: Edge| {
+            marks
+                .iter()
+                .filter(move |mark| mark.edge == edge)
+                .map(|mark| mark.at_ns)
+        };
+        // Each worker crosses the limits of the counted part when it has dealt with the answers it has at hand.
+        let mean_ns = |edge: Edge| {
+            let since_start = at(edge).map(|at| at.saturating_sub(timeline.start_ns) as f64);
+            since_start.clone().sum::<f64>() / since_start.count().max(1) as f64
+        };
+        let (measure_ns, stop_ns) = (mean_ns(Edge::Measure), mean_ns(Edge::Stop));
+        let ago_s = (now_ns() - timeline.start_ns) as f64 / 1e9 - measure_ns / 1e9;
+        let first_ns = at(Edge::Start).min().unwrap_or(read_ns);
+        let last_ns = at(Edge::Hold).max().unwrap_or(timeline.stop_ns);
+        Self {
+            measure_unix_s: wall_clock_s() - ago_s,
+            start_s: first_ns.saturating_sub(read_ns) as f64 / 1e9,
+            length_s: (stop_ns - measure_ns) / 1e9,
+            drain_s: last_ns.saturating_sub(timeline.stop_ns) as f64 / 1e9,
+        }
+    }
+}
+
+fn reading(marks: &[Mark], edge: Edge) -> Option<Reading> {
+    marks.iter().find_map(|mark| mark.reading.filter(|_| mark.edge == edge))
+}
+
+/// CPU time of the server over the counted part; null when its process is unknown or gone.
+fn server_cpu_us(marks: &[Mark]) -> Option<f64> {
+    let before = reading(marks, Edge::Measure)?.server_cpu_ns?;
+    let after = reading(marks, Edge::Stop)?.server_cpu_ns?;
+    Some(after.checked_sub(before)? as f64 / 1e3)
+}
+
+fn host_cpu(marks: &[Mark]) -> Option<Value> {
+    let before = reading(marks, Edge::Measure)?.host_cpu?;
+    let after = reading(marks, Edge::Stop)?.host_cpu?;
+    Some(json!(after.since(&before)))
+}

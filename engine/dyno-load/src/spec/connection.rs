@@ -1,0 +1,187 @@
+//! Where the server is and how to connect to it.
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dyno_loop::Address;
+use dyno_mysql::{Compression, Endpoint, Options, Secret, TlsContext, TlsField, TlsMode, TlsOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::host::PASSWORD_VARIABLE;
+
+/// Where the server is and how to connect to it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConnectionSpec {
+    /// Name or address of the server
+    pub host: String,
+    /// Its TCP port
+    pub port: u16,
+    /// Path of its Unix socket, instead of host and port
+    pub socket: Option<PathBuf>,
+    /// Account. Its password is read from --password-file or the environment variable DYNO_PASSWORD, never from an
+    /// option
+    pub user: String,
+    /// File whose first line is the password
+    pub password_file: Option<PathBuf>,
+    /// Database of the tables
+    pub database: String,
+    /// disabled, preferred, required, verify_ca or verify_identity
+    pub ssl_mode: String,
+    /// PEM file of the trusted certificate authorities
+    pub ssl_ca: Option<PathBuf>,
+    /// PEM file of the client's certificate
+    pub ssl_cert: Option<PathBuf>,
+    /// PEM file of the client's key
+    pub ssl_key: Option<PathBuf>,
+    /// Protocol versions to allow, as in 1.2,1.3
+    pub tls_versions: Vec<String>,
+    /// Cipher suites to allow, by OpenSSL's or IANA's names
+    pub ssl_ciphers: Vec<String>,
+    /// Resume TLS sessions on later connections
+    pub tls_resumption: bool,
+    /// Compression of the protocol: off, zlib or zstd, with a level as in zlib:6
+    pub compression: String,
+    /// Trust the RSA key that a server sends over an unencrypted connection (caching_sha2_password without TLS)
+    pub get_server_public_key: bool,
+    /// Time for a connection to be made: name resolution, TCP, greeting, TLS and authentication together. Also the time
+    /// that an agent has to start
+    pub connect_timeout: Duration,
+    /// The password, where the coordinator of a run has sent it; never written with the options.
+    #[serde(skip)]
+    pub password: Option<Secret>,
+}
+
+impl ConnectionSpec {
+    /// The options of every connection, with or without the database.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or a name is not known.
+    pub fn options(&self, with_database: bool) -> Result<Options, Error> {
+        let endpoint = match &self.socket {
+            Some(path) => Endpoint::unix(path),
+            None => Endpoint::tcp(self.host.clone(), self.port),
+        };
+        let mut options = Options::new(endpoint, self.user.clone());
+        options.password = self.password()?;
+        options.database = with_database.then(|| self.database.clone());
+        options.tls = self.tls()?;
+        options.compression = compression(&self.compression).map_err(Error::User)?;
+        options.allow_public_key_retrieval = self.get_server_public_key;
+        options.program_name = "dynoload".into();
+        options.connect_timeout = self.connect_timeout;
+        Ok(options)
+    }
+
+    /// Where to connect, with the host's name resolved once.
+    ///
+    /// # Errors
+    /// When the name has no address.
+    pub fn address(&self) -> Result<Address, Error> {
+        if let Some(path) = &self.socket {
+            return Ok(Address::Unix(path.clone()));
+        }
+        let unknown = |cause: String| {
+            Error::User(format!(
+                "--host '{}' has no address: {cause}; check the name",
+                self.host
+            ))
+        };
+        (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .map_err(|error| unknown(error.to_string()))?
+            .next()
+            .map(Address::Tcp)
+            .ok_or_else(|| unknown("the name has no address".into()))
+    }
+
+    fn password(&self) -> Result<Secret, Error> {
+        if let Some(password) = &self.password {
+            return Ok(password.clone());
+        }
+        let Some(path) = &self.password_file else {
+            return Ok(Secret::new(std::env::var(PASSWORD_VARIABLE).unwrap_or_default()));
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::User(format!("--password-file '{}' cannot be read: {error}", path.display())))?;
+        Ok(Secret::new(text.lines().next().unwrap_or_default()))
+    }
+
+    fn tls(&self) -> Result<Option<Arc<TlsContext>>, Error> {
+        let wrong = |error: dyno_mysql::Error| tls_option(&self.ssl_mode, &error);
+        let mode = TlsMode::from_name(&self.ssl_mode).map_err(wrong)?;
+        if mode == TlsMode::Disabled {
+            return Ok(None);
+        }
+        let options = TlsOptions {
+            mode,
+            ca_file: self.ssl_ca.clone(),
+            certificate_file: self.ssl_cert.clone(),
+            key_file: self.ssl_key.clone(),
+            versions: self.tls_versions.clone(),
+            cipher_suites: self.ssl_ciphers.clone(),
+            session_resumption: self.tls_resumption,
+        };
+        TlsContext::new(&options).map_err(wrong)
+    }
+}
+
+/// An error about TLS options, with the names that they have on the command line.
+fn tls_option(ssl_mode: &str, error: &dyno_mysql::Error) -> Error {
+    let dyno_mysql::Error::TlsOption { field, problem } = error else {
+        return Error::User(error.to_string());
+    };
+    Error::User(match field {
+        TlsField::Mode => format!("--ssl-mode: {problem}"),
+        TlsField::MissingAuthority => format!(
+            "--ssl-mode {ssl_mode} needs --ssl-ca, the PEM file of the authority that signed the server's certificate"
+        ),
+        TlsField::Authority => format!("--ssl-ca: {problem}"),
+        TlsField::Certificate => format!("--ssl-cert: {problem}"),
+        TlsField::Key => format!("--ssl-key: {problem}"),
+        TlsField::OneOfPair => {
+            "--ssl-cert and --ssl-key belong together: a client certificate is two PEM files, the certificate and its key"
+                .into()
+        }
+        TlsField::Versions => format!("--tls-versions: {problem}"),
+        TlsField::CipherSuites => format!("--ssl-ciphers: {problem}"),
+    })
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    let (name, level) = match text.split_once(':') {
+        Some((name, level)) => (name, Some(level)),
+        None => (text, None),
+    };
+    let level = |default: u32, highest: u32| match level.map_or(Ok(default), str::parse::<u32>) {
+        Ok(level) if level <= highest => Ok(level),
+        _ => Err(format!(
+            "--compression '{text}' has no level from 0 to {highest}; use {name}:{default}"
+        )),
+    };
+    match name {
+        "off" => Ok(Compression::Off),
+        "zlib" => Ok(Compression::Zlib { level: level(6, 9)? }),
+        "zstd" => Ok(Compression::Zstd { level: level(3, 22)? }),
+        _ => Err(format!(
+            "--compression '{text}' is not known; use off, zlib, zstd, zlib:1 … zlib:9, zstd:1 … zstd:22"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compression_is_read_with_its_level() {
+        assert!(matches!(compression("off"), Ok(Compression::Off)));
+        assert!(matches!(compression("zlib"), Ok(Compression::Zlib { level: 6 })));
+        assert!(matches!(compression("zstd:9"), Ok(Compression::Zstd { level: 9 })));
+        for wrong in ["gzip", "zlib:10", "zstd:x"] {
+            assert!(compression(wrong).unwrap_err().contains(wrong));
+        }
+    }
+}

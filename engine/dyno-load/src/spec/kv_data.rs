@@ -1,0 +1,184 @@
+//! Where a memcached server is, its keys and values, and the operations, as the user wrote them.
+
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dyno_kv::Protocol;
+use dyno_loop::Address;
+
+use crate::error::Error;
+use crate::kv::keys;
+use crate::kv::workload::Mix;
+use crate::kv::Endpoint;
+
+/// Server and protocol.
+#[derive(Debug, Clone)]
+pub struct KvServer {
+    /// Name or address of the server
+    pub host: String,
+    /// Its TCP port
+    pub port: u16,
+    /// Path of its Unix socket, instead of host and port
+    pub socket: Option<PathBuf>,
+    /// text, binary or meta; MySQL's InnoDB plugin does not support meta
+    pub protocol: String,
+    /// Time for a connection to be made and to give its first answer.
+    pub connect_timeout: Duration,
+}
+
+impl KvServer {
+    /// Where the server listens.
+    pub fn endpoint(&self) -> Endpoint {
+        match &self.socket {
+            Some(path) => Endpoint::Unix(path.clone()),
+            None => Endpoint::Tcp(self.host.clone(), self.port),
+        }
+    }
+
+    /// The same with the host's name resolved once.
+    ///
+    /// # Errors
+    /// When the name has no address.
+    pub fn address(&self) -> Result<Address, Error> {
+        if let Some(path) = &self.socket {
+            return Ok(Address::Unix(path.clone()));
+        }
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let first = found.ok().and_then(|mut addresses| addresses.next());
+        let unknown = || Error::User(format!("--host '{}' has no address; check the name", self.host));
+        first.map(Address::Tcp).ok_or_else(unknown)
+    }
+
+    /// The protocol.
+    ///
+    /// # Errors
+    /// When it is not known.
+    pub fn protocol(&self) -> Result<Protocol, Error> {
+        let known = [Protocol::Text, Protocol::Binary, Protocol::Meta];
+        let unknown = || {
+            Error::User(format!(
+                "--protocol '{}' is not known; use text, binary or meta",
+                self.protocol
+            ))
+        };
+        known
+            .into_iter()
+            .find(|protocol| protocol.name() == self.protocol)
+            .ok_or_else(unknown)
+    }
+}
+
+/// Keys and values; the same for filling and for running.
+#[derive(Debug, Clone)]
+pub struct KvData {
+    /// Number of keys
+    pub keys: u32,
+    /// Size of a key in bytes: 64, uniform:20-60, weighted:20=70,200=30 or etc (Facebook's) [default: 64]
+    pub key_size: Option<String>,
+    /// Size of a value in bytes: 1024, uniform:…, weighted:… or etc; a key keeps its size [default: 1024]
+    pub value_size: Option<String>,
+    /// Prefix of every key, as in @@container. of the InnoDB plugin
+    pub key_prefix: String,
+    /// Number of counters for incr, which have keys of their own
+    pub counters: u32,
+    /// Expiry time of stored values in seconds; 0: never
+    pub ttl: u32,
+}
+
+/// The operations.
+#[derive(Debug, Clone)]
+pub struct KvMix {
+    /// Ratio of gets to sets in the operations that the other shares leave
+    pub ratio: String,
+    /// Share of multi-gets
+    pub multi_get: String,
+    /// Number of keys in a multi-get
+    pub multi_get_keys: u32,
+    /// Share of gets followed by cas
+    pub cas: String,
+    /// Share of incr
+    pub incr: String,
+    /// Share of deletes
+    pub delete: String,
+    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential
+    pub key_choice: String,
+    /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
+    /// hit ratio with it
+    pub hit_ratio: Option<String>,
+    /// Share of found values that are compared with the expected value of their key
+    pub verify: String,
+    /// Sets request no reply (noreply, quiet); the next reply on the connection ends them
+    pub noreply: bool,
+    /// Operations in progress on each connection
+    pub depth: u32,
+}
+
+/// A share such as 10%.
+///
+/// # Errors
+/// With the option and what is allowed.
+pub fn share(option: &str, text: &str) -> Result<f64, Error> {
+    keys::share(text).map_err(|problem| Error::User(format!("--{option}: {problem}")))
+}
+
+impl KvMix {
+    /// Shares of the commands.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn mix(&self) -> Result<Mix, Error> {
+        let others = [
+            share("multi-get", &self.multi_get)?,
+            share("cas", &self.cas)?,
+            share("incr", &self.incr)?,
+            share("delete", &self.delete)?,
+        ];
+        let left = 1.0 - others.iter().sum::<f64>();
+        if left < -1e-9 {
+            return Err(Error::User(format!(
+                "--multi-get, --cas, --incr and --delete are {:.1} % in all; use at most 100 %",
+                (1.0 - left) * 100.0
+            )));
+        }
+        Ok(Mix {
+            set: self.set_share()? * left.max(0.0),
+            multi_get: others[0],
+            cas: others[1],
+            incr: others[2],
+            delete: others[3],
+        })
+    }
+
+    fn set_share(&self) -> Result<f64, Error> {
+        let wrong = || {
+            Error::User(format!(
+                "--ratio '{}' is not a ratio; write gets:sets, as in 90:10",
+                self.ratio
+            ))
+        };
+        let (gets, sets) = self.ratio.split_once(':').ok_or_else(wrong)?;
+        let part = |text: &str| {
+            text.trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|value| *value >= 0.0 && value.is_finite())
+        };
+        let (gets, sets) = part(gets).zip(part(sets)).ok_or_else(wrong)?;
+        if gets + sets <= 0.0 {
+            return Err(wrong());
+        }
+        Ok(sets / (gets + sets))
+    }
+
+    /// The share of hits that is expected.
+    ///
+    /// # Errors
+    /// When it is no share.
+    pub fn hit_share(&self) -> Result<Option<f64>, Error> {
+        self.hit_ratio
+            .as_deref()
+            .map(|text| share("hit-ratio", text))
+            .transpose()
+    }
+}

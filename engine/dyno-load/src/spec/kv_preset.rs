@@ -1,0 +1,115 @@
+//! The presets of `kv run`: the operations of memslap and memaslap, so that results can be compared with published
+//! ones.
+
+use super::LoadSpec;
+use crate::error::Error;
+use crate::kv::keys::{of_32_bits, share, Choice};
+
+/// Which preset, and its own options.
+#[derive(Debug, Clone)]
+pub struct PresetSpec {
+    /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
+    /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)
+    pub name: Option<String>,
+    /// memslap: operations of each connection
+    pub execute_number: u32,
+    /// memslap: set, get (of what a set stored before), or both
+    pub test: String,
+    /// memaslap: keys in the window of each connection; 10k is 10,240, as there
+    pub window: u32,
+    /// memaslap: share of sets that overwrite a key of the window
+    pub overwrite: String,
+}
+
+/// One run of a preset.
+#[derive(Debug)]
+pub struct Phase {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Gets to sets.
+    pub ratio: &'static str,
+    /// Which keys.
+    pub choice: Choice,
+    /// How many keys there are.
+    pub keys: Option<u64>,
+    /// Operations that end it.
+    pub operations: Option<u64>,
+}
+
+/// A preset with its options applied.
+#[derive(Debug)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// Default sizes of keys and values.
+    pub sizes: (&'static str, &'static str),
+    /// Its runs, in their order.
+    pub phases: Vec<Phase>,
+}
+
+impl PresetSpec {
+    /// The preset; none where none is asked for.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn resolve(&self, load: &LoadSpec, counted: bool) -> Result<Option<Preset>, Error> {
+        let Some(name) = &self.name else { return Ok(None) };
+        if load.rate.is_some() || counted {
+            let problem = format!("--preset {name} sets the amount of load: remove --rate and --operations");
+            return Err(Error::User(problem));
+        }
+        match name.as_str() {
+            "memslap" => self.memslap(load).map(Some),
+            "memaslap" => self.memaslap().map(Some),
+            _ => Err(Error::User(format!(
+                "--preset '{name}' is not known; use memslap or memaslap"
+            ))),
+        }
+    }
+
+    fn memslap(&self, load: &LoadSpec) -> Result<Preset, Error> {
+        let operations = u64::from(self.execute_number) * u64::from(load.connections);
+        // Every key once in each phase: what get asks for, set has stored.
+        let phase = |name, ratio| Phase {
+            name,
+            ratio,
+            choice: Choice::Sequential,
+            keys: Some(operations),
+            operations: Some(operations),
+        };
+        let (set, get) = (phase("memslap_set", "0:1"), phase("memslap_get", "1:0"));
+        let phases = match self.test.as_str() {
+            "set" => vec![set],
+            "get" => vec![get],
+            "both" => vec![set, get],
+            other => {
+                return Err(Error::User(format!(
+                    "--test '{other}' is not known; use set, get or both"
+                )))
+            }
+        };
+        Ok(Preset {
+            name: "memslap",
+            sizes: ("100", "400"),
+            phases,
+        })
+    }
+
+    fn memaslap(&self) -> Result<Preset, Error> {
+        let overwrite = share(&self.overwrite).map_err(|problem| Error::User(format!("--overwrite: {problem}")))?;
+        Ok(Preset {
+            name: "memaslap",
+            sizes: ("64", "1024"),
+            phases: vec![Phase {
+                name: "memaslap",
+                ratio: "90:10",
+                choice: Choice::Window {
+                    size: u64::from(self.window),
+                    overwrite: of_32_bits(overwrite),
+                },
+                keys: None,
+                operations: None,
+            }],
+        })
+    }
+}

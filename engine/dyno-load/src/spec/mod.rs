@@ -1,0 +1,82 @@
+//! What to run, as the user wrote it: plain types that also travel to agents, and their resolution into settings.
+
+mod connection;
+mod description;
+mod kv;
+mod kv_data;
+mod kv_preset;
+mod load;
+mod oltp;
+mod tpcc;
+
+pub use connection::ConnectionSpec;
+pub use description::{KvDescription, SqlDescription};
+pub use kv::{fill, KvPart, KvSpec};
+pub use kv_data::{KvData, KvMix, KvServer};
+pub use kv_preset::PresetSpec;
+pub use load::{threads_for, trace, LoadSpec, RandomSpec};
+pub use oltp::OltpSpec;
+pub use tpcc::{TerminalSpec, TpccSpec};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::sql::SqlSettings;
+
+/// A run of SQL.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SqlSpec {
+    /// `oltp run`.
+    Oltp(OltpSpec),
+    /// `tpcc run`.
+    Tpcc(TpccSpec),
+}
+
+impl SqlSpec {
+    /// How much load, and for how long.
+    pub fn load_mut(&mut self) -> &mut LoadSpec {
+        match self {
+            Self::Oltp(spec) => &mut spec.load,
+            Self::Tpcc(spec) => &mut spec.load,
+        }
+    }
+
+    /// Where the server is.
+    pub fn connection_mut(&mut self) -> &mut ConnectionSpec {
+        match self {
+            Self::Oltp(spec) => &mut spec.connection,
+            Self::Tpcc(spec) => &mut spec.connection,
+        }
+    }
+
+    /// Whether the workload has one table only.
+    ///
+    /// # Errors
+    /// When there is no such workload.
+    pub fn is_single_table(&self) -> Result<bool, Error> {
+        match self {
+            Self::Oltp(spec) => Ok(spec.workload()?.single_table),
+            Self::Tpcc(_) => Ok(false),
+        }
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn resolve(&self) -> Result<SqlSettings, Error> {
+        match self {
+            Self::Oltp(spec) => spec.resolve(),
+            Self::Tpcc(spec) => spec.resolve(),
+        }
+    }
+
+    /// The settings in the user's words.
+    pub fn description(&self, settings: &SqlSettings) -> SqlDescription {
+        match self {
+            Self::Oltp(spec) => spec.description(),
+            Self::Tpcc(spec) => spec.description(settings.workload.tpcc()),
+        }
+    }
+}

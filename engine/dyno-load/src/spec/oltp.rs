@@ -1,0 +1,89 @@
+//! A run of one of the OLTP workloads.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::load::{description, ServerAddress};
+use super::{ConnectionSpec, LoadSpec, RandomSpec, SqlDescription};
+use crate::error::Error;
+use crate::sql::oltp::{self, Context, OltpOptions, Workload};
+use crate::sql::{SqlSettings, SqlWorkload};
+
+/// What to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OltpSpec {
+    /// Name of the workload.
+    pub workload: String,
+    /// How much load, and for how long.
+    pub load: LoadSpec,
+    /// Where the server is.
+    pub connection: ConnectionSpec,
+    /// Tables and transactions.
+    pub options: OltpOptions,
+    /// Which rows.
+    pub random: RandomSpec,
+}
+
+impl OltpSpec {
+    /// The workload of that name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn workload(&self) -> Result<Workload, Error> {
+        oltp::named(&self.workload).map_err(Error::User)
+    }
+
+    /// The settings.
+    ///
+    /// # Errors
+    /// With the option, its value and what is allowed.
+    pub fn resolve(&self) -> Result<SqlSettings, Error> {
+        self.options.check().map_err(Error::User)?;
+        let workload = self.workload()?;
+        let context = Context {
+            definition: (workload.define)(&self.options),
+            options: self.options.clone(),
+            distribution: self.random.distribution()?,
+            seed: self.load.seed,
+            connections: self.load.connections,
+        };
+        let is_empty = context.definition.calls.is_empty();
+        let settings = settings(SqlWorkload::Oltp(context), &self.connection, &self.load)?;
+        if is_empty {
+            let name = workload.name;
+            return Err(Error::User(format!(
+                "{name} has no statement with these options; set at least one count above 0"
+            )));
+        }
+        Ok(settings)
+    }
+
+    /// The settings in the user's words.
+    pub fn description(&self) -> SqlDescription {
+        description(&self.connection, &self.load, self.random.shown())
+    }
+}
+
+/// The settings of any workload in SQL.
+///
+/// # Errors
+/// With the option, its value and what is allowed.
+pub fn settings(workload: SqlWorkload, connection: &ConnectionSpec, load: &LoadSpec) -> Result<SqlSettings, Error> {
+    let has_terminals = workload.tpcc().is_some_and(|config| config.key_and_think_times);
+    let address = connection.address()?;
+    let options = Arc::new(connection.options(true)?);
+    let server = ServerAddress {
+        endpoint: options.endpoint.to_string(),
+        address,
+        connect_timeout: connection.connect_timeout,
+    };
+    let prepared = super::load::one_of("--db-ps-mode", &load.db_ps_mode, &["auto", "disable"])? == "auto";
+    Ok(SqlSettings {
+        load: load.resolve(server, has_terminals)?,
+        options,
+        workload,
+        prepared,
+        acknowledged: None,
+    })
+}

@@ -1,0 +1,12 @@
+//! The tables: made from the options, filled from the row's number, checked, dropped.
+
+mod cleanup;
+mod prepare;
+mod rows;
+mod tables;
+mod verify;
+
+pub use cleanup::{cleanup, drop_tables};
+pub use prepare::{prepare, Preparation, Request};
+pub use rows::{Row, RowSource};
+pub use verify::{verify, TableCheck};

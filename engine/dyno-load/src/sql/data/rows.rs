@@ -1,0 +1,100 @@
+//! Rows from their numbers: the same seed makes the same table whatever the threads, and any part of it alone.
+//!
+//! k follows the run's distribution over the table's ids, c and pad are sysbench's templates of digits, or other texts.
+
+use dyno_core::distribution::Distribution;
+use dyno_core::random::{Domain, RandomStream};
+
+use crate::sql::oltp::RowText;
+
+/// Bits of the row's number below the table's.
+const ROW_BITS: u32 = 40;
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its id, from 1.
+    pub id: u32,
+    /// The indexed column.
+    pub k: u32,
+    /// 10 groups of 11 digits, or another text.
+    pub c: [u8; 119],
+    /// 5 groups of 11 digits, or another text.
+    pub pad: [u8; 59],
+}
+
+/// Makes the rows of all tables of one seed.
+#[derive(Debug, Clone)]
+pub struct RowSource {
+    /// Seed.
+    pub seed: u64,
+    /// Where k comes from.
+    pub distribution: Distribution,
+    /// Rows per table: the range of k.
+    pub table_size: u32,
+    /// What the texts are made of.
+    pub text: RowText,
+}
+
+impl RowSource {
+    /// Fills `row` with row `id` of table `table`.
+    pub fn fill(&self, row: &mut Row, table: u32, id: u32) {
+        let number = (u64::from(table) << ROW_BITS) | u64::from(id);
+        let mut stream = RandomStream::of(self.seed, Domain::Row, number);
+        row.id = id;
+        row.k = self.distribution.draw(&mut stream, 1, self.table_size);
+        self.text.fill(&mut stream, &mut row.c);
+        self.text.fill(&mut stream, &mut row.pad);
+    }
+
+    /// Row `id` of table `table`.
+    pub fn row(&self, table: u32, id: u32) -> Row {
+        let mut row = Row::empty();
+        self.fill(&mut row, table, id);
+        row
+    }
+}
+
+impl Row {
+    /// A row to be filled.
+    pub fn empty() -> Self {
+        Self {
+            id: 0,
+            k: 0,
+            c: [0; 119],
+            pad: [0; 59],
+        }
+    }
+
+    /// CRC-32 of `id#k#c#pad`, what the server gives as CRC32(CONCAT_WS('#', id, k, c, pad)).
+    pub fn checksum(&self) -> u32 {
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(format!("{}#{}#", self.id, self.k).as_bytes());
+        checksum.update(&self.c);
+        checksum.update(b"#");
+        checksum.update(&self.pad);
+        checksum.finalize()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_core::distribution::Parameters;
+
+    use super::*;
+
+    #[test]
+    fn a_row_depends_on_its_table_and_id_alone() {
+        let distribution = Distribution::named("special", &Parameters::default()).unwrap();
+        let source = RowSource {
+            seed: 1,
+            distribution,
+            table_size: 1000,
+            text: RowText::Digits,
+        };
+        assert_eq!(source.row(1, 7), source.row(1, 7));
+        assert_ne!(source.row(1, 7).c, source.row(2, 7).c);
+        assert_ne!(source.row(1, 7).c, source.row(1, 8).c);
+        assert!((1..=1000).contains(&source.row(3, 999).k));
+    }
+}

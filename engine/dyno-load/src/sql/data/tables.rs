@@ -1,0 +1,41 @@
+//! The tables of sysbench 1.0.20: what CREATE TABLE says, and the index that follows the load.
+
+use dyno_mysql::blocking::Client;
+
+use crate::error::Error;
+use crate::sql::oltp::OltpOptions;
+use crate::sql::server::failed;
+
+/// CREATE TABLE, as oltp_common.lua has it.
+pub fn create(options: &OltpOptions, table: u32) -> String {
+    let id = if options.auto_inc {
+        "INTEGER NOT NULL AUTO_INCREMENT"
+    } else {
+        "INTEGER NOT NULL"
+    };
+    let key = if options.secondary { "KEY xid" } else { "PRIMARY KEY" };
+    format!(
+        "CREATE TABLE sbtest{table}(\n  id {id},\n  k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \
+         pad CHAR(60) DEFAULT '' NOT NULL,\n  {key} (id)\n) /*! ENGINE = {} */ ",
+        options.storage_engine
+    )
+}
+
+/// CREATE INDEX on k.
+pub fn create_index(table: u32) -> String {
+    format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
+}
+
+/// Whether a table is there.
+pub fn exists(client: &mut Client, table: u32) -> Result<bool, Error> {
+    let question = format!("SHOW TABLES LIKE 'sbtest{table}'");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    Ok(!answer.rows.is_empty())
+}
+
+/// Whether the index on k is there.
+pub fn has_index(client: &mut Client, table: u32) -> Result<bool, Error> {
+    let question = format!("SHOW INDEX FROM sbtest{table} WHERE Key_name = 'k_{table}'");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    Ok(!answer.rows.is_empty())
+}

@@ -1,0 +1,18 @@
+//! MySQL and MariaDB: the workloads in SQL, their tables, the control connection, and the session of the load loop.
+
+pub mod data;
+pub mod definition;
+pub mod oltp;
+pub mod preflight;
+pub mod reconciliation;
+pub mod record;
+pub mod server;
+mod session;
+pub mod settings;
+mod text;
+pub mod tpcc;
+
+pub use definition::{Definition, StatementKind};
+pub use record::{SqlRecord, SqlRecorder, SqlSums};
+pub use session::SqlSession;
+pub use settings::{SqlSettings, SqlWorkload};

@@ -1,0 +1,163 @@
+//! Checks of the server before the first second of load.
+
+use dyno_mysql::blocking::Client;
+
+use super::oltp::{self, OltpOptions};
+use super::server::failed;
+use super::settings::{SqlSettings, SqlWorkload};
+use super::tpcc;
+use crate::error::Error;
+use crate::server::Facts;
+
+/// What a run needs of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs<'a> {
+    /// The run.
+    pub settings: &'a SqlSettings,
+    /// Whether the workload has one table only.
+    pub single_table: bool,
+    /// Whether a server that is neither MySQL nor MariaDB will do.
+    pub any_server: bool,
+}
+
+/// Reads the server's facts and checks that the run can be done.
+///
+/// # Errors
+/// With the value, the limit, and what to try.
+pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
+    let facts = read_facts(client)?;
+    if facts.kind == "unknown" && !needs.any_server {
+        return Err(Error::Server(format!(
+            "the server is of an unknown kind (version '{}', comment '{}'): dynoload knows MySQL, MariaDB and Percona \
+             Server; --any-server tries it nevertheless",
+            facts.version, facts.version_comment
+        )));
+    }
+    check_connections(client, &facts, needs)?;
+    check_prepared_statements(client, needs)?;
+    match &needs.settings.workload {
+        SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
+        SqlWorkload::Oltp(context) => check_oltp(client, context, needs)?,
+    }
+    Ok(facts)
+}
+
+fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>) -> Result<(), Error> {
+    let (name, tables) = (context.definition.name, context.options.tables);
+    if needs.single_table && tables > 1 {
+        return Err(Error::User(format!(
+            "{name} works on one table, --tables is {tables}; leave it at 1"
+        )));
+    }
+    if name == "connect" {
+        return Ok(());
+    }
+    check_tables(client, context)
+}
+
+fn read_facts(client: &mut Client) -> Result<Facts, Error> {
+    let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
+    let version = ask("SELECT @@version")?.unwrap_or_default();
+    let version_comment = ask("SELECT @@version_comment").unwrap_or_default().unwrap_or_default();
+    let max_connections = ask("SELECT @@max_connections")
+        .ok()
+        .flatten()
+        .and_then(|text| text.parse().ok());
+    let described = format!("{version} {version_comment}").to_lowercase();
+    let kinds = [
+        ("mariadb", "mariadb"),
+        ("percona", "percona"),
+        ("mysql", "mysql"),
+        ("(debian)", "mysql"),
+        ("source distribution", "mysql"),
+    ];
+    let foreign = ["tidb", "proxysql", "vitess", "doris", "starrocks", "dolt"]
+        .iter()
+        .any(|name| described.contains(name));
+    let kind = kinds
+        .iter()
+        .find(|(word, _)| !foreign && described.contains(word))
+        .map_or("unknown", |(_, kind)| kind);
+    Ok(Facts {
+        kind: kind.to_string(),
+        version,
+        version_comment,
+        max_connections,
+    })
+}
+
+fn check_connections(client: &mut Client, facts: &Facts, needs: &Needs<'_>) -> Result<(), Error> {
+    let Some(allowed) = facts.max_connections else {
+        return Ok(());
+    };
+    let question = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
+    let answer = client.query(question).map_err(|error| failed(question, &error))?;
+    let in_use = answer
+        .texts()
+        .first()
+        .and_then(|row| row.get(1)?.as_ref()?.parse().ok())
+        .unwrap_or(1u64);
+    let wanted = u64::from(needs.settings.connections());
+    if wanted + in_use > allowed {
+        return Err(Error::User(format!(
+            "--connections {wanted} is more than the server allows: max_connections is {allowed}, {in_use} in use \
+             (this one is 1); lower --connections, or raise max_connections"
+        )));
+    }
+    Ok(())
+}
+
+fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(), Error> {
+    if !needs.settings.prepared {
+        return Ok(());
+    }
+    let workload = &needs.settings.workload;
+    let each = workload.definition().prepared_statements(workload.tables());
+    let wanted = each * u64::from(needs.settings.connections());
+    let allowed = client
+        .query_text("SELECT @@max_prepared_stmt_count")
+        .ok()
+        .flatten()
+        .and_then(|text| text.parse().ok());
+    match allowed {
+        Some(allowed) if wanted > allowed => Err(Error::User(format!(
+            "{} connections prepare {each} statements each, {wanted} in all; the server's max_prepared_stmt_count is \
+             {allowed}: raise it, use fewer --tables or --connections, or --db-ps-mode disable",
+            needs.settings.connections()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Error> {
+    let options = &context.options;
+    // oltp_insert without auto_inc starts from empty tables; after it, or oltp_delete, the greatest id tells little.
+    let by_size = context.definition.name != "oltp_insert";
+    for table in 1..=options.tables {
+        let question = format!("SELECT MAX(id) FROM sbtest{table}");
+        let greatest = client
+            .query_text(&question)
+            .map_err(|error| missing(&error, table, options))?;
+        let greatest: u64 = greatest.and_then(|text| text.parse().ok()).unwrap_or(0);
+        if by_size && greatest < u64::from(options.table_size) {
+            return Err(Error::User(format!(
+                "table sbtest{table} has ids up to {greatest}, --table-size is {}; lower it, or run `dynoload oltp \
+                 cleanup` and `dynoload oltp prepare --tables {} --table-size {}`",
+                options.table_size, options.tables, options.table_size
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Error {
+    const NO_SUCH_TABLE: u16 = 1146;
+    match error.server() {
+        Some(server) if server.code == NO_SUCH_TABLE => Error::User(format!(
+            "there is no table sbtest{table} (--tables is {}); make it with `dynoload oltp prepare --tables {} \
+             --table-size {}`",
+            options.tables, options.tables, options.table_size
+        )),
+        _ => failed(&format!("SELECT MAX(id) FROM sbtest{table}"), error),
+    }
+}

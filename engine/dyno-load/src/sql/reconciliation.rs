@@ -1,0 +1,124 @@
+//! What the server counted against what we counted, over the whole load: warm-up, measurement and drain.
+//!
+//! From SHOW GLOBAL STATUS before the first statement and after the last. Other clients of the same server are in its
+//! counters too: a surplus of the server can be theirs.
+
+use std::collections::BTreeMap;
+
+use dyno_loop::Totals;
+use dyno_mysql::blocking::Client;
+
+use super::definition::StatementKind;
+use super::record::SqlRecord;
+use super::server::failed;
+use crate::error::Error;
+use crate::server::{compare, CounterCheck};
+
+/// The server's counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerCounters(BTreeMap<String, u64>);
+
+/// The counter of CALL.
+const CALLS: &str = "Com_call_procedure";
+
+/// Which kinds of statement raise which counter.
+const COUNTERS: [(&str, &[StatementKind]); 8] = [
+    (
+        "Com_select",
+        &[
+            StatementKind::PointSelect,
+            StatementKind::SimpleRange,
+            StatementKind::SumRange,
+            StatementKind::OrderRange,
+            StatementKind::DistinctRange,
+            StatementKind::RandomPoints,
+            StatementKind::RandomRanges,
+            StatementKind::Select,
+            StatementKind::SelectForUpdate,
+        ],
+    ),
+    (
+        "Com_update",
+        &[
+            StatementKind::IndexUpdate,
+            StatementKind::NonIndexUpdate,
+            StatementKind::Update,
+        ],
+    ),
+    ("Com_delete", &[StatementKind::Delete]),
+    ("Com_insert", &[StatementKind::Insert]),
+    ("Com_begin", &[StatementKind::Begin]),
+    ("Com_commit", &[StatementKind::Commit]),
+    ("Com_rollback", &[StatementKind::Rollback]),
+    (CALLS, &[StatementKind::Procedure]),
+];
+
+impl ServerCounters {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When the question fails.
+    pub fn read(client: &mut Client) -> Result<Self, Error> {
+        let names: Vec<String> = COUNTERS.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let question = format!(
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ({}, 'Questions')",
+            names.join(", ")
+        );
+        let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+        let pair = |row: Vec<Option<String>>| {
+            let mut row = row.into_iter();
+            Some((row.next()??, row.next()??.parse().ok()?))
+        };
+        Ok(Self(answer.texts().into_iter().filter_map(pair).collect()))
+    }
+
+    /// How much each counter grew since `earlier`; without the question of this reading.
+    pub fn growth(&self, earlier: &Self) -> BTreeMap<String, u64> {
+        let mut growth: BTreeMap<String, u64> = self
+            .0
+            .keys()
+            .filter_map(|name| Some((name.clone(), self.added(earlier, name)?)))
+            .collect();
+        if let Some(questions) = growth.get_mut("Questions") {
+            *questions = questions.saturating_sub(1);
+        }
+        growth
+    }
+
+    fn added(&self, earlier: &Self, name: &str) -> Option<u64> {
+        Some(self.0.get(name)?.saturating_sub(*earlier.0.get(name)?))
+    }
+
+    /// Compares what was added since `earlier` with the client's counts. Counters that the server has not are left out.
+    ///
+    /// `uncertain` statements may or may not have been counted by the server: errors, and those cut off at the end.
+    /// `connections` may have ended with a COM_QUIT before the second reading, which MariaDB counts as a question.
+    pub fn reconcile(
+        &self,
+        earlier: &Self,
+        totals: &Totals<SqlRecord>,
+        uncertain: u64,
+        connections: u64,
+    ) -> Vec<CounterCheck> {
+        let mut checks = Vec::new();
+        // What a procedure does inside the server is in the counters of its statements, and not known to the client.
+        let calls = totals.sums.by_kind[StatementKind::Procedure as usize] > 0;
+        for (counter, kinds) in COUNTERS {
+            if calls && counter != CALLS {
+                continue;
+            }
+            let client = kinds.iter().map(|kind| totals.sums.by_kind[*kind as usize]).sum();
+            if let (Some(server), true) = (self.added(earlier, counter), client > 0) {
+                checks.push(compare(counter, server, client, uncertain));
+            }
+        }
+        // The second reading is itself a question.
+        if let Some(server) = self.added(earlier, "Questions").map(|count| count.saturating_sub(1)) {
+            let client = totals.sums.by_kind.iter().sum::<u64>() - totals.sums.by_kind[StatementKind::Connect as usize];
+            if client > 0 {
+                checks.push(compare("Questions", server, client, uncertain + connections));
+            }
+        }
+        checks
+    }
+}

@@ -1,0 +1,108 @@
+//! What a worker records of SQL, beside what every load records.
+
+mod by_type;
+mod handshakes;
+
+pub use by_type::{ByType, TypeRecorder};
+pub use handshakes::Handshakes;
+
+use dyno_core::histogram::Histogram;
+use dyno_loop::recorder::{Extra, Recorder};
+
+use super::definition::StatementKind;
+
+/// A recorder of SQL.
+pub type SqlRecorder = Recorder<SqlRecord>;
+
+/// Statements by kind, transactions by type, handshakes.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct SqlRecord {
+    /// Service time per kind of statement.
+    pub statements: Vec<Histogram>,
+    /// Transactions by type (TPC-C).
+    pub by_type: ByType,
+    /// TLS handshakes; none in plain text.
+    pub handshakes: Handshakes,
+}
+
+impl Default for SqlRecord {
+    fn default() -> Self {
+        Self {
+            statements: (0..StatementKind::COUNT).map(|_| Histogram::new()).collect(),
+            by_type: ByType::default(),
+            handshakes: Handshakes::default(),
+        }
+    }
+}
+
+/// Sums over a whole load.
+#[derive(Debug, Clone, Default)]
+pub struct SqlSums {
+    /// Statements by kind.
+    pub by_kind: [u64; StatementKind::COUNT],
+    /// TLS handshakes from the first connection to the last.
+    pub handshakes: Handshakes,
+}
+
+impl Extra for SqlRecord {
+    type Sums = SqlSums;
+
+    fn add_to(&self, sums: &mut SqlSums) {
+        for (sum, histogram) in sums.by_kind.iter_mut().zip(&self.statements) {
+            *sum += histogram.count();
+        }
+        sums.handshakes.merge(&self.handshakes);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.statements.iter_mut().zip(&other.statements) {
+            mine.merge(theirs);
+        }
+        self.by_type.merge(&other.by_type);
+        self.handshakes.merge(&other.handshakes);
+    }
+
+    fn merge_latencies(&mut self, other: &Self) {
+        self.by_type.merge_latencies(&other.by_type);
+    }
+
+    fn clear(&mut self) {
+        self.clear_after_connecting();
+        self.handshakes.clear();
+    }
+
+    /// Of all that was before the first interval only the connections' handshakes count.
+    fn clear_after_connecting(&mut self) {
+        self.statements.iter_mut().for_each(Histogram::clear);
+        self.by_type.clear();
+    }
+}
+
+/// The server's reply to one statement.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reply {
+    /// Columns of its result; 0 where it returns none.
+    pub columns: u64,
+    /// Rows of its result.
+    pub rows: u64,
+    /// Rows that it changed.
+    pub affected_rows: u64,
+}
+
+/// Counts one statement that succeeded.
+#[inline]
+pub fn record_statement(recorder: &mut SqlRecorder, kind: StatementKind, service_ns: u64, reply: Reply) {
+    let counts = &mut recorder.counts;
+    if kind == StatementKind::Procedure {
+        // What it reads and writes is not in its answer.
+        counts.other += 1;
+    } else if reply.columns > 0 {
+        counts.reads += 1;
+        counts.rows += reply.rows;
+    } else if reply.affected_rows > 0 {
+        counts.writes += 1;
+    } else {
+        counts.other += 1;
+    }
+    recorder.extra.statements[kind as usize].record(service_ns);
+}

@@ -1,0 +1,92 @@
+//! The control connection, and its errors in words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dyno_mysql::blocking::Client;
+use dyno_mysql::{Endpoint, Options, TlsContext, TlsMode};
+
+use crate::error::Error;
+
+/// How long the control connection waits for anything.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+const ACCESS_DENIED: [u16; 4] = [1044, 1045, 1130, 1698];
+/// MySQL's code where require_secure_transport is on and the connection is without TLS.
+const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
+/// The server's code for a database that is not there.
+pub const UNKNOWN_DATABASE: u16 = 1049;
+
+/// Connects to the server for questions.
+///
+/// # Errors
+/// With what to try: the server is away, the account is refused, the database is missing.
+pub fn connect(options: &Options) -> Result<Client, Error> {
+    let client = Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))?;
+    if is_downgraded(options, &client) {
+        eprintln!(
+            "dynoload: warning: --ssl-mode preferred, and the server at {} offers no TLS: everything passes in plain text; \
+             --ssl-mode required refuses that",
+            options.endpoint
+        );
+    }
+    Ok(client)
+}
+
+/// Whether TLS was preferred and the connection is in plain text all the same. Over a Unix socket "preferred" means none.
+fn is_downgraded(options: &Options, client: &Client) -> bool {
+    let is_preferred = |context: &Arc<TlsContext>| context.mode() == TlsMode::Preferred;
+    let is_tcp = matches!(options.endpoint, Endpoint::Tcp { .. });
+    is_tcp && options.tls.as_ref().is_some_and(is_preferred) && client.connection().tls().is_none()
+}
+
+/// The protocol version of TLS on this connection, or "none".
+pub fn tls_in_use(client: &Client) -> String {
+    let tls = client.connection().tls();
+    tls.map_or("none", |info| info.version).to_string()
+}
+
+/// An error of connecting, in words.
+pub fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
+    let endpoint = &options.endpoint;
+    match error {
+        dyno_mysql::Error::Server(server) if ACCESS_DENIED.contains(&server.code) => Error::User(format!(
+            "the server at {endpoint} refused user '{}': {}; check --user, and the password in --password-file or \
+             DYNO_PASSWORD{}",
+            options.user,
+            server.message,
+            tls_hint(options)
+        )),
+        dyno_mysql::Error::Server(server) if server.code == SECURE_TRANSPORT_REQUIRED => Error::User(format!(
+            "the server at {endpoint} accepts only connections with TLS: {}; set --ssl-mode required",
+            server.message
+        )),
+        dyno_mysql::Error::Server(server) if server.code == UNKNOWN_DATABASE => Error::User(format!(
+            "the server at {endpoint} has no database '{}'; `dynoload oltp prepare` (or `tpcc prepare`) creates it, or use another --database",
+            options.database.as_deref().unwrap_or("")
+        )),
+        dyno_mysql::Error::Setup(message) => Error::User(message.clone()),
+        dyno_mysql::Error::NoAnswer { .. } => Error::Server(format!(
+            "{error}; check --host and --port (is it a MySQL or MariaDB server?), or raise --connect-timeout"
+        )),
+        dyno_mysql::Error::Io(_, cause) => Error::Server(format!(
+            "no server answers at {endpoint}: {cause}; check --host and --port, or --socket"
+        )),
+        other => Error::Server(format!("the server at {endpoint} ended the connection: {other}")),
+    }
+}
+
+/// MariaDB answers a connection without TLS as it answers a wrong password, where TLS is required.
+fn tls_hint(options: &Options) -> &'static str {
+    match (&options.endpoint, &options.tls) {
+        (Endpoint::Tcp { .. }, None) => {
+            ". Where the server requires TLS (require_secure_transport, or REQUIRE SSL for the account), MariaDB reports \
+             the same: set --ssl-mode required"
+        }
+        _ => "",
+    }
+}
+
+/// A question that failed, in words.
+pub fn failed(question: &str, error: &dyno_mysql::Error) -> Error {
+    Error::Server(format!("\"{question}\" failed: {error}"))
+}

@@ -1,0 +1,243 @@
+//! The session's part that starts, carries on, ends and restarts transactions.
+
+use dyno_loop::recorder::client_code;
+use dyno_loop::{Failure, Loss, Operation, Step, Stop, Tally};
+use dyno_mysql::{Connection, Detail, Done, ServerError, Statement, Value};
+
+use super::{acknowledgement_failed, loss, SqlSession, State, TpccWork, Work, WorkerState};
+use crate::sql::definition::StatementKind;
+use crate::sql::oltp::{self, Transaction};
+use crate::sql::record::{record_statement, Reply, SqlRecord};
+use crate::sql::settings::SqlWorkload;
+use crate::sql::text;
+use crate::sql::tpcc::{self, Id, Next};
+
+impl SqlSession {
+    /// Prepares for a transaction; nothing is sent yet.
+    #[inline]
+    pub(super) fn begin(&mut self, shared: &WorkerState, operation: Operation) {
+        match (&mut self.work, &shared.settings.workload) {
+            (Work::Oltp(transaction), SqlWorkload::Oltp(context)) => {
+                *transaction = Transaction::start(context, operation.number);
+            }
+            (Work::Tpcc(work), SqlWorkload::Tpcc(context)) => work.execution.begin(&context.config, operation.number),
+            _ => {}
+        }
+        self.statement_ns = operation.started_ns;
+        self.operation = operation;
+        self.active = true;
+    }
+
+    /// Back to the first statement; `undo` says whether the server still holds what failed.
+    pub(super) fn restart(&mut self, shared: &WorkerState, undo: bool) {
+        match (&mut self.work, &shared.settings.workload) {
+            (Work::Oltp(transaction), SqlWorkload::Oltp(context)) => transaction.restart(context),
+            (Work::Tpcc(work), _) => work.execution.retry(undo),
+            _ => {}
+        }
+    }
+
+    /// Puts the next statement of the transaction into the output; false when the transaction is complete.
+    #[inline]
+    pub(super) fn send_next(&mut self, shared: &WorkerState, now: u64) -> Result<bool, Stop> {
+        self.statement_ns = now;
+        let (connection, statements) = (&mut self.connection, &mut self.statements);
+        match (&mut self.work, &shared.settings.workload) {
+            (Work::Oltp(transaction), SqlWorkload::Oltp(context)) => {
+                let Some(call) = transaction.call(context) else {
+                    return Ok(false);
+                };
+                self.kind = context.definition.statements[call.statement].kind;
+                send_oltp(transaction, context, self.number, &shared.slots, connection, statements)?;
+                Ok(true)
+            }
+            (Work::Tpcc(work), SqlWorkload::Tpcc(context)) => send_tpcc(work, context, connection, statements),
+            _ => Ok(false),
+        }
+    }
+
+    /// A statement was answered: what it was, and whether others of its transaction have no answer yet.
+    #[inline]
+    fn answered(&mut self, shared: &WorkerState) -> (StatementKind, bool) {
+        if let Work::Tpcc(work) = &mut self.work {
+            if let Some(id) = work.sent.pop_front() {
+                self.kind = shared.settings.workload.definition().statements[id as usize].kind;
+            }
+            return (self.kind, !work.sent.is_empty());
+        }
+        (self.kind, false)
+    }
+
+    /// Counts a statement and goes on to the next; true when the transaction is complete.
+    #[inline]
+    pub(super) fn statement_done(
+        &mut self,
+        shared: &mut WorkerState,
+        tally: &mut Tally<SqlRecord>,
+        now: u64,
+        done: &Done,
+    ) -> Result<bool, Stop> {
+        if done.more_results {
+            // Of several results only the last is a statement's end.
+            return Ok(false);
+        }
+        let service_ns = now.saturating_sub(self.statement_ns);
+        let (kind, others) = self.answered(shared);
+        let reply = Reply {
+            columns: done.columns,
+            rows: done.rows,
+            affected_rows: done.affected_rows,
+        };
+        record_statement(tally.recorder(), kind, service_ns, reply);
+        if self.failing {
+            return if others { Ok(false) } else { self.try_again(shared, now) };
+        }
+        Ok(!self.send_next(shared, now)?)
+    }
+
+    /// Counts the transaction.
+    #[inline]
+    pub(super) fn transaction_done(
+        &mut self,
+        shared: &mut WorkerState,
+        tally: &mut Tally<SqlRecord>,
+        now: u64,
+    ) -> Result<Step, Stop> {
+        self.state = State::Idle;
+        self.active = false;
+        let latency = tally.completed(&self.operation, now, false);
+        if let Work::Tpcc(work) = &self.work {
+            if let Some(latency) = latency {
+                tally.recorder().extra.by_type.record(&work.execution, latency);
+            }
+            if let (Some(file), Some(order)) = (&mut shared.acknowledgements, work.execution.order_id()) {
+                file.note(order).map_err(|error| acknowledgement_failed(&error))?;
+            }
+        }
+        Ok(Step::Free {
+            number: self.operation.number,
+            at_ns: now,
+        })
+    }
+
+    /// The end of one operation of the workload `connect`.
+    pub(super) fn connected(
+        &mut self,
+        shared: &mut WorkerState,
+        tally: &mut Tally<SqlRecord>,
+        now: u64,
+    ) -> Result<Step, Stop> {
+        let service_ns = now.saturating_sub(self.statement_ns);
+        record_statement(tally.recorder(), StatementKind::Connect, service_ns, Reply::default());
+        self.transaction_done(shared, tally, now)
+    }
+
+    /// An error of the server: the transaction is restarted when the error is ignored, else the run ends.
+    #[cold]
+    pub(super) fn statement_failed(
+        &mut self,
+        shared: &mut WorkerState,
+        tally: &mut Tally<SqlRecord>,
+        error: &ServerError,
+        now: u64,
+    ) -> Result<(), Stop> {
+        let recorder = tally.recorder();
+        recorder.errors.record(error.code, &error.to_string());
+        let (kind, others) = self.answered(shared);
+        if !shared.settings.load.ignored_errors.contains(error.code) {
+            recorder.counts.errors += 1;
+            let message = format!(
+                "{error} (statement {}); --ignore-errors {} would restart the transaction",
+                kind.name(),
+                error.code
+            );
+            return Err(Failure::with_code(error.code, message).into());
+        }
+        recorder.counts.ignored_errors += 1;
+        self.failing = true;
+        if !others {
+            self.try_again(shared, now)?;
+        }
+        // Else the other answers come first; the server has done them in a transaction that is rolled back.
+        Ok(())
+    }
+
+    /// The transaction begins anew; false, for it is not complete.
+    #[cold]
+    fn try_again(&mut self, shared: &WorkerState, now: u64) -> Result<bool, Stop> {
+        self.failing = false;
+        self.restart(shared, true);
+        self.send_next(shared, now)?;
+        Ok(false)
+    }
+}
+
+#[inline]
+fn send_oltp(
+    transaction: &mut Transaction,
+    context: &oltp::Context,
+    number: u32,
+    slots: &[usize],
+    connection: &mut Connection,
+    statements: &mut [Option<Statement>],
+) -> Result<(), Stop> {
+    let sent = transaction.advance(context, number, |request| {
+        let statement = &context.definition.statements[request.statement];
+        let offset = if statement.per_table {
+            request.table as usize - 1
+        } else {
+            0
+        };
+        let slot = slots[request.statement] + offset;
+        match statements.get_mut(slot) {
+            Some(Some(prepared)) => connection.execute(prepared, request.values, Detail::Skip),
+            _ => connection.query_with(Detail::Skip, |out| {
+                text::render(out, &statement.template, request.table, request.values);
+            }),
+        }
+    });
+    sent.map_err(|error| loss(&error).into())
+}
+
+/// The same for TPC-C, whose statements have one slot each, and whose rows are read; false when it is complete.
+#[inline]
+fn send_tpcc(
+    work: &mut TpccWork,
+    context: &tpcc::Context,
+    connection: &mut Connection,
+    statements: &mut [Option<Statement>],
+) -> Result<bool, Stop> {
+    let (execution, sent) = (&mut work.execution, &mut work.sent);
+    loop {
+        let outstanding = sent.len();
+        if outstanding > 0 && !context.config.pipelining {
+            return Ok(true);
+        }
+        let send = |id: Id, values: &[Value<'_>]| {
+            sent.push_back(id);
+            match statements.get_mut(id as usize) {
+                Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
+                _ => connection.query_with(Detail::Rows, |out| {
+                    let template = &context.definition.statements[id as usize].template;
+                    text::render(out, template, 0, values);
+                }),
+            }
+        };
+        match execution.advance(outstanding, send) {
+            Ok(Next::Sent(result)) => result.map_err(|error| loss(&error))?,
+            Ok(Next::Wait) => return Ok(true),
+            Ok(Next::End) => return Ok(false),
+            Err(row) => return Err(missing(row).into()),
+        }
+    }
+}
+
+/// A row that the workload counts on is not there: connecting again would not help.
+#[cold]
+fn missing(row: &str) -> Loss {
+    Loss {
+        code: client_code::UNEXPECTED_DATA,
+        message: format!("{row} does not exist: the tables are not those of `dynoload tpcc prepare`"),
+        can_reconnect: false,
+    }
+}

@@ -1,0 +1,165 @@
+//! When a worker's operations arrive: the schedule of an open loop, terminals, or the loop of each connection.
+//!
+//! Operation numbers are the same for any number of workers. Warm-up and each stream of slices have numbers of their own,
+//! so that a measurement has the same operations whatever came before it.
+
+mod open;
+mod terminals;
+
+pub use terminals::{NoTerminals, TerminalCycle, Terminals};
+
+use std::sync::Arc;
+
+use dyno_core::operation;
+use dyno_core::schedule::ArrivalSchedule;
+
+use super::report::End;
+use super::settings::LoadShape;
+use super::timeline::{Phase, Timeline};
+use open::{OpenLoop, Part};
+
+/// An operation that is about to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextOperation {
+    /// Its number.
+    pub number: u64,
+    /// When it is due.
+    pub intended_ns: u64,
+    /// From when on it may start: later than due where catching up is bounded.
+    pub release_ns: u64,
+}
+
+/// The arrivals of one worker.
+#[derive(Debug)]
+pub struct Arrivals<T> {
+    schedule: Option<Arc<ArrivalSchedule>>,
+    open: Option<OpenLoop>,
+    catch_up: Option<f64>,
+    /// Terminals with key and think times; none in every other loop.
+    terminals: Option<Terminals<T>>,
+    worker: u64,
+    workers: u64,
+    connections: u64,
+    /// Number of the phase's first operation.
+    base: u64,
+    /// Operations that each connection has begun in this phase, by its index in the worker.
+    begun: Vec<u64>,
+}
+
+impl<T: TerminalCycle> Arrivals<T> {
+    /// The arrivals of worker `worker`.
+    pub fn new(shape: &LoadShape, cycle: Option<T>, worker: u64) -> Self {
+        let connections = u64::from(shape.connections);
+        let workers = u64::from(shape.threads);
+        Self {
+            schedule: shape.schedule.clone(),
+            open: None,
+            catch_up: shape.catch_up,
+            terminals: cycle.map(|cycle| Terminals::new(cycle, worker as u32, shape.threads)),
+            worker,
+            workers,
+            connections,
+            base: operation::base(0, false),
+            begun: vec![0; connections.div_ceil(workers) as usize],
+        }
+    }
+
+    /// Prepares for another load: terminals start anew.
+    pub fn restart(&mut self) {
+        if let Some(terminals) = &mut self.terminals {
+            terminals.restart();
+        }
+    }
+
+    /// Begins a phase: the schedule starts anew, without what was left of the last phase.
+    pub fn enter(&mut self, phase: Phase, timeline: &Timeline) {
+        self.base = operation::base(timeline.stream, phase != Phase::Warmup);
+        self.begun.fill(0);
+        let bounds_ns = timeline.bounds(phase);
+        if let Some(terminals) = &mut self.terminals {
+            terminals.enter(timeline.stream, bounds_ns.0, bounds_ns.1);
+        }
+        if let Some(schedule) = &self.schedule {
+            let part = Part {
+                worker: self.worker,
+                workers: self.workers,
+                stream: timeline.stream,
+                base: self.base,
+                bounds_ns,
+            };
+            self.open = Some(OpenLoop::new(schedule, &part, self.catch_up));
+        }
+    }
+
+    /// Whether operations are due at times of their own, and wait for a free connection.
+    pub fn is_timed(&self) -> bool {
+        self.schedule.is_some() || self.terminals.is_some()
+    }
+
+    /// From when on the next planned operation may start; `None` when there is none in this phase.
+    #[inline]
+    pub fn next_release(&self) -> Option<u64> {
+        if let Some(terminals) = &self.terminals {
+            return terminals.next_due();
+        }
+        self.open.as_ref()?.next_release()
+    }
+
+    /// Takes the next planned operation, which starts now.
+    #[inline]
+    pub fn take(&mut self, now: u64) -> Option<NextOperation> {
+        if let Some(terminals) = &mut self.terminals {
+            return terminals.take();
+        }
+        self.open.as_mut()?.take(now)
+    }
+
+    /// An operation has ended: its terminal goes on.
+    #[inline]
+    pub fn ended(&mut self, number: u64, now_ns: u64) {
+        if let Some(terminals) = &mut self.terminals {
+            terminals.ended(number, now_ns);
+        }
+    }
+
+    /// The next operation of a connection's own loop; `index` is the connection's index in the worker.
+    #[inline]
+    pub fn take_for(&mut self, index: usize, connection: u32, intended_ns: u64) -> NextOperation {
+        let number = self.begun[index] * self.connections + u64::from(connection) + self.base;
+        self.begun[index] += 1;
+        NextOperation {
+            number,
+            intended_ns,
+            release_ns: intended_ns,
+        }
+    }
+
+    /// Operations that this worker had in this phase up to `now`, started or not.
+    pub fn planned(&self, now: u64) -> u64 {
+        self.open.as_ref().map_or(0, OpenLoop::passed) + self.not_started(now)
+    }
+
+    /// Of these, the operations that have not started.
+    pub fn not_started(&self, now: u64) -> u64 {
+        if let Some(terminals) = &self.terminals {
+            return terminals.not_started(now);
+        }
+        self.open.as_ref().map_or(0, |open| open.not_started(now))
+    }
+
+    /// The end of a load, with what was planned: the whole measurement after its stop, else what was due by now.
+    pub fn account(&self, end: End, phase: Phase, now: u64) -> End {
+        match phase {
+            Phase::Warmup => end,
+            Phase::Measure => End {
+                planned: self.planned(now),
+                not_started: self.not_started(now),
+                ..end
+            },
+            Phase::Drain => End {
+                not_started: self.not_started(u64::MAX),
+                ..end
+            },
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A run of one load: starts the workers, starts the load, and waits for its end.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use dyno_core::clock::{now_ns, wall_clock_s};
+
+use super::collector::{Observer, Totals};
+use super::crew::{Crew, Start};
+use super::failure::Failure;
+use super::recorder::{ConnectingTimes, Extra};
+use super::report::{Channels, End};
+use super::session::Session;
+use super::settings::LoadShape;
+use super::thread::worker_thread;
+use super::timeline::Timeline;
+use super::worker::Worker;
+
+/// From the last connection's readiness to the first statement, so that all workers start together.
+pub const START_DELAY_NS: u64 = 20_000_000;
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome<E: Extra> {
+    /// Sums over all workers; none when no load was started.
+    pub totals: Option<Totals<E>>,
+    /// The run's times; none when no load was started.
+    pub timeline: Option<Timeline>,
+    /// Wall-clock time of the start of the measurement, seconds since 1970.
+    pub measure_unix_s: f64,
+    /// What was left at the end.
+    pub end: End,
+    /// Time to make all connections and prepare their statements.
+    pub connect_s: f64,
+    /// How long the parts of making those connections took.
+    pub connecting: ConnectingTimes,
+    /// Why the run ended early.
+    pub failure: Option<Failure>,
+    /// Whether it was interrupted from outside.
+    pub interrupted: bool,
+}
+
+/// Runs the load. `interrupted` ends it early when set; the result then has what was measured so far.
+///
+/// `before_load` is called when every connection is ready and before the first statement.
+///
+/// # Errors
+/// When a thread cannot be started, or the observer's output fails.
+pub fn run<S: Session>(
+    settings: &Arc<S::Settings>,
+    interrupted: &AtomicBool,
+    before_load: &mut dyn FnMut(),
+    observer: &mut dyn Observer<S::Extra>,
+) -> io::Result<Outcome<S::Extra>> {
+    let whole = Share {
+        first_worker: 0,
+        threads: S::load(settings).shape.threads,
+    };
+    let mut before_load = start_after_delay(before_load);
+    run_share::<S>(settings, whole, interrupted, &mut before_load, observer)
+}
+
+/// Some of a run's workers: those of one agent, or all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Share {
+    /// Number of the first.
+    pub first_worker: u32,
+    /// How many.
+    pub threads: u32,
+}
+
+/// Runs a share of the load: the same connections and transactions as those workers have in the whole run.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_share<S: Session>(
+    settings: &Arc<S::Settings>,
+    share: Share,
+    interrupted: &AtomicBool,
+    before_load: BeforeLoad<'_>,
+    observer: &mut dyn Observer<S::Extra>,
+) -> io::Result<Outcome<S::Extra>> {
+    let shape = LoadShape {
+        threads: share.threads,
+        ..S::load(settings).shape.clone()
+    };
+    let first = share.first_worker as usize;
+    let start = |index, channels| spawn::<S>(first + index, Arc::clone(settings), channels);
+    run_workers(&shape, &start, interrupted, before_load, observer)
+}
+
+/// Called when every connection is ready, with the times of making them; returns the load's start on this clock, or none
+/// when the run is cancelled.
+pub type BeforeLoad<'a> = &'a mut dyn FnMut(&ConnectingTimes) -> Option<u64>;
+
+/// Calls `before_load`, and starts [`START_DELAY_NS`] later.
+pub fn start_after_delay(before_load: &mut dyn FnMut()) -> impl FnMut(&ConnectingTimes) -> Option<u64> + '_ {
+    move |_| {
+        before_load();
+        Some(now_ns() + START_DELAY_NS)
+    }
+}
+
+/// Runs the load with workers of any kind.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_workers<E: Extra>(
+    shape: &LoadShape,
+    start_worker: Start<'_, E>,
+    interrupted: &AtomicBool,
+    before_load: BeforeLoad<'_>,
+    observer: &mut dyn Observer<E>,
+) -> io::Result<Outcome<E>> {
+    let mut outcome = Outcome {
+        totals: None,
+        timeline: None,
+        measure_unix_s: 0.0,
+        end: End::default(),
+        connect_s: 0.0,
+        connecting: ConnectingTimes::default(),
+        failure: None,
+        interrupted: false,
+    };
+    let mut crew = match Crew::start(shape, start_worker, None, interrupted)? {
+        Ok(crew) => crew,
+        Err(not_ready) => {
+            outcome.interrupted = not_ready.failure.is_none();
+            outcome.failure = not_ready.failure;
+            outcome.connecting = not_ready.connecting;
+            return Ok(outcome);
+        }
+    };
+    outcome.connect_s = crew.connect_s;
+    outcome.connecting.merge(&crew.connecting);
+    let Some(start_ns) = before_load(&outcome.connecting) else {
+        outcome.interrupted = true;
+        crew.call_off();
+        return Ok(outcome);
+    };
+    let timeline = Timeline::new(start_ns, shape);
+    outcome.timeline = Some(timeline);
+    outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
+    let load = crew.load(timeline, shape, interrupted, observer)?;
+    outcome.end = load.end;
+    outcome.failure = load.failure;
+    outcome.interrupted = load.interrupted;
+    outcome.totals = Some(load.totals);
+    crew.dismiss();
+    Ok(outcome)
+}
+
+/// Starts a worker of this kind of session.
+///
+/// # Errors
+/// When the kernel refuses another thread.
+pub fn spawn<S: Session>(
+    index: usize,
+    settings: Arc<S::Settings>,
+    channels: Channels<S::Extra>,
+) -> io::Result<JoinHandle<()>> {
+    worker_thread(index, S::load(&settings).priority, channels, move |channels| {
+        Worker::<S>::new(index, settings, channels)?.work();
+        Ok(())
+    })
+}
