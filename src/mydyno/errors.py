@@ -1,4 +1,4 @@
-"""The exception tree. Subclasses say who must act; only cli/ and web/ turn them into exit codes and pages.
+"""The exception tree. Subclasses say who must act; only cli/ turns them into exit codes.
 
 MydynoError
 ├── UserError        the user's input: an experiment file, an option, a path        exit 2
@@ -29,7 +29,7 @@ class UserError(MydynoError):
 
 
 class HostError(MydynoError):
-    """This host cannot do what was asked; nothing was started."""
+    """This host cannot execute the request; nothing was started."""
 
 
 class StudyError(MydynoError):
@@ -37,12 +37,12 @@ class StudyError(MydynoError):
 
 
 class ServerError(StudyError):
-    """A database server failed. The message carries the tail of its error log."""
+    """A database server failed. The message contains the tail of its error log."""
 
 
 class DriverError(StudyError):
-    """A load program failed. The message carries the program's own words."""
+    """A load program failed. The message contains the program's own message."""
 
 
 class BugError(MydynoError):
-    """mydyno broke one of its own rules."""
+    """A bug in mydyno."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,44 +10,42 @@ from typing import Protocol
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.execution.canaries import before_block
+from mydyno.execution.design_choice import plan_study
+from mydyno.execution.environment import Opener, StudyEnvironment
+from mydyno.execution.forecast import forecast
+from mydyno.execution.interleaved import BlockResult
+from mydyno.execution.interleaved_study import Blocks, remaining_s
+from mydyno.execution.open_environment import open_environment
+from mydyno.execution.run import make_run
+from mydyno.execution.study_record import new_study
+from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import stale_journals
-from mydyno.model.experiment import Experiment, Step, steps_of
+from mydyno.model.experiment import Experiment, Step
 from mydyno.model.plan import Plan, PlannedRun
-from mydyno.model.records import RunRecord, SliceRecord, Summary
+from mydyno.model.reasons import Gate, joined
+from mydyno.model.records import RunRecord, SliceRecord
+from mydyno.model.summary import Summary
 from mydyno.results.projection import Precision
 from mydyno.results.summarise import summarise
-from mydyno.running.bench import Bench, Opener
-from mydyno.running.canaries import before_block
-from mydyno.running.design_choice import plan_study
-from mydyno.running.forecast import forecast
-from mydyno.running.interleaved import BlockResult
-from mydyno.running.interleaved_study import Blocks, remaining_s
-from mydyno.running.open_bench import open_bench
-from mydyno.running.run import make_run
-from mydyno.running.study_record import new_study
 from mydyno.stats.looks import next_look
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
-"""So many invalid runs in a row, and the study stops: something is wrong that more runs will not mend."""
+"""Number of consecutive invalid runs after which the study stops, because more runs would not help."""
 
 
-NOISE_REASONS = (
-    "dynoload calls its result invalid",
-    "sysbench calls",
-    "driver saturated",
-    "unequal steal",
-)
-"""What the gates of a step say of a busy host."""
+NOISE_GATES: tuple[Gate, ...] = ("driver_health", "driver_cpu", "steal")
+"""Gates of a step that a busy host closes."""
 
 
 class Watcher(Protocol):
-    """Whoever watches a study: a progress bar, a log, a test."""
+    """Receives the progress of a study: a progress bar, a log, a test."""
 
     def say(self, text: str) -> None:
-        """Something happened that a person wants to know."""
+        """A message for the user."""
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """A run begins; numbers count from 1 over the whole study."""
@@ -80,28 +77,30 @@ class Request:
 
 
 async def run_study(
-    request: Request, settings: Settings, watcher: Watcher, opener: Opener = open_bench
+    request: Request, paths: HostPaths, watcher: Watcher, opener: Opener = open_environment
 ) -> tuple[StudyFolder, Summary]:
-    """A new study, from check to summary. `opener` makes the workbench; tests give a fake one.
+    """A new study, from check to summary. `opener` makes the study environment; tests pass a fake one.
 
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
     finished is kept, and resume_study goes on from there.
     """
-    plan = plan_study(request.experiment, settings)
-    _check(request.experiment, plan, settings)
-    study = new_study(request.experiment, request.source_text, request.command, settings)
-    path = request.studies.resolve() / study.study
     with ExitStack() as stack:
-        stack.enter_context(study_lock(study.study))
-        clean_up(settings, watcher)
-        bench = await opener(settings, request.experiment, study.study, path, watcher.say)
-        stack.callback(_close, bench, watcher)
-        folder = StudyFolder.create(path, study.model_copy(update={"versions": bench.versions}), plan)
-        return folder, await _execute(bench, folder, plan, watcher, request.experiment.design.time)
+        commands = stack.enter_context(recorded_commands())
+        plan = plan_study(request.experiment, paths)
+        _check(request.experiment, plan, paths)
+        study = new_study(request.experiment, request.source_text, request.command, paths)
+        path = request.studies.resolve() / study.study
+        stack.enter_context(study_lock(study.study, paths.study_lock_address))
+        clean_up(paths, watcher)
+        environment = await opener(paths, request.experiment, study.study, path, watcher.say)
+        stack.callback(_close, environment, watcher)
+        folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
+        commands.keep_in(folder.path)
+        return folder, await _execute(environment, folder, plan, watcher, request.experiment.design.time)
 
 
 async def resume_study(
-    path: Path, settings: Settings, watcher: Watcher, opener: Opener = open_bench, time_s: float | None = None
+    path: Path, paths: HostPaths, watcher: Watcher, opener: Opener = open_environment, time_s: float | None = None
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
 
@@ -113,15 +112,16 @@ async def resume_study(
     _check_more_time(folder, plan, time_s)
     if time_s is None and plan.sequential and _is_complete(folder, plan):
         return folder, summarise(folder)
-    _check(study.experiment, plan, settings)
     with ExitStack() as stack:
-        stack.enter_context(study_lock(study.study))
-        clean_up(settings, watcher)
+        stack.enter_context(recorded_commands()).keep_in(folder.path)
+        _check(study.experiment, plan, paths)
+        stack.enter_context(study_lock(study.study, paths.study_lock_address))
+        clean_up(paths, watcher)
         for name in folder.discard_unfinished():
             watcher.say(f"dropped the unfinished run {name}")
-        bench = await opener(settings, study.experiment, study.study, folder.path, watcher.say)
-        stack.callback(_close, bench, watcher)
-        for name, version in bench.versions.items():
+        environment = await opener(paths, study.experiment, study.study, folder.path, watcher.say)
+        stack.callback(_close, environment, watcher)
+        for name, version in environment.versions.items():
             if study.versions.get(name, version) != version:
                 raise UserError(
                     f"{name} is {version} now, the study began with {study.versions[name]}",
@@ -131,7 +131,7 @@ async def resume_study(
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
-        return folder, await _execute(bench, folder, plan, watcher, time_s, more)
+        return folder, await _execute(environment, folder, plan, watcher, time_s, more)
 
 
 def _check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
@@ -151,23 +151,28 @@ def _is_complete(folder: StudyFolder, plan: Plan) -> bool:
 
 
 async def _execute(
-    bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher, time_s: float | None, more: bool = True
+    environment: StudyEnvironment,
+    folder: StudyFolder,
+    plan: Plan,
+    watcher: Watcher,
+    time_s: float | None,
+    more: bool = True,
 ) -> Summary:
     """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
     if plan.design == "blocks":
-        return await _make_runs(bench, folder, plan, watcher)
+        return await _make_runs(environment, folder, plan, watcher)
     began_s = time.monotonic()
-    for evidence in await bench.rehearse(watcher.say):
+    for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
-    templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
-    blocks = Blocks(bench, folder, plan, watcher, began_s, time_s if plan.sequential else None, more)
+    templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
+    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more)
     return await blocks.run(templates)
 
 
-def clean_up(settings: Settings, watcher: Watcher) -> list[str]:
-    """Undo whatever killed studies left on this host; gives what could not be undone."""
+def clean_up(paths: HostPaths, watcher: Watcher) -> list[str]:
+    """Undo what killed studies left on this host; returns what could not be undone."""
     left = []
-    for journal in stale_journals(settings.undo):
+    for journal in stale_journals(paths.undo):
         owner = journal.owner()
         count = len(journal.open_entries())
         left += journal.undo_all()
@@ -176,38 +181,39 @@ def clean_up(settings: Settings, watcher: Watcher) -> list[str]:
     return left
 
 
-def _check(experiment: Experiment, plan: Plan, settings: Settings) -> None:
-    obstacles = forecast(experiment, plan, settings).obstacles
+def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
+    obstacles = forecast(experiment, plan, paths).obstacles
     if obstacles:
         raise HostError("this study cannot be done here:\n  " + "\n  ".join(obstacles))
-    settings.program("dynoprobe")
+    paths.program("dynoprobe")
 
 
-async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
-    steps = {step.id: step for step in steps_of(bench.experiment)}
+async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
+    steps = {step.id: step for step in environment.experiment.resolved_steps}
     failed, block = 0, 0
-    for evidence in await bench.rehearse(watcher.say):
+    for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
-    templates = {arm.name: await bench.template(arm, watcher.say) for arm in bench.experiment.arms}
+    templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
     for number, planned in enumerate(plan.runs, 1):
         if (folder.path / planned.folder / "run.json").is_file():
             continue
-        if bench.experiment.design.canary and planned.block != block:
-            await before_block(bench, folder, planned.block, watcher.say)
+        if environment.experiment.design.canary and planned.block != block:
+            await before_block(environment, folder, planned.block, watcher.say)
         block = planned.block
         watcher.run_begins(number, len(plan.runs), planned)
         folder.journal.append("run_began", folder=planned.folder)
         order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
         aside = folder.begin_run(planned.folder)
-        record = await make_run(bench, planned, order, templates[planned.arm], aside, watcher.load)
+        record = await make_run(environment, planned, order, templates[planned.arm], aside, watcher.load)
         folder.commit_run(record)
         watcher.run_ended(record)
         failed = 0 if record.valid or _host_noise(record) else failed + 1
         if failed == FAILED_RUNS_IN_A_ROW:
             summarise(folder)
+            last = joined(record.reasons[:1]) or "no reason was recorded"
             raise StudyError(
-                f"{failed} runs in a row are invalid; the last one: {_first(record.reasons)}",
-                f"mend the cause, then: mydyno resume {folder.path}",
+                f"{failed} runs in a row are invalid; the last one: {last}",
+                f"correct the cause, then run: mydyno resume {folder.path}",
             )
     summary = summarise(folder)
     folder.journal.append("study_finished", state=summary.state)
@@ -215,19 +221,15 @@ async def _make_runs(bench: Bench, folder: StudyFolder, plan: Plan, watcher: Wat
 
 
 def _host_noise(record: RunRecord) -> bool:
-    """Whether a run is invalid for what the host did alone: a noisy hour never ends a study."""
+    """Whether a run is invalid only because of a busy host; such runs never end a study."""
     return (
         not record.failed
-        and all(step.reasons[:1] for step in record.steps)
-        and all(reason.startswith(NOISE_REASONS) for step in record.steps for reason in step.reasons)
+        and all(step.reasons for step in record.steps)
+        and all(reason.gate in NOISE_GATES for step in record.steps for reason in step.reasons)
         and bool(record.steps)
     )
 
 
-def _first(reasons: Sequence[str]) -> str:
-    return reasons[0] if reasons else "no reason was recorded"
-
-
-def _close(bench: Bench, watcher: Watcher) -> None:
-    for left in bench.close():
+def _close(environment: StudyEnvironment, watcher: Watcher) -> None:
+    for left in environment.close():
         watcher.say(f"could not be undone: {left}")

@@ -31,7 +31,7 @@ def make_app(commands: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="mydyno",
         help="A dynamometer for MySQL and MariaDB: does this change make the database faster, and at what cost?",
-        epilog="Begin with:  mydyno run allocators    (ten minutes; `mydyno plan allocators` shows what it will do)",
+        epilog="To start: mydyno run allocators    (ten minutes; `mydyno plan allocators` shows what it will do)",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,

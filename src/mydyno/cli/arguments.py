@@ -1,4 +1,4 @@
-"""Arguments that several commands share, said once."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ Experiment = Annotated[
 Scale = Annotated[
     str | None,
     typer.Option(
-        help="quick (minutes, wide intervals), standard (the defensible one), published (the study's own).",
+        help="quick (minutes, wide intervals), standard (the file without overrides), published (that of the "
+        "published study).",
         metavar="SCALE",
     ),
 ]
-Settings = Annotated[
+Overrides = Annotated[
     list[str] | None,
     typer.Option(
         "--set", help="Override any key of the experiment: --set design.blocks=5. Repeatable.", metavar="KEY=VALUE"
@@ -38,15 +39,20 @@ Time = Annotated[
 Data = Annotated[
     Path | None,
     typer.Option(
-        help="Where templates and data directories lie: on the disk to be measured (default: the cache).", metavar="DIR"
+        help="Folder of templates and data directories, on the disk to be measured (default: in the cache).",
+        metavar="DIR",
     ),
 ]
-Studies = Annotated[Path, typer.Option(help="Where studies are kept.", metavar="DIR")]
+Studies = Annotated[Path, typer.Option(help="Folder of the studies.", metavar="DIR")]
 Study = Annotated[str, typer.Argument(help="A study's folder, or its name below the studies folder.", metavar="STUDY")]
 AllowWrites = Annotated[
-    bool, typer.Option("--allow-writes", help="Let mydyno fill an empty schema of an external server (server.dsn).")
+    bool,
+    typer.Option("--allow-writes", help="Permit mydyno to fill an empty schema of an external server (server.dsn)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print each command as it is started, and debug messages, on stderr.")
+]
 DEFAULT_STUDIES = Path("studies")
 
 
@@ -69,7 +75,7 @@ def study_path(study: str, studies: Path) -> Path:
 
 
 def duration_s(text: str | None) -> float | None:
-    """Seconds of --time; None where it was not given. Raises UserError."""
+    """Seconds of --time; None if it was not given. Raises UserError."""
     if text is None:
         return None
     try:

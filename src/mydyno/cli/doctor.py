@@ -8,26 +8,29 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
+from mydyno.cli.verbosity import set_verbosity
 from mydyno.hosts import memory_bandwidth
-from mydyno.hosts.abilities import abilities
+from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="doctor", help="Tell what this host can measure, and what not.")(doctor)
+    app.command(name="doctor", help="Report what this host can and cannot measure.")(doctor)
 
 
 def doctor(
     data: arguments.Data = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Measure the memory's bandwidth too (seconds).")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Also measure memory bandwidth (takes seconds).")] = False,
     as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
 ) -> None:
-    """Print the host's facts and abilities."""
-    settings = Settings.resolve(data)
-    facts, found = host_facts(settings.data), abilities(settings)
-    bandwidth = memory_bandwidth.measure(settings) if memory else memory_bandwidth.remembered(settings)
+    """Print the host's facts and capabilities."""
+    set_verbosity(verbose)
+    paths = HostPaths.resolve(data)
+    facts, found = host_facts(paths.data), capabilities(paths)
+    bandwidth = memory_bandwidth.measure(paths) if memory else memory_bandwidth.remembered(paths)
     if bandwidth is not None and as_json:
         facts["memory_bandwidth"] = bandwidth
     if as_json:

@@ -1,4 +1,4 @@
-"""What mydyno's exit code tells a script."""
+"""The meaning of mydyno's exit codes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class ExitCode(IntEnum):
     """Documented in docs/reference/commands.md."""
 
     DONE = 0
-    """The command did what it was asked."""
+    """The command succeeded."""
     STUDY_FAILED = 1
-    """The study failed, or mydyno itself is wrong; what was finished is kept."""
+    """The study failed, or mydyno has a bug; finished runs are kept."""
     USER_INPUT = 2
     """The user's input is wrong; nothing was started."""
     HOST_CANNOT = 3
     """This host cannot do it; nothing was started."""
     INTERRUPTED = 130
-    """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` goes on."""
+    """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` continues the study."""
 
 
 def exit_code_of(error: MydynoError) -> ExitCode:

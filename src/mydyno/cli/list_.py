@@ -9,13 +9,13 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
 from mydyno.errors import MydynoError
+from mydyno.execution.design_choice import plan_study
+from mydyno.execution.forecast import forecast
 from mydyno.experiments import built_in, load, source_of
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import Experiment
 from mydyno.model.quantities import format_duration
-from mydyno.results.published import published_studies
-from mydyno.running.design_choice import plan_study
-from mydyno.running.forecast import forecast
+from mydyno.results.published_studies import published_studies
 from mydyno.store.study_folder import StudyFolder
 
 NOT_HERE = "not on this host"
@@ -47,12 +47,12 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
 
 
 def _experiment(name: str) -> dict[str, str]:
-    settings = Settings.resolve()
+    paths = HostPaths.resolve()
     found: dict[str, str] = {}
     scales = ("quick", "standard", *(("published",) if "published" in source_of(name).tree.get("scale", {}) else ()))
     for scale in scales:
         experiment, _ = load(name, scale)
-        expected = forecast(experiment, plan_study(experiment, settings), settings)
+        expected = forecast(experiment, plan_study(experiment, paths), paths)
         if expected.obstacles:
             found[scale] = f"{NOT_HERE}: {expected.obstacles[0]}"
         else:
@@ -64,7 +64,7 @@ def _experiment(name: str) -> dict[str, str]:
 
 
 def _repeats(experiment: Experiment) -> str:
-    """The published studies that it repeats; empty where it is of mydyno's own."""
+    """The published studies that it repeats; empty if it is of mydyno's own."""
     known = published_studies()
     titles = [f"{name.replace('-', ' ')}, {known[name].title}" for name in experiment.published if name in known]
     return f"repeats {'; '.join(titles)}" if titles else ""

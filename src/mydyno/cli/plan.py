@@ -9,16 +9,17 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.output import print_json
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.execution.builds import check_variables, present_builds
+from mydyno.execution.design_choice import plan_study
+from mydyno.execution.forecast import Forecast, forecast
+from mydyno.execution.time_plan import cycles_of, plan_time, shape_of
 from mydyno.experiments import load
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import ArmSpec, Experiment, steps_of
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import ArmSpec, Experiment
 from mydyno.model.plan import Plan, PlannedBlock
 from mydyno.model.quantities import format_bytes, format_duration
-from mydyno.running.builds import check_variables, present_builds
-from mydyno.running.design_choice import plan_study
-from mydyno.running.forecast import Forecast, forecast
-from mydyno.running.time_plan import cycles_of, plan_time, shape_of
 from mydyno.stats.looks import LOOKS
 from mydyno.stats.power import minimum_blocks
 from mydyno.workloads.data import kind_of
@@ -29,24 +30,26 @@ MOST_SHOWN = 6
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="plan", help="Show what `run` would do here; starts nothing.")(plan)
+    app.command(name="plan", help="Print what `run` would do on this host; starts nothing.")(plan)
 
 
 def plan(
     experiment: arguments.Experiment,
     scale: arguments.Scale = None,
-    settings: arguments.Settings = None,
+    settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it."""
+    set_verbosity(verbose)
     resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks, time))
-    host = Settings.resolve(data)
-    asyncio.run(_check_variables(resolved, host))
-    made = plan_study(resolved, host)
-    expected = forecast(resolved, made, host)
+    paths = HostPaths.resolve(data)
+    asyncio.run(_check_variables(resolved, paths))
+    made = plan_study(resolved, paths)
+    expected = forecast(resolved, made, paths)
     if as_json:
         print_json({
             "experiment": resolved.model_dump(mode="json"),
@@ -59,9 +62,9 @@ def plan(
         raise typer.Exit(ExitCode.HOST_CANNOT)
 
 
-async def _check_variables(experiment: Experiment, settings: Settings) -> None:
+async def _check_variables(experiment: Experiment, paths: HostPaths) -> None:
     """Against the servers that are in the cache already; `run` asks those that it has to fetch first."""
-    builds = await present_builds(experiment, settings, LocalHost("plan", settings.server_user))
+    builds = await present_builds(experiment, paths, LocalHost("plan", paths.server_user))
     check_variables(builds, experiment)
 
 
@@ -75,7 +78,7 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     size = format_bytes(expected.data_bytes)
     print(f"data      {data.workload}: {kind_of(data).words(data)}, about {size}")
     print(f"arms      {', '.join(_arm_words(experiment, arm) for arm in experiment.arms)}")
-    for step in steps_of(experiment):
+    for step in experiment.resolved_steps:
         options = "".join(f", {name} = {value}" for name, value in step.options.items())
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         times = f"warm-up {warmup}" + ("" if plan.design == "interleaved" else f", measure {measure}")
@@ -92,7 +95,7 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     nothing = "nothing on this host beyond own processes and files in the cache"
     print(f"changes   {'; '.join(expected.host_changes) or nothing}")
     blocks = len(plan.blocks)
-    contrasts = len(steps_of(experiment)) * sum(len(arms) for arms in experiment.contrasts().values())
+    contrasts = len(experiment.resolved_steps) * sum(len(arms) for arms in experiment.contrasts().values())
     fewest = minimum_blocks(max(1, contrasts))
     if blocks < fewest:
         print(f"note      {blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed")

@@ -17,7 +17,7 @@ from mydyno.store.study_folder import StudyFolder
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="report", help="Make a study's report again: html, md, csv, json.")(report)
+    app.command(name="report", help="Write a study's report again: html, md, csv, json.")(report)
 
 
 def report(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import typer
 
 from mydyno.cli import arguments
-from mydyno.hosts.settings import Settings
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="resume", help="Go on with an interrupted study.")(resume)
+    app.command(name="resume", help="Continue an interrupted study, or add blocks to one that has a time.")(resume)
 
 
 def resume(
@@ -21,14 +22,16 @@ def resume(
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
 ) -> None:
     """Resume a study; exit codes as in ExitCode."""
+    set_verbosity(verbose)
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
     experiment = StudyFolder.open(path).study().experiment
-    # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
+    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_to_end
     from mydyno.study import resume_study
 
-    host = Settings.resolve(data, allow_writes)
-    run_to_end(lambda watcher: resume_study(path, host, watcher, time_s=time_s), experiment, as_json)
+    paths = HostPaths.resolve(data, allow_writes)
+    run_to_end(lambda watcher: resume_study(path, paths, watcher, time_s=time_s), experiment, as_json)

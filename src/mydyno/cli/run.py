@@ -8,8 +8,9 @@ from pathlib import Path
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.verbosity import set_verbosity
 from mydyno.experiments import load
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +21,22 @@ def register(app: typer.Typer) -> None:
 def run(
     experiment: arguments.Experiment,
     scale: arguments.Scale = None,
-    settings: arguments.Settings = None,
+    settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
+    set_verbosity(verbose)
     resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time))
-    # After the check, so that a mistake is told at once: scipy alone takes most of a second to load.
+    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_to_end
     from mydyno.study import Request, run_study
 
     request = Request(resolved, source.text, Path(studies), ("mydyno", *sys.argv[1:]))
-    host = Settings.resolve(data, allow_writes)
-    run_to_end(lambda watcher: run_study(request, host, watcher), resolved, as_json)
+    paths = HostPaths.resolve(data, allow_writes)
+    run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)

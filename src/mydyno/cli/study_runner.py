@@ -13,11 +13,11 @@ import typer
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.watcher import ProgressWatcher, warn
 from mydyno.errors import StudyError
-from mydyno.model.experiment import Experiment, steps_of
-from mydyno.model.records import Summary
+from mydyno.execution.forecast import RUN_OVERHEAD_S
+from mydyno.model.experiment import Experiment
+from mydyno.model.summary import Summary
 from mydyno.reports import write
 from mydyno.reports.terminal import print_answer
-from mydyno.running.forecast import RUN_OVERHEAD_S
 from mydyno.store.study_folder import StudyFolder
 
 Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
@@ -28,19 +28,19 @@ def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
 
     Ctrl-C and SIGTERM cancel the study, which cleans up and stays resumable: exit code 130.
     """
-    load_s = sum(step.warmup_s + step.measure_s for step in steps_of(experiment))
+    load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
     with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
         try:
             folder, summary = asyncio.run(_with_signals(work(watcher)))
         except asyncio.CancelledError:
             watcher.say(
-                "interrupted; everything is cleaned up, finished runs are kept: go on with `mydyno resume STUDY`"
+                "interrupted; the host is restored and finished runs are kept; to continue: `mydyno resume STUDY`"
             )
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except OSError as error:
             raise StudyError(
                 f"{error.strerror or error}: {error.filename or 'while the study ran'}",
-                "mend the cause, then go on with: mydyno resume STUDY",
+                "fix the cause, then continue with: mydyno resume STUDY",
             ) from error
     finish(folder, summary, as_json)
 
@@ -63,7 +63,7 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
         print_answer(folder, sys.stdout)
         print(f"\nreport: {_shown(Path(str(report)))}")
     if summary.state == "failed":
-        warn("mydyno: error: the study failed: not one run is valid; the reasons are above and in the report")
+        warn("mydyno: error: the study failed: no run is valid; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
 
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from mydyno.drivers import base
+from mydyno.execution.interleaved import BlockResult
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedRun
 from mydyno.model.quantities import format_duration
 from mydyno.model.records import RunRecord, SliceRecord
 from mydyno.results.projection import Precision
-from mydyno.running.interleaved import BlockResult
 
 
 class ProgressWatcher:
@@ -85,7 +85,7 @@ class ProgressWatcher:
         copy = " (A/A copy)" if record.copy_number == 2 else ""
         rates = "  ".join(f"{s.id} {s.driver.queries / s.driver.duration_s:,.0f}" for s in record.steps)
         seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
-        verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0], 240, placeholder=' …')}"
+        verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0].sentence, 240, placeholder=' …')}"
         self._console.print(
             f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)} · "
             f"queries/s: {rates or '-'}{verdict}",
@@ -94,7 +94,9 @@ class ProgressWatcher:
         )
         for step in record.steps:
             if record.valid and not step.valid:
-                self._console.print(f"          {step.id} is not used: {step.reasons[0]}", markup=False, soft_wrap=True)
+                self._console.print(
+                    f"          {step.id} is not used: {step.reasons[0].sentence}", markup=False, soft_wrap=True
+                )
 
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:  # noqa: ARG002
         """Move the bar to this block."""
@@ -124,9 +126,9 @@ class ProgressWatcher:
         self._console.print(" · ".join(words), markup=False, soft_wrap=True)
         for run in result.runs:
             copy = " (A/A copy)" if run.copy_number == 2 else ""
-            reasons = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]
-            for reason in reasons or run.reasons[:1]:
-                word = "FAILED" if run.failed or reason not in run.reasons else "not used"
+            failures = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]
+            word = "FAILED" if failures else "not used"
+            for reason in failures or [reason.sentence for reason in run.reasons[:1]]:
                 self._console.print(
                     f"          {run.arm}{copy} {word}: {shorten(reason, 240, placeholder=' …')}", markup=False,
                     soft_wrap=True,

@@ -1,14 +1,14 @@
-"""What every driver is: a program that prepares data and asks a workload of a server."""
+"""What every driver is: a program that prepares data and runs a workload against a server."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import DataSpec, Step
 from mydyno.model.records import DriverResult
 from mydyno.servers.sql import Address
@@ -19,7 +19,7 @@ SCHEMA = "sbtest"
 
 @dataclass(frozen=True)
 class Progress:
-    """What a driver tells while it runs: seconds since the load began and the last second's rates."""
+    """What a driver reports while it runs: seconds since the load began and the last second's rates."""
 
     t_s: float
     qps: float
@@ -27,28 +27,50 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class StepContext:
+    """One step to be run against one server."""
+
+    address: Address
+    data: DataSpec
+    step: Step
+    folder: Path
+    """For files that hold passwords; removed afterwards."""
+    log: Path
+    """Gets the program's output."""
+    on_start: Callable[[int], None] = lambda _pid: None
+    """Gets the program's process id."""
+    on_progress: Callable[[Progress], None] = lambda _progress: None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value as the driver reports it: `unix_ns` is the end of the interval that the value describes."""
+
+    unix_ns: int
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
 class DriverOutcome:
-    """One finished step as the driver saw it."""
+    """One finished step as measured by the driver."""
 
     result: DriverResult
-    samples: tuple[Sample, ...]
-    """Per second, scope "driver:1"."""
+    readings: tuple[Reading, ...]
+    """Per second."""
     started_unix_ns: int
     """When the load began."""
     latency_log: tuple[str, ...] = ()
     """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one; times from the window on."""
 
-
-@runtime_checkable
-class NeedsData(Protocol):
-    """A load program that not every data spec suits."""
-
-    def data_obstacle(self, data: DataSpec) -> str | None:
-        """Why these data do not; None where they do. Needs no get()."""
+    def samples(self, instance: int) -> tuple[Sample, ...]:
+        """The readings as samples of this instance's driver."""
+        scope = f"driver:{instance}"
+        return tuple(Sample(one.unix_ns, scope, one.metric, one.value) for one in self.readings)
 
 
 def closed_loop_alone(driver: str, step: Step) -> list[str]:
-    """The problem of a rate with a driver that has no plan of its own for it."""
+    """The problem of a rate with a driver that has no open loop."""
     if step.rate is None:
         return []
     return [
@@ -56,36 +78,32 @@ def closed_loop_alone(driver: str, step: Step) -> list[str]:
     ]
 
 
-class Driver(Protocol):
+class Driver(ABC):
     """A load program."""
 
-    name: str
+    name: str = ""
 
-    async def get(self, settings: Settings, host: LocalHost) -> None:
+    @abstractmethod
+    async def get(self, paths: HostPaths, host: LocalHost) -> None:
         """Make the program available. Raises HostError."""
 
     @property
+    @abstractmethod
     def version(self) -> str:
         """The program's version, known after get()."""
 
+    @abstractmethod
     def check(self, step: Step) -> list[str]:
-        """What of this step the driver cannot do, as sentences; empty where all is well. Needs no get()."""
+        """What of this step the driver cannot do, as sentences; empty if it supports the step. Needs no get()."""
 
+    def data_obstacle(self, data: DataSpec) -> str | None:  # noqa: ARG002
+        """Why it cannot load these data; None if it can. Needs no get()."""
+        return None
+
+    @abstractmethod
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
-        """Create and fill the tables. Raises DriverError with the program's own words."""
+        """Create and fill the tables. Raises DriverError with the program's message."""
 
-    async def run(
-        self,
-        address: Address,
-        data: DataSpec,
-        step: Step,
-        folder: Path,
-        log: Path,
-        on_start: Callable[[int], None],
-        on_progress: Callable[[Progress], None],
-    ) -> DriverOutcome:
-        """Ask the step's load: warm-up, then the measured window. Raises DriverError with the program's own words.
-
-        `folder` is for files that hold passwords and is removed afterwards; `log` gets the program's output;
-        `on_start` gets the process id.
-        """
+    @abstractmethod
+    async def run(self, context: StepContext) -> DriverOutcome:
+        """Run the step's load: warm-up, then the measured window. Raises DriverError with the program's message."""

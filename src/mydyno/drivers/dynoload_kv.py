@@ -1,4 +1,4 @@
-"""What `dynoload kv` is told: where, which keys, which operations. The same words to every server but for the port."""
+"""What `dynoload kv` gets: where, which keys, which operations. The same arguments for every server but the port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUT_OF_MEMORY = 0x82
 status; the text protocol says "SERVER_ERROR out of memory storing object"). An ignored error, which a gate bounds."""
 
 
-def place(address: Address) -> list[str]:
+def endpoint(address: Address) -> list[str]:
     """Host and port of the memcached; it has no accounts."""
     return [f"--host={address.host}", f"--port={address.port}"]
 
@@ -29,8 +29,8 @@ def keys(data: DataSpec) -> list[str]:
     return [f"--keys={data.keys}", f"--key-size={data.key_bytes}", f"--value-size={data.value_bytes}"]
 
 
-def asked(step: Step) -> list[str]:
-    """The workload's share of gets and sets, and which errors are no end, where the step's options say no other."""
+def operations(step: Step) -> list[str]:
+    """The workload's share of gets and sets, and which errors are ignored, if the step's options do not set them."""
     ratio = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
     return [*ratio, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
 
@@ -48,8 +48,8 @@ def all_stored(records: Path, data: DataSpec) -> bool:
 
 
 def check(step: Step) -> list[str]:
-    """A workload that is named after what it asks must ask it."""
+    """A workload named after its operations must run them."""
     if step.workload in RATIOS and step.workload != "kv_mixed" and "ratio" in step.options:
-        return [f"options.ratio: {step.workload} asks {RATIOS[step.workload]}; a ratio is kv_mixed's"]
+        return [f"options.ratio: {step.workload} runs {RATIOS[step.workload]}; only kv_mixed has a ratio"]
     others = ("overwrite", "execute_number")
     return [f"options.{name}: is memaslap's or memslap's" for name in others if name in step.options]

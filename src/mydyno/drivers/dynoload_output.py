@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mydyno.drivers.base import Progress
+from mydyno.drivers.base import Progress, Reading
 from mydyno.errors import DriverError
 from mydyno.model.records import DriverResult
-from mydyno.store.samples import Sample
 
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
@@ -22,7 +21,7 @@ HEALTH = {"VALID": "valid", "SUSPECT": "suspect", "INVALID": "invalid"}
 
 
 def parse_record(line: str) -> dict[str, Any] | None:
-    """One record; None for a line cut short. Raises DriverError for a format that is not ours to read."""
+    """One record; None for an incomplete line. Raises DriverError for an unsupported format."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -79,10 +78,10 @@ def is_of_load(record: dict[str, Any]) -> bool:
     return record.get("record") == "interval" and record.get("phase") in ("warmup", "measure")
 
 
-def samples_of(record: dict[str, Any], started_unix_ns: int, warmup_s: float) -> list[Sample]:
-    """One interval as samples at its end."""
+def readings_of(record: dict[str, Any], started_unix_ns: int, warmup_s: float) -> list[Reading]:
+    """One interval as readings at its end."""
     unix_ns = started_unix_ns + round(interval_end_s(record, warmup_s) * 1e9)
-    return [Sample(unix_ns, "driver:1", name, float(value)) for name, value in interval_values(record).items()]
+    return [Reading(unix_ns, name, float(value)) for name, value in interval_values(record).items()]
 
 
 def progress_of(record: dict[str, Any], warmup_s: float) -> Progress:
@@ -102,13 +101,13 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
 
 
 def failure_of(final: dict[str, Any] | None) -> str:
-    """Why the load ended early, in dynoload's words; empty where the record does not say."""
+    """Why the load ended early, in dynoload's words; empty if the record does not say."""
     failure = (final or {}).get("failure") or {}
     return str(failure.get("message", ""))
 
 
 def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> DriverResult:
-    """The measured window's counts, latency, and the driver's verdict on itself."""
+    """The measured window's counts, latency, and dynoload's own verdict."""
     counts = final["counts"]
     verdict = final["verdict"]
     response = final.get("response", {})
@@ -144,10 +143,10 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
     )  # fmt: skip
 
 
-def _types_of(told: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _types_of(types: dict[str, Any]) -> dict[str, dict[str, float]]:
     """{type: {committed, rolled_back, late, retries, …, response_p90_us}} of TPC-C's transactions."""
     found = {}
-    for name, one in told.items():
+    for name, one in types.items():
         plain = {key: float(value) for key, value in one.items() if isinstance(value, int | float)}
         found[name] = plain | {f"response_{key}": float(value) for key, value in one.get("response", {}).items()}
     return found

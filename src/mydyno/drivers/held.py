@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from mydyno.drivers import dynoload_output as output
+from mydyno.drivers.base import Driver, StepContext
 from mydyno.errors import DriverError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.servers.sql import Address
 
 READY_TIMEOUT_S = 90.0
 ANSWER_GRACE_S = 45.0
@@ -51,14 +51,12 @@ class HeldLoad(Protocol):
         """Close the connections and end the program. Safe to call again."""
 
 
-@runtime_checkable
-class Holds(Protocol):
+class HoldingDriver(Driver):
     """A driver that can hold its connections between slices."""
 
-    async def hold(
-        self, address: Address, data: DataSpec, step: Step, folder: Path, log: Path, server_pid: int | None
-    ) -> HeldLoad:
-        """Connect and hold. Raises DriverError with the program's own words."""
+    @abstractmethod
+    async def hold(self, context: StepContext, server_pid: int | None) -> HeldLoad:
+        """Connect and hold; `server_pid`: whose CPU time it records. Raises DriverError."""
 
 
 class HeldProcess:
@@ -88,7 +86,7 @@ class HeldProcess:
             raise
 
     async def slice(self, order: SliceOrder) -> dict[str, Any]:
-        """Run one slice. Raises DriverError with the program's own words; it has then ended."""
+        """Run one slice. Raises DriverError with the program's message; the program has then ended."""
         process = self._running()
         stdin = process.streams.stdin
         assert stdin is not None
@@ -105,11 +103,11 @@ class HeldProcess:
                 f"{self._name}: no result {ANSWER_GRACE_S:.0f} s after the slice should have ended"
             ) from None
         if record.get("id") != order.id:
-            raise DriverError(f"{self._name} answered slice {record.get('id')!r} in place of {order.id!r}")
+            raise DriverError(f"{self._name} returned slice {record.get('id')!r} instead of {order.id!r}")
         return record
 
     async def end(self) -> None:
-        """Close its input, by which it ends; kill it where it does not."""
+        """Close its input, which ends it; kill it if it does not end."""
         process = self._process
         if process is None:
             return

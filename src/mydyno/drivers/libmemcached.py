@@ -6,19 +6,16 @@ they still call themselves.
 
 from __future__ import annotations
 
-import asyncio
 import re
-import resource
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno.drivers.base import Driver, StepContext
+from mydyno.drivers.measured import CompletedProgram, run_measured
 from mydyno.errors import BugError, DriverError
-from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import DataSpec, Step
-from mydyno.parts.debian import DebianPackages, UnpackedPackages
+from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 
 PACKAGES = ("libmemcached-tools",)
@@ -27,33 +24,23 @@ WORDS_OF_FAILURE = re.compile(r"SERVER_ERROR|CLIENT_ERROR|^ERROR|Can't connect|C
 NO_OPTION = "options.{}: {} has no such option"
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A program that ran to its end."""
-
-    text: str
-    started_unix_ns: int
-    cpu_user_s: float
-    cpu_system_s: float
-
-
-class LibmemcachedProgram:
+class LibmemcachedProgram(Driver):
     """One of the two programs."""
 
     name = ""
     programs: tuple[str, ...] = ()
     """Its file by its new and its old name."""
     options: frozenset[str] = frozenset()
-    """The workload options that it has words for."""
+    """The workload options that it supports."""
 
     def __init__(self) -> None:
         self._host: LocalHost | None = None
         self._packages: UnpackedPackages | None = None
 
-    async def get(self, settings: Settings, host: LocalHost) -> None:
+    async def get(self, paths: HostPaths, host: LocalHost) -> None:
         """Debian's package, unpacked in the cache. Raises HostError."""
         self._host = host
-        self._packages = await DebianPackages(settings.cache, host).get(PACKAGES)
+        self._packages = await DebianPackages(paths.cache, host).get(PACKAGES)
 
     @property
     def version(self) -> str:
@@ -71,47 +58,36 @@ class LibmemcachedProgram:
         return [NO_OPTION.format(name, self.name) for name in step.options if name not in self.options]
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
-        """Raises BugError: keys are stored by dynoload, whoever loads."""
+        """Raises BugError: keys are stored by dynoload, for every driver."""
         del address, folder, log
         raise BugError(f"{self.name} cannot store the keys of {data.workload}")
 
-    async def run_to_end(
-        self, arguments: list[str], step: Step, address: Address, log: Path, on_start: Callable[[int], None]
-    ) -> Ended:
-        """Run it; its words are kept in the log. Raises DriverError where it failed, by exit code or by its words."""
+    async def run_to_end(self, arguments: list[str], context: StepContext) -> tuple[CompletedProgram, str]:
+        """Run it; returns its output too, which is kept in the log. Raises DriverError if it failed.
+
+        Whether it failed is seen by its exit code or by its output.
+        """
         host, packages = self._parts
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        started_unix_ns = time.time_ns()
-        process = await host.start(
-            self.command(arguments),
-            environment=packages.environment,
-            stdout=asyncio.subprocess.PIPE,
-            entering=address.entering,
+        chunks: list[bytes] = []
+
+        async def read(process: Process) -> None:
+            output, _ = await process.streams.communicate()
+            chunks.append(output)
+
+        completed = await run_measured(
+            host, self.command(arguments), context, read, grace_s=GRACE_S, environment=packages.environment
         )
-        on_start(process.pid)
-        allowed_s = step.warmup_s + step.measure_s + GRACE_S
-        try:
-            output, _ = await asyncio.wait_for(process.streams.communicate(), allowed_s)
-        except TimeoutError:
-            raise DriverError(f"{self.name} still ran after {allowed_s:.0f} s and was killed") from None
-        finally:
-            await process.end(0.0)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        text = output.decode(errors="replace")
-        with log.open("a") as file:
+        text = b"".join(chunks).decode(errors="replace")
+        with context.log.open("a") as file:
             file.write(text)
         failed = WORDS_OF_FAILURE.search(text)
-        if process.exit_code or failed:
+        if completed.exit_code or failed:
             lines = [line for line in text.splitlines() if WORDS_OF_FAILURE.search(line)] or text.splitlines()[-5:]
             raise DriverError(
-                f"{self.name} {step.id} failed with exit code {process.exit_code}:\n  " + "\n  ".join(lines[:5])
+                f"{self.name} {context.step.id} failed with exit code {completed.exit_code}:\n  "
+                + "\n  ".join(lines[:5])
             )
-        return Ended(
-            text,
-            started_unix_ns,
-            round(after.ru_utime - before.ru_utime, 3),
-            round(after.ru_stime - before.ru_stime, 3),
-        )
+        return completed, text
 
     def command(self, arguments: list[str]) -> list[str]:
         """The whole command line."""

@@ -2,23 +2,18 @@
 
 Its keys are not those that mydyno stored: each connection has a window of 10,240 keys that begins empty and is filled
 by its own sets, so a cache must hold connections × 10,240 values. It prints neither percentiles nor the measured
-window alone: mean, least and greatest latency are of the seconds behind the warm-up, the spread and the distribution
+window alone: mean, least and greatest latency are of the seconds after the warm-up, the spread and the distribution
 of the whole step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from mydyno.drivers.base import DriverOutcome, Progress, closed_loop_alone
-from mydyno.drivers.libmemcached import Ended, LibmemcachedProgram
+from mydyno.drivers.base import DriverOutcome, Reading, StepContext, closed_loop_alone
+from mydyno.drivers.libmemcached import LibmemcachedProgram
 from mydyno.drivers.memaslap_output import Report, Second, parse
 from mydyno.errors import DriverError
 from mydyno.model.experiment import DataSpec, Step
 from mydyno.model.records import DriverResult
-from mydyno.servers.sql import Address
-from mydyno.store.samples import Sample
 
 KEY_BYTES = 64
 """Its keys' length without a configuration file."""
@@ -41,27 +36,18 @@ class Memaslap(LibmemcachedProgram):
             problems.append("measure must be at least 1 s with memaslap")
         threads = int(step.options.get("threads", 1))
         if step.connections % threads:
-            problems.append(f"connections = {step.connections} is no multiple of memaslap's {threads} threads")
+            problems.append(f"connections = {step.connections} is not a multiple of memaslap's {threads} threads")
         return problems
 
     def data_obstacle(self, data: DataSpec) -> str | None:
         """Keys of another length would need a configuration file, and then be other keys than the driver's own."""
         if data.key_bytes != KEY_BYTES:
-            return f"memaslap's keys have {KEY_BYTES} bytes; say data.key_bytes = {KEY_BYTES}, or take dynoload"
+            return f"memaslap's keys have {KEY_BYTES} bytes; set data.key_bytes = {KEY_BYTES}, or use dynoload"
         return None
 
-    async def run(
-        self,
-        address: Address,
-        data: DataSpec,
-        step: Step,
-        folder: Path,
-        log: Path,
-        on_start: Callable[[int], None],
-        on_progress: Callable[[Progress], None],
-    ) -> DriverOutcome:
-        """One step. Raises DriverError with memaslap's own words."""
-        del folder, on_progress  # it keeps its output to itself until it ends
+    async def run(self, context: StepContext) -> DriverOutcome:
+        """One step. Raises DriverError with memaslap's message."""
+        address, data, step = context.address, context.data, context.step
         arguments = [
             f"--servers={address.host}:{address.port}",
             f"--time={int(step.warmup_s + step.measure_s)}s",
@@ -72,22 +58,23 @@ class Memaslap(LibmemcachedProgram):
             *([f"--overwrite={step.options['overwrite']}"] if "overwrite" in step.options else []),
             *(["--binary"] if step.options.get("protocol") == "binary" else []),
         ]
-        ended = await self.run_to_end(arguments, step, address, log, on_start)
-        report = parse(ended.text)
+        completed, text = await self.run_to_end(arguments, context)
+        report = parse(text)
         if report is None or not report.seconds["Total"]:
-            raise DriverError(f"memaslap {step.id} printed no report:\n  " + "\n  ".join(ended.text.splitlines()[-5:]))
-        result = result_of(report, step, self.version, tuple(self.command(arguments)), ended)
-        return DriverOutcome(result, tuple(samples_of(report, ended.started_unix_ns)), ended.started_unix_ns)
+            raise DriverError(f"memaslap {step.id} printed no report:\n  " + "\n  ".join(text.splitlines()[-5:]))
+        result = completed.with_cpu(result_of(report, step, self.version, tuple(self.command(arguments))))
+        started_unix_ns = completed.started_unix_ns
+        return DriverOutcome(result, tuple(readings_of(report, started_unix_ns)), started_unix_ns)
 
 
-def result_of(report: Report, step: Step, version: str, command: tuple[str, ...], ended: Ended) -> DriverResult:
-    """The seconds behind the warm-up; latency percentiles are not to be had."""
+def result_of(report: Report, step: Step, version: str, command: tuple[str, ...]) -> DriverResult:
+    """The seconds after the warm-up; latency percentiles are unavailable."""
     total, gets, sets = (
         [second for second in report.seconds[name] if second.t_s > step.warmup_s] for name in ("Total", "Get", "Set")
     )
-    asked = sum(second.ops for second in total)
-    if asked == 0:
-        raise DriverError(f"memaslap {step.id} finished not one operation behind its warm-up")
+    operations = sum(second.ops for second in total)
+    if operations == 0:
+        raise DriverError(f"memaslap {step.id} finished not one operation after its warm-up")
     got, missed = sum(second.ops for second in gets), sum(second.get_misses for second in gets)
     busy = [second for second in total if second.ops]
     whole = report.counts
@@ -95,18 +82,16 @@ def result_of(report: Report, step: Step, version: str, command: tuple[str, ...]
         driver="memaslap",
         version=version,
         command=command,
-        transactions=asked,
-        queries=asked,
+        transactions=operations,
+        queries=operations,
         queries_read=got,
         queries_write=sum(second.ops for second in sets),
         duration_s=float(len(total)),
         latency_us={
-            "mean": sum(second.mean_us * second.ops for second in total) / asked,
+            "mean": sum(second.mean_us * second.ops for second in total) / operations,
             "min": min(second.min_us for second in busy),
             "max": max(second.max_us for second in busy),
         },
-        cpu_user_s=ended.cpu_user_s,
-        cpu_system_s=ended.cpu_system_s,
         whole={
             "transactions": whole["cmd_get"] + whole["cmd_set"],
             "cmd_get": whole["cmd_get"],
@@ -116,7 +101,7 @@ def result_of(report: Report, step: Step, version: str, command: tuple[str, ...]
         },
         key_values={
             "cmd_get": float(got),
-            "cmd_set": float(asked - got),
+            "cmd_set": float(operations - got),
             "get_hits": float(got - missed),
             "get_misses": float(missed),
             **report.spread_us,
@@ -125,15 +110,15 @@ def result_of(report: Report, step: Step, version: str, command: tuple[str, ...]
     )
 
 
-def samples_of(report: Report, started_unix_ns: int) -> list[Sample]:
+def readings_of(report: Report, started_unix_ns: int) -> list[Reading]:
     """Each second at its end."""
     gets = {second.t_s: second for second in report.seconds["Get"]}
-    samples = []
+    readings = []
     for second in report.seconds["Total"]:
         values = {"ops": float(second.ops), "tps": float(second.ops), **_hits(gets.get(second.t_s))}
         at_ns = started_unix_ns + second.t_s * 1_000_000_000
-        samples += [Sample(at_ns, "driver:1", name, value) for name, value in values.items()]
-    return samples
+        readings += [Reading(at_ns, name, value) for name, value in values.items()]
+    return readings
 
 
 def _hits(gets: Second | None) -> dict[str, float]:

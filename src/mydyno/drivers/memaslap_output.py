@@ -2,7 +2,7 @@
 
 It prints, each second, a block of statistics for gets, sets and both, with escape codes that clear the screen before
 it; at the end the whole run's counts and its distribution over powers of two of microseconds. It has no warm-up: what
-is measured is the sum of the seconds behind it.
+is measured is the sum of the seconds after it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Report:
 
 
 def parse(text: str) -> Report | None:
-    """The report; None where the run did not come to its end."""
+    """The report; None if the run did not end normally."""
     ended = _ENDED.search(text)
     counts = {name: int(value) for name, value in _COUNT.findall(text)}
     if ended is None or not {"cmd_get", "cmd_set", "get_misses"} <= counts.keys():

@@ -9,20 +9,16 @@ figure, said at the end of its load. `measure` is the longest that it may take.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress, closed_loop_alone
+from mydyno.drivers.base import DriverOutcome, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.libmemcached import LibmemcachedProgram
 from mydyno.errors import DriverError
 from mydyno.model.experiment import DataSpec, Step
 from mydyno.model.records import DriverResult
-from mydyno.servers.sql import Address
-from mydyno.store.samples import Sample
 
 VALUE_BYTES = 400
 EXECUTE_NUMBER = 10_000
-"""Operations of each thread where the step says nothing: memslap's own default."""
+"""Operations of each thread if the step does not set them: memslap's own default."""
 _TIME = re.compile(r"^\s*Time to (set|get)\s+(\d+) keys by\s+(\d+) threads:\s+([\d.]+) seconds", re.M)
 _STORED = re.compile(r"^\s*Time to set\s+(\d+) keys:", re.M)
 
@@ -38,27 +34,18 @@ class Memslap(LibmemcachedProgram):
         """It has no warm-up."""
         problems = self.unknown_options(step) + closed_loop_alone(self.name, step)
         if step.warmup_s:
-            problems.append('memslap has no warm-up; say warmup = "0s"')
+            problems.append('memslap has no warm-up; set warmup = "0s"')
         return problems
 
     def data_obstacle(self, data: DataSpec) -> str | None:
         """The table must be as wide as its values."""
         if data.value_bytes < VALUE_BYTES:
-            return f"memslap's values have {VALUE_BYTES} bytes; say data.value_bytes = {VALUE_BYTES} or more"
+            return f"memslap's values have {VALUE_BYTES} bytes; set data.value_bytes = {VALUE_BYTES} or more"
         return None
 
-    async def run(
-        self,
-        address: Address,
-        data: DataSpec,
-        step: Step,
-        folder: Path,
-        log: Path,
-        on_start: Callable[[int], None],
-        on_progress: Callable[[Progress], None],
-    ) -> DriverOutcome:
-        """One step. Raises DriverError with memslap's own words, and where it took longer than `measure`."""
-        del data, folder, on_progress
+    async def run(self, context: StepContext) -> DriverOutcome:
+        """One step. Raises DriverError with memslap's message, and where it took longer than `measure`."""
+        address, step = context.address, context.step
         arguments = [
             f"--servers={address.host}:{address.port}",
             f"--concurrency={step.connections}",
@@ -66,29 +53,28 @@ class Memslap(LibmemcachedProgram):
             f"--test={step.workload.removeprefix('kv_')}",
             *(["--binary"] if step.options.get("protocol") == "binary" else []),
         ]
-        ended = await self.run_to_end(arguments, step, address, log, on_start)
-        result = result_of(ended.text, step, self.version, tuple(self.command(arguments)))
-        result = result.model_copy(update={"cpu_user_s": ended.cpu_user_s, "cpu_system_s": ended.cpu_system_s})
+        completed, text = await self.run_to_end(arguments, context)
+        result = completed.with_cpu(result_of(text, step, self.version, tuple(self.command(arguments))))
         rate = result.queries / result.duration_s
-        at_ns = ended.started_unix_ns + round(min(result.duration_s, step.measure_s) * 1e9)
-        samples = tuple(Sample(at_ns, "driver:1", name, rate) for name in ("ops", "tps"))
-        return DriverOutcome(result, samples, ended.started_unix_ns)
+        at_ns = completed.started_unix_ns + round(min(result.duration_s, step.measure_s) * 1e9)
+        readings = tuple(Reading(at_ns, name, rate) for name in ("ops", "tps"))
+        return DriverOutcome(result, readings, completed.started_unix_ns)
 
 
 def result_of(text: str, step: Step, version: str, command: tuple[str, ...]) -> DriverResult:
     """Operations and their time; of gets, the keys stored before them are counted among the sets."""
-    told = _TIME.search(text)
-    if told is None or f"kv_{told[1]}" != step.workload or float(told[4]) <= 0:
+    match = _TIME.search(text)
+    if match is None or f"kv_{match[1]}" != step.workload or float(match[4]) <= 0:
         raise DriverError(f"memslap {step.id} printed no time:\n  " + "\n  ".join(text.splitlines()[-5:]))
-    count, took_s = int(told[2]), float(told[4])
+    count, took_s = int(match[2]), float(match[4])
     if took_s > step.measure_s:
         raise DriverError(
             f"memslap {step.id} took {took_s:.1f} s, measure is {step.measure_s:g} s",
-            "say a longer measure, or a smaller options.execute_number",
+            "set a longer measure, or a smaller options.execute_number",
         )
     stored = _STORED.search(text)
-    asked = step.connections * int(step.options.get("execute_number", EXECUTE_NUMBER))
-    gets, sets = (count, 0) if told[1] == "get" else (0, count)
+    requested = step.connections * int(step.options.get("execute_number", EXECUTE_NUMBER))
+    gets, sets = (count, 0) if match[1] == "get" else (0, count)
     whole = {"cmd_get": gets, "cmd_set": sets + (int(stored[1]) if stored else 0)}
     return DriverResult(
         driver="memslap",
@@ -98,7 +84,7 @@ def result_of(text: str, step: Step, version: str, command: tuple[str, ...]) -> 
         queries=count,
         queries_read=gets,
         queries_write=sets,
-        errors=max(asked - count, 0),
+        errors=max(requested - count, 0),
         duration_s=took_s,
         latency_us={"mean": took_s * 1e6 * step.connections / count},
         # It takes every reply for a hit: the server must have counted none missed.

@@ -1,7 +1,7 @@
-"""What several load programs did at the same time, one per instance, as one result. Pure functions.
+"""The results of several simultaneous load programs, one per instance, as one result. Pure functions.
 
-Counts add up. Percentiles cannot be averaged: they come from the histograms merged, and where a driver gave none they
-are absent. The driver's health is the worst of them.
+Counts add up. Percentiles cannot be averaged: they come from the histograms merged, and if a driver has none they are
+absent. The driver's health is the worst of them.
 """
 
 from __future__ import annotations

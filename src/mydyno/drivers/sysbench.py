@@ -1,29 +1,28 @@
 """sysbench 1.0.20: the field's standard, as the second opinion and for comparison with published studies.
 
 One process per step: its warm-up ends at a --report-checkpoints, which resets all counters, so that totals, latency and
-histogram are of the measured window alone. The password goes by a config file that only we can read, never by `ps`.
+histogram are of the measured window alone. The password is passed in a config file that only mydyno can read, so it is
+not visible in `ps`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from mydyno.drivers import sysbench_output as output
-from mydyno.drivers.base import SCHEMA, DriverOutcome, Progress, closed_loop_alone
+from mydyno.drivers.base import SCHEMA, Driver, DriverOutcome, Progress, Reading, StepContext, closed_loop_alone
+from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import DataSpec, Scalar, Step
 from mydyno.model.records import DriverResult
-from mydyno.parts.debian import DebianPackages, UnpackedPackages
+from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
-from mydyno.store.samples import Sample
 
 PACKAGES = ("sysbench",)
 GRACE_S = 60.0
@@ -32,7 +31,7 @@ PREPARE_TIMEOUT_S = 24 * 3600.0
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
-class Sysbench:
+class Sysbench(Driver):
     """The sysbench driver."""
 
     name = "sysbench"
@@ -41,10 +40,10 @@ class Sysbench:
         self._host: LocalHost | None = None
         self._packages: UnpackedPackages | None = None
 
-    async def get(self, settings: Settings, host: LocalHost) -> None:
+    async def get(self, paths: HostPaths, host: LocalHost) -> None:
         """Debian's package, unpacked in the cache. Raises HostError."""
         self._host = host
-        self._packages = await DebianPackages(settings.cache, host).get(PACKAGES)
+        self._packages = await DebianPackages(paths.cache, host).get(PACKAGES)
 
     @property
     def version(self) -> str:
@@ -58,9 +57,7 @@ class Sysbench:
         return self._host, self._packages
 
     def check(self, step: Step) -> list[str]:
-        """sysbench 1.0.20 counts time in whole seconds, and needs a second to report on; what its --rate
-        gives is no open loop.
-        """
+        """Whole seconds, at least one, and no rate: sysbench 1.0.20's --rate is not an open loop."""
         problems = closed_loop_alone(self.name, step)
         for name, value in (("warmup", step.warmup_s), ("measure", step.measure_s)):
             if value != int(value):
@@ -87,13 +84,13 @@ class Sysbench:
             raise DriverError('sysbench 1.0.20 cannot prove TLS; use driver = "dynoload"')
         if address.compression not in ("off", "zlib"):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
-        spoken = "mysql-compression=on\n" if address.compression == "zlib" else ""
+        compressed = "mysql-compression=on\n" if address.compression == "zlib" else ""
         account = f"mysql-user={address.user}\nmysql-password={address.password}\nmysql-db={SCHEMA}\n"
-        path.write_text(f"{account}{place}\n{spoken}")
+        path.write_text(f"{account}{place}\n{compressed}")
         return path
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
-        """Create and fill the tables, several at once. Raises DriverError with sysbench's own words."""
+        """Create and fill the tables, several at once. Raises DriverError with sysbench's message."""
         host, packages = self._parts
         threads = min(data.tables, 2 * (os.cpu_count() or 1))
         arguments = [
@@ -111,20 +108,12 @@ class Sysbench:
         if done.exit_code or output.fatal_words(done.output):
             raise _failure("prepare", done.exit_code, done.output)
 
-    async def run(
-        self,
-        address: Address,
-        data: DataSpec,
-        step: Step,
-        folder: Path,
-        log: Path,
-        on_start: Callable[[int], None],
-        on_progress: Callable[[Progress], None],
-    ) -> DriverOutcome:
-        """One step. Raises DriverError with sysbench's own words."""
+    async def run(self, context: StepContext) -> DriverOutcome:
+        """One step. Raises DriverError with sysbench's message."""
         host, packages = self._parts
+        data, step = context.data, context.step
         arguments = [
-            f"--config-file={self._config_file(address, folder)}",
+            f"--config-file={self._config_file(context.address, context.folder)}",
             f"--tables={data.tables}",
             f"--table-size={data.rows}",
             f"--threads={step.connections}",
@@ -139,33 +128,12 @@ class Sysbench:
             f"--auto-inc={_text(data.auto_inc)}",
         ]
         command, cwd = self._command(step.workload, arguments, "run")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = await host.start(
-            command,
-            environment=packages.environment,
-            cwd=cwd,
-            stdout=asyncio.subprocess.PIPE,
-            entering=address.entering,
+        reader = _Reader(context.log, context.on_progress)
+        completed = await run_measured(
+            host, command, context, reader.read, grace_s=GRACE_S, environment=packages.environment, cwd=cwd
         )
-        on_start(process.pid)
-        reader = _Reader(log, on_progress)
-        try:
-            await asyncio.wait_for(reader.read(process), step.warmup_s + step.measure_s + GRACE_S)
-        except TimeoutError:
-            raise DriverError(
-                f"sysbench still ran {GRACE_S:.0f} s after its time was over and was killed (a hanging server?)"
-            ) from None
-        finally:
-            await process.end(0.0)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        result = self._result(command, step, process.exit_code or 0, "".join(reader.lines))
-        result = result.model_copy(
-            update={
-                "cpu_user_s": round(after.ru_utime - before.ru_utime, 3),
-                "cpu_system_s": round(after.ru_stime - before.ru_stime, 3),
-            }
-        )
-        return DriverOutcome(result, tuple(reader.samples), reader.started_unix_ns)
+        result = self._result(command, step, completed.exit_code, "".join(reader.lines))
+        return DriverOutcome(completed.with_cpu(result), tuple(reader.readings), reader.started_unix_ns)
 
     def _result(self, command: list[str], step: Step, exit_code: int, text: str) -> DriverResult:
         reports = output.parse_reports(text)
@@ -174,7 +142,7 @@ class Sysbench:
             raise _failure(step.id, exit_code, text)
         final = reports[-1]
         if final.counts["transactions"] == 0:
-            raise DriverError(f"{step.id}: sysbench finished not one transaction in {final.total_time_s:.0f} s")
+            raise DriverError(f"{step.id}: sysbench finished no transaction in {final.total_time_s:.0f} s")
         histogram = output.parse_histogram(text)
         latency_us = {name: value * 1000 for name, value in final.latency_ms.items()}
         latency_us |= {name: output.percentile(histogram, share) * 1000 for name, share in PERCENTILES.items()}
@@ -198,11 +166,11 @@ class Sysbench:
 
 
 class _Reader:
-    """Reads sysbench's output line by line while it runs: keeps it, logs it, tells progress, makes samples."""
+    """Reads sysbench's output line by line while it runs: keeps it, logs it, reports progress, makes readings."""
 
     def __init__(self, log: Path, on_progress: Callable[[Progress], None]) -> None:
         self.lines: list[str] = []
-        self.samples: list[Sample] = []
+        self.readings: list[Reading] = []
         self.started_unix_ns = time.time_ns()
         self._log = log
         self._on_progress = on_progress
@@ -231,7 +199,7 @@ class _Reader:
         }
         if interval.latency_ms > 0:  # a checkpoint in the same second has emptied the histogram: not known, not zero
             values[f"latency_p{interval.percentile}_us"] = interval.latency_ms * 1000
-        self.samples += [Sample(unix_ns, "driver:1", metric, value) for metric, value in values.items()]
+        self.readings += [Reading(unix_ns, metric, value) for metric, value in values.items()]
         with contextlib.suppress(Exception):  # a progress bar must never end a measurement
             self._on_progress(Progress(interval.t_s, interval.qps, interval.tps))
 

@@ -95,16 +95,16 @@ def percentile(histogram: list[tuple[float, int]], share: float) -> float:
     total = sum(count for _, count in histogram)
     if not total:
         raise ValueError("empty histogram")
-    seen = 0
+    cumulative = 0
     for bound, count in histogram:
-        seen += count
-        if seen >= share * total:
+        cumulative += count
+        if cumulative >= share * total:
             return bound
     return histogram[-1][0]
 
 
 def fatal_words(output: str) -> list[str]:
-    """sysbench's own words on what went wrong: its FATAL and error lines, each once, the first five."""
+    """sysbench's error messages: its FATAL and error lines, each once, the first five."""
     words = [
         line.strip()
         for line in output.splitlines()

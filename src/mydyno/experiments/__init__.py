@@ -10,7 +10,7 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
-from mydyno.experiments.based import based_on
+from mydyno.experiments.inheritance import based_on
 from mydyno.model.experiment import DataSpec, Experiment, Step
 from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import Vocabulary, parse_experiment
@@ -51,7 +51,7 @@ def _check_data(data: DataSpec, step: Step) -> list[str]:
         return []
     if data.workload != "oltp":
         return [f"is for the data oltp alone, and this is {data.workload}"]
-    return [f'{step.driver} makes rows of digits alone; say driver = "dynoload" in every step']
+    return [f'{step.driver} creates rows of digits only; set driver = "dynoload" in every step']
 
 
 def source_of(name_or_path: str) -> TomlSource:

@@ -1,16 +1,16 @@
-"""How fast this host is at this moment, whatever the reason: CPUs, memory, small synced writes, TCP over loopback.
+"""The present speed of this host: CPUs, memory, small synchronous writes, TCP over loopback.
 
-A canary is read while nothing of the study runs. It says nothing of a server; readings are compared with each other
-alone. Cost: two seconds of all CPUs.
+A canary is read while nothing of the study runs. Readings are compared with each other only; they do not describe a
+server. Cost: two seconds of all CPUs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import threading
 import time
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
@@ -18,13 +18,27 @@ from mydyno.errors import HostError
 from mydyno.hosts.memory_bandwidth import run_dynomem
 from mydyno.hosts.transfer import timed_transfer
 
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a canary."""
+
+    label: str
+    method: str
+
+    @property
+    def text(self) -> str:
+        """Label and method."""
+        return f"{self.label}: {self.method}"
+
+
 READINGS = {
-    "cpu_bytes_per_s": "CPUs: SHA-256 on all of them",
-    "memory_bytes_per_s": "memory: triad on all CPUs",
-    "fsyncs_per_s": "disk: 4 KB written and synced",
-    "loopback_bits_per_s": "loopback: one TCP stream",
+    "cpu_bytes_per_s": Reading("CPUs", "SHA-256 on all of them"),
+    "memory_bytes_per_s": Reading("memory", "triad on all CPUs"),
+    "fsyncs_per_s": Reading("disk", "4 KB written and synced"),
+    "loopback_bits_per_s": Reading("loopback", "one TCP stream"),
 }
-"""What each reading is of; more is faster."""
+"""The quantity of each reading; more is faster."""
 PART_S = 0.5
 _HASHED = bytes(1 << 20)
 _WRITTEN = bytes(4096)
@@ -32,7 +46,7 @@ _ARRAY_BYTES = 64 << 20
 
 
 def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
-    """One reading of each kind; NaN where it could not be had. `folder` is where the study's data lie."""
+    """One reading of each kind; NaN if it failed. `folder` is where the study's data lie."""
     return {
         "cpu_bytes_per_s": _cpus(),
         "memory_bytes_per_s": _memory(dynomem),
@@ -42,7 +56,7 @@ def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
 
 
 def _cpus() -> float:
-    """All threads together; hashlib gives the interpreter's lock away meanwhile."""
+    """All threads together; hashlib releases the interpreter's lock meanwhile."""
     done = []
 
     def work(cpu: int) -> None:
@@ -67,7 +81,7 @@ def _memory(dynomem: Path) -> float:
     cpus = sorted(os.sched_getaffinity(0))
     try:
         return run_dynomem(dynomem, "all CPUs", cpus, cpus, _ARRAY_BYTES, repeats=4).median_bytes_per_s["triad"]
-    except (HostError, OSError, subprocess.SubprocessError):
+    except (HostError, OSError):
         return nan
 
 

@@ -39,7 +39,7 @@ class Certificates:
 
 
 async def make_certificates(folder: Path, key: str, addresses: Sequence[str], host: LocalHost) -> Certificates:
-    """Make them in a folder that exists; what is there already is kept. Raises HostError with openssl's words."""
+    """Make them in a folder that exists; existing files are kept. Raises HostError with openssl's message."""
     made = Certificates(folder)
     if made.certificate.is_file():
         return made

@@ -1,7 +1,7 @@
 """Control groups, version 1 and 2 alike: where a group can be made, making it, its limits, and what it accounted.
 
 A group is made below mydyno's own or an ancestor of it: mounts, other groups and their settings stay as they are. What
-version 1 has in one tree per controller is one folder in version 2; callers name controllers by version 2's words
+version 1 has in one tree per controller is one folder in version 2; callers use version 2's controller names
 (cpuset, cpu, io, memory). Sources: the kernel's admin-guide/cgroup-v1 and cgroup-v2.rst. `root` is / but for tests.
 """
 
@@ -42,7 +42,7 @@ class Limits:
 
     @property
     def io(self) -> dict[str, int]:
-        """The I/O limits that are set, by version 2's words."""
+        """The I/O limits that are set, by version 2's names."""
         pairs = {"rbps": self.read_bps, "wbps": self.write_bps, "riops": self.read_iops, "wiops": self.write_iops}
         return {word: value for word, value in pairs.items() if value is not None}
 
@@ -131,7 +131,7 @@ class Cgroups:
     root: Path = Path("/")
 
     def slots(self, controllers: Sequence[str]) -> tuple[dict[str, Slot], list[str]]:
-        """Where groups with these controllers can be made, and for each that cannot, why and what would make it so."""
+        """Where groups with these controllers can be created; for each without one, the reason and a remedy."""
         slots: dict[str, Slot] = {}
         reasons = []
         mounts = self._mounts()
@@ -158,11 +158,11 @@ class Cgroups:
         return slots, reasons
 
     def _slot_v2(self, controllers: Sequence[str], mount: Path | None, own: str) -> Slot | str:
-        """The nearest ancestor of mydyno's own group that hands all these controllers to its children."""
+        """The nearest ancestor of mydyno's own group that enables all these controllers for its children."""
         wanted = ", ".join(controllers)
         if mount is None:
             return (
-                f"no cgroup controller {wanted}: neither version is mounted with it (container without /sys/fs/cgroup?)"
+                f"no cgroup controller {wanted}: it is mounted in neither version (container without /sys/fs/cgroup?)"
             )
         here = _below(mount, own)
         offered = set(_words(mount / "cgroup.controllers"))
@@ -224,15 +224,15 @@ class Cgroups:
                 path.write_text(value)
             except OSError as error:
                 raise HostError(
-                    f"{path} does not take {value!r}: {error.strerror}",
-                    "is the CPU there, the device a whole disk, the limit within its parent's?",
+                    f"{path} does not accept {value!r}: {error.strerror}",
+                    "check that the CPU exists, the device is a whole disk, and the limit is within that of the parent",
                 ) from error
 
     def _new_folder(self, folder: Path) -> None:
         try:
             folder.mkdir()
         except OSError as error:
-            raise HostError(f"the control group {folder} cannot be made: {error.strerror}") from error
+            raise HostError(f"the control group {folder} cannot be created: {error.strerror}") from error
 
     def settings(self, group: Group, limits: Limits) -> list[tuple[Path, str]]:
         """(file, value) for every limit, in the order in which they must be written."""
@@ -263,21 +263,21 @@ class Cgroups:
         return made
 
     def wrong_settings(self, group: Group, limits: Limits) -> list[str]:
-        """What the kernel tells otherwise than it was told; empty where every limit is in force."""
+        """The limits that the kernel reports with another value; empty if every limit is in force."""
         wrong = []
         for path, value in self.settings(group, limits):
-            told = _lines(path)
+            reported = _lines(path)
             if path.name == "io.max":
-                fields = [line.split() for line in told if line.startswith(f"{limits.device} ")]
+                fields = [line.split() for line in reported if line.startswith(f"{limits.device} ")]
                 holds = bool(fields) and set(value.split()) <= set(fields[0])
             elif path.name.startswith(("cpuset.cpus", "cpuset.mems")):
-                holds = bool(told) and cpu_set(told[0]) == cpu_set(value)
+                holds = bool(reported) and cpu_set(reported[0]) == cpu_set(value)
             elif path.name == "memory.limit_in_bytes":
-                holds = bool(told) and abs(int(told[0]) - int(value)) < os.sysconf("SC_PAGE_SIZE")
+                holds = bool(reported) and abs(int(reported[0]) - int(value)) < os.sysconf("SC_PAGE_SIZE")
             else:
-                holds = value in told
+                holds = value in reported
             if not holds:
-                wrong.append(f"{path.name} is {' / '.join(told) or 'not readable'}, wanted {value}")
+                wrong.append(f"{path.name} is {' / '.join(reported) or 'not readable'}, wanted {value}")
         if limits.cpus is not None:
             name = "cpuset.cpus.effective" if group.slots["cpuset"].version == 2 else "cpuset.effective_cpus"
             effective = _text(group.folder("cpuset") / name)
@@ -306,7 +306,7 @@ def take_delegation(folder: Path, controllers: Sequence[str]) -> None:
 
 
 def return_delegation(folder: Path, controllers: Sequence[str]) -> bool:
-    """Undo take_delegation; whether all is as before."""
+    """Undo take_delegation; returns whether everything was restored."""
     if not folder.is_dir():
         return True
     leaf = folder / OWN_LEAF
@@ -353,7 +353,7 @@ def cpu_list(cpus: Iterable[int]) -> str:
 
 
 def remove_group(folders: Iterable[Path]) -> list[Path]:
-    """End what still runs in these groups (all of it mydyno's own) and remove them; gives those that would not go."""
+    """End the processes in these groups (all mydyno's own) and remove them; returns those that could not be removed."""
     present = [folder for folder in folders if folder.is_dir()]
     inside = {pid for folder in present for pid in _pids(folder)} - {os.getpid()}
     end_all([identity for pid in sorted(inside) if (identity := ProcessIdentity.of(pid)) is not None], grace_s=3.0)

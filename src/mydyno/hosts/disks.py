@@ -28,7 +28,7 @@ class Disk:
 
 
 def disk_of(folder: Path, root: Path = Path("/")) -> Disk:
-    """The disk of a folder or of its nearest existing parent. Raises HostError where there is none to limit."""
+    """The disk of a folder or of its nearest existing parent. Raises HostError if there is none to limit."""
     folder = folder.resolve()
     while not folder.exists():
         folder = folder.parent
@@ -44,16 +44,16 @@ def disk_of(folder: Path, root: Path = Path("/")) -> Disk:
             number = 0
         if os.major(number) == 0:
             raise HostError(
-                f"{folder} is on {kind} ({source}), which has no disk of its own to limit",
+                f"{folder} is on {kind} ({source}), which is not on a disk that can be limited",
                 "put the data on ext4, xfs or btrfs on a disk: --data DIR",
             )
         own = f"{os.major(number)}:{os.minor(number)}"
     block = root / "sys/dev/block" / own
     if not block.exists():
-        raise HostError(f"{folder} is on device {own} ({kind}), which is no block device of this host")
+        raise HostError(f"{folder} is on device {own} ({kind}), which is not a block device of this host")
     if kind not in WRITEBACK_FILESYSTEMS:
         raise HostError(
-            f"{folder} is on {kind}: its written-back pages are charged to nobody, so writes escape every limit",
+            f"{folder} is on {kind}: its written-back pages are not charged to a group, so no limit applies to writes",
             f"put the data on one of {', '.join(WRITEBACK_FILESYSTEMS)}: --data DIR",
         )
     real = block.resolve()

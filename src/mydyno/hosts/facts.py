@@ -1,4 +1,4 @@
-"""What a reader must know of the host to believe or repeat a result: read from the kernel's own files."""
+"""Facts of the host that are needed to judge or repeat a result, read from the kernel's files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
+
+from mydyno.hosts.commands import run_command
 
 
 def host_facts(data: Path) -> dict[str, Any]:
@@ -61,8 +62,7 @@ def _os_release() -> str | None:
 
 def _virtualisation() -> str | None:
     if shutil.which("systemd-detect-virt"):
-        result = subprocess.run(["systemd-detect-virt"], capture_output=True, text=True, check=False)
-        return result.stdout.strip() or None
+        return run_command(["systemd-detect-virt"]).stdout.strip() or None
     return "virtual machine" if "hypervisor" in (_match(Path("/proc/cpuinfo"), r"flags\s*: (.+)") or "") else None
 
 

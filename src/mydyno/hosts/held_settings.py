@@ -1,4 +1,4 @@
-"""Kernel settings that several servers of one study need at the same time: set by the first, given back by the last.
+"""Kernel settings that several servers of one study need at the same time: set for the first, restored after the last.
 
 The value from before the first is in the undo journal, once, before anything is written. So whatever the order in which
 the servers are taken down, and after kill -9 too, it is that value that comes back.
@@ -16,7 +16,7 @@ from mydyno.hosts.undo import UndoJournal
 
 @dataclass(eq=False)
 class Hold:
-    """One server's share of a setting; give it to HeldSettings.release()."""
+    """One server's share of a setting; pass it to HeldSettings.release()."""
 
     path: Path
     amount: int | None
@@ -25,13 +25,13 @@ class Hold:
 
 @dataclass
 class _Held:
-    """A setting while anyone holds it."""
+    """A setting while a server holds it."""
 
     undo: UndoJournal
     entry: int | None
     """Of the undo journal; None: the setting was as wanted."""
     value: str | None
-    """The value of all holders; None where each adds an amount."""
+    """The value of all holders; None if each adds an amount."""
     holds: list[Hold]
 
 
@@ -42,9 +42,9 @@ class HeldSettings:
         self._held: dict[Path, _Held] = {}
 
     def hold(self, undo: UndoJournal, path: Path, value: str) -> tuple[Hold, str]:
-        """Set a value; gives the hold and what the kernel made of the value.
+        """Set a value; returns the hold and the value that the kernel accepted.
 
-        Raises HostError where the kernel refuses it, or a server holds the setting with another value.
+        Raises HostError if the kernel refuses it, or a server holds the setting with another value.
         """
         held = self._held.get(path)
         if held is None:
@@ -55,13 +55,13 @@ class HeldSettings:
             return hold, (before if before == value else self._write(hold, value))
         if held.value != value:
             wanted = "amounts that are added up" if held.value is None else held.value
-            raise HostError(f"{path} is to be {value}, and another server of this study needs {wanted}")
+            raise HostError(f"{path} must be {value}, but another server of this study needs {wanted}")
         return self._add(held, path, None), read_setting(path)
 
     def add(self, undo: UndoJournal, path: Path, amount: int) -> tuple[Hold, int]:
-        """Raise a count by an amount; gives the hold and by how much the kernel raised it, which can be less.
+        """Raise a count by an amount; returns the hold and by how much the kernel raised it, which can be less.
 
-        Raises HostError where the kernel refuses it, or a server holds the setting with one value.
+        Raises HostError if the kernel refuses it, or a server holds the setting with one value.
         """
         now = int(read_setting(path))
         held = self._held.get(path)
@@ -69,7 +69,7 @@ class HeldSettings:
             entry = undo.will_change("sysctl", path=str(path), before=str(now))
             held = self._held[path] = _Held(undo, entry, None, [])
         if held.value is not None:
-            raise HostError(f"{path} is to be raised, and another server of this study needs {held.value}")
+            raise HostError(f"{path} must be raised, but another server of this study needs {held.value}")
         hold = self._add(held, path, amount)
         return hold, int(self._write(hold, str(now + amount))) - now
 
@@ -86,7 +86,7 @@ class HeldSettings:
             raise
 
     def release(self, hold: Hold) -> None:
-        """Take this share back; the last one gives the setting back as it was. Safe to call again."""
+        """Release this share; releasing the last one restores the setting. Safe to call again."""
         held = self._held.get(hold.path)
         if held is None or hold not in held.holds:
             return

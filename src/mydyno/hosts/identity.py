@@ -14,14 +14,14 @@ COOKIE = "MYDYNO_STUDY"
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process for ever: pid and start time in clock ticks since boot."""
+    """A process that is never confused with another: pid and start time in clock ticks since boot."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """The identity of a live process; None where there is none (a zombie counts as none)."""
+        """The identity of a live process; None if there is none (a zombie counts as none)."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
@@ -34,7 +34,7 @@ class ProcessIdentity:
         return ProcessIdentity.of(self.pid) == self
 
     def send(self, signal_number: int) -> bool:
-        """Send a signal to this very process, by pidfd so that no other can be hit; False where it is gone."""
+        """Send a signal to this very process, by pidfd so that no other can be hit; False if it has ended."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
@@ -69,7 +69,7 @@ def processes_with_cookie(value: str) -> list[ProcessIdentity]:
 
 
 def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[ProcessIdentity]:
-    """SIGTERM, then SIGKILL after the grace time; gives those that would not go."""
+    """SIGTERM, then SIGKILL after the grace time; returns those still running."""
     for process in processes:
         process.send(signal.SIGTERM)
     deadline = time.monotonic() + grace_s

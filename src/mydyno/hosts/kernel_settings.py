@@ -1,4 +1,4 @@
-"""Settings of the running kernel: files below /proc/sys and /sys/kernel/mm; read, written, read back, given back."""
+"""Settings of the running kernel: files below /proc/sys and /sys/kernel/mm; read, written, read back, restored."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def read_setting(path: Path) -> str:
 
 
 def write_setting(path: Path, value: str) -> str:
-    """Write, and give what the kernel made of it: it may grant less than was asked. Raises HostError."""
+    """Write, and return the value that the kernel accepted, which may be smaller. Raises HostError."""
     if not any(path.is_relative_to(root) for root in ROOTS) or ".." in path.parts:
-        raise HostError(f"{path} is no kernel setting: {', '.join(map(str, ROOTS))}")
+        raise HostError(f"{path} is not a kernel setting: {', '.join(map(str, ROOTS))}")
     try:
         path.write_text(value)
     except OSError as error:
@@ -34,7 +34,7 @@ def write_setting(path: Path, value: str) -> str:
 
 
 def give_back(facts: dict[str, Any]) -> str | None:
-    """Undo: the value from before; gives what is still otherwise."""
+    """Undo: restore the earlier value; returns what still differs."""
     path, before = Path(facts["path"]), str(facts["before"])
     try:
         now = write_setting(path, before)

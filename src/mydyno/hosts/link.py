@@ -22,12 +22,12 @@ from mydyno.errors import HostError
 from mydyno.hosts.namespace import command, entering, inside
 
 POOL = ipaddress.ip_network("198.18.0.0/15")
-"""Kept for measurements of networks (RFC 2544); routed nowhere."""
+"""Reserved for measurements of networks (RFC 2544); routed nowhere."""
 SERVER_INTERFACE = "dyno-server"
 LOAD_INTERFACE = "dyno-load"
-"""With the server's number behind it from the second server on; a name has 15 characters at most."""
+"""Followed by the server's number from the second server on; a name has 15 characters at most."""
 WIRE_FRAME_BYTES = 1538
-SEEN_FRAME_BYTES = 1514
+OBSERVED_FRAME_BYTES = 1514
 SEGMENT_PAYLOAD_BYTES = 1448
 """An MTU of 1500 less 20 of IP, 20 of TCP and 12 of time stamps."""
 MINIMAL_BURST_BYTES = 128 << 10
@@ -48,14 +48,14 @@ class LinkEnd:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a link is to be like; None: as it is."""
+    """The wanted properties of a link; None: unchanged."""
 
     bits_per_s: float | None = None
     latency: str | None = None
 
     @property
     def payload_bits_per_s(self) -> float | None:
-        """What a wire of this speed delivers to TCP."""
+        """The TCP throughput of a wire of this speed."""
         return None if self.bits_per_s is None else self.bits_per_s * SEGMENT_PAYLOAD_BYTES / WIRE_FRAME_BYTES
 
     def commands(self, interface: str) -> list[list[str]]:
@@ -67,7 +67,7 @@ class Shape:
             commands.append([*add, *parent, "handle", "1:", "netem", "delay", self.latency])
             parent = ["parent", "1:1"]
         if self.bits_per_s is not None:
-            rate = round(self.bits_per_s * SEEN_FRAME_BYTES / WIRE_FRAME_BYTES)
+            rate = round(self.bits_per_s * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES)
             burst = max(MINIMAL_BURST_BYTES, round(self.bits_per_s / 8 * BURST_S))
             commands.append([*add, *parent, "handle", "10:", "tbf", "rate", f"{rate}bit", "burst", f"{burst}b",
                              "latency", f"{QUEUE_MS}ms"])  # fmt: skip
@@ -83,7 +83,7 @@ def parse_bits_per_s(text: object) -> float:
 
 
 def make_link(server: LinkEnd, load: LinkEnd) -> None:
-    """Make the pair, whose ends never were in the host's own namespace. Raises HostError with ip's words."""
+    """Make the pair; its ends are never in the host's own namespace. Raises HostError with ip's message."""
     peer = ["peer", "name", load.interface, "netns", load.namespace.name]
     command([*entering(server.namespace), "ip", "link", "add", "name", server.interface, "type", "veth", *peer])
     for end in (server, load):
@@ -106,16 +106,16 @@ def _let_ports_be_used_again() -> None:
 
 
 def shape_link(ends: Iterable[LinkEnd], shape: Shape) -> None:
-    """Shape what leaves each end. Raises HostError with tc's words."""
+    """Shape what leaves each end. Raises HostError with tc's message."""
     for end in ends:
         for words in shape.commands(end.interface):
             command([*entering(end.namespace), *words])
 
 
 def disciplines(end: LinkEnd) -> list[dict[str, object]]:
-    """The queueing disciplines of one end with their statistics, as tc tells them."""
-    told = command([*entering(end.namespace), "tc", "-statistics", "-json", "qdisc", "show", "dev", end.interface])
-    found: list[dict[str, object]] = json.loads(told or "[]")
+    """The queueing disciplines of one end with their statistics, as reported by tc."""
+    reported = command([*entering(end.namespace), "tc", "-statistics", "-json", "qdisc", "show", "dev", end.interface])
+    found: list[dict[str, object]] = json.loads(reported or "[]")
     return found
 
 
@@ -135,7 +135,7 @@ _taken_here_lock = threading.Lock()
 def take_addresses() -> tuple[str, str]:
     """free_addresses() of this host, and of no other link of this process until give_addresses_back().
 
-    Raises HostError: all are taken.
+    Raises HostError if all are in use.
     """
     taken = taken_networks()
     with _taken_here_lock:
@@ -155,7 +155,7 @@ def _network_of(address: str) -> ipaddress.IPv4Network:
 
 
 def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
-    """(server's, load's) addresses of a network of four that nothing here uses. Raises HostError: all are taken."""
+    """(server's, load's) addresses of a network of four that nothing here uses. Raises HostError if all are in use."""
     used = [ipaddress.IPv4Network(one, strict=False) for one in taken]
     used = [network for network in used if network.overlaps(POOL)]
     for candidate in POOL.subnets(new_prefix=30):
@@ -163,6 +163,6 @@ def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
             server, load = list(candidate.hosts())
             return str(server), str(load)
     raise HostError(
-        f"every address of {POOL} is in use here ({', '.join(map(str, ipaddress.collapse_addresses(used)))})",
-        "that network is kept for measurements (RFC 2544); remove the address or route that covers it",
+        f"every address of {POOL} is in use on this host ({', '.join(map(str, ipaddress.collapse_addresses(used)))})",
+        "that network is reserved for measurements (RFC 2544); remove the address or route that covers it",
     )

@@ -1,4 +1,4 @@
-"""This host: run a command, start a process that is ours, end it."""
+"""This host: run a command, start and end child processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError
+from mydyno.hosts.commands import StartedCommand, report_start
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
-from mydyno.hosts.reach import entering_command
+from mydyno.hosts.mount_access import entering_command
 from mydyno.hosts.undo import UndoJournal
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
-"""What a child inherits; everything else is said, so that a run is the same from every shell."""
+"""What a child inherits; everything else is explicit, so that a run is the same from every shell."""
+LINE_LIMIT_BYTES = 1 << 20
+"""Of a line that a program writes to a pipe."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Process:
 
     @property
     def streams(self) -> asyncio.subprocess.Process:
-        """The pipes, where they were asked for."""
+        """The pipes, where start() was given PIPE."""
         return self._process
 
     async def wait(self, timeout_s: float | None = None) -> int:
@@ -61,7 +64,7 @@ class Process:
                 return
 
     async def end(self, grace_s: float) -> float:
-        """SIGTERM, SIGKILL after the grace time; gives the seconds it took. Safe to call again."""
+        """SIGTERM, SIGKILL after the grace time; returns the seconds it took. Safe to call again."""
         began = time.monotonic()
         if self._process.returncode is None:
             self.send(signal.SIGTERM)
@@ -73,8 +76,29 @@ class Process:
         return time.monotonic() - began
 
 
-def only_of(parent: int) -> list[str]:
-    """Goes on only while the parent lives: one that was killed before PR_SET_PDEATHSIG was set is never heard of."""
+class _ReportingProtocol(asyncio.subprocess.SubprocessStreamProtocol):
+    """Reports the end of the program when the kernel reports it, whoever waits for it."""
+
+    def __init__(self, started: StartedCommand, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=LINE_LIMIT_BYTES, loop=loop)
+        self._started = started
+        self._subprocess: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, which knows the exit code."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._subprocess = transport
+        super().connection_made(transport)
+
+    def process_exited(self) -> None:
+        """Report the exit code."""
+        exit_code = None if self._subprocess is None else self._subprocess.get_returncode()
+        self._started.ended(-1 if exit_code is None else exit_code)
+        super().process_exited()
+
+
+def exit_with_parent(parent: int) -> list[str]:
+    """Goes on only while the parent lives: a parent that was killed before PR_SET_PDEATHSIG was set goes unnoticed."""
     return ["/bin/sh", "-c", f'[ "$PPID" = {parent} ] && exec "$@"', "sh"]
 
 
@@ -94,7 +118,7 @@ class LocalHost:
     def undo(self) -> UndoJournal:
         """Where each change to this host is written before it is made. Raises BugError outside of a study."""
         if self._undo is None:
-            raise BugError("this host would be changed without an undo journal")
+            raise BugError("a change of this host needs an undo journal")
         return self._undo
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
@@ -105,12 +129,17 @@ class LocalHost:
     def command(
         self, argv: Sequence[str], environment: Mapping[str, str], as_server: bool, folders: Sequence[Path] = ()
     ) -> list[str]:
-        """argv as it will be executed: dies with its parent; as the server's user where asked and possible.
+        """argv as it will be executed: dies with its parent; as the server's user if requested and possible.
 
         `environment` is set by env(1) as the last step, so that LD_PRELOAD acts on the program alone and not on the
         wrappers before it.
         """
-        command = [*only_of(os.getpid()), "env", *(f"{name}={value}" for name, value in environment.items()), *argv]
+        command = [
+            *exit_with_parent(os.getpid()),
+            "env",
+            *(f"{name}={value}" for name, value in environment.items()),
+            *argv,
+        ]
         if as_server and self.server_user is not None:
             user = ["setpriv", f"--reuid={self.server_user}", "--regid", _group_of(self.server_user), "--clear-groups"]
             return entering_command([*user, "--pdeathsig", "KILL", "--", *command], folders, self.server_user)
@@ -162,11 +191,15 @@ class LocalHost:
         `entering` is a command put before all others, so that it still has mydyno's own rights: it enters a namespace
         or a group and executes what follows. `stdout` and `stdin` are file descriptors or asyncio.subprocess.PIPE; by
         default nothing is read or kept.
-        Raises HostError where the program cannot be started.
+        Raises HostError if the program cannot be started.
         """
         command = [*entering, *self.command(argv, environment or {}, as_server, folders)]
+        user = self.server_user if as_server else None
+        started = report_start(argv, cwd=cwd, entering=entering, user=user)
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, protocol = await loop.subprocess_exec(
+                lambda: _ReportingProtocol(started, loop),
                 *command,
                 cwd=cwd,
                 env=self.environment({}),
@@ -174,13 +207,13 @@ class LocalHost:
                 stdout=asyncio.subprocess.DEVNULL if stdout is None else stdout,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
-                limit=1 << 20,
             )
         except OSError as error:
+            started.ended(127)
             raise HostError(
                 f"cannot start {argv[0]}: {error}", "setpriv and env come with util-linux, coreutils"
             ) from error
-        return Process(process, argv)
+        return Process(asyncio.subprocess.Process(transport, protocol, loop), argv)
 
 
 def _group_of(user: str) -> str:

@@ -1,7 +1,7 @@
-"""One study at a time on a host: two would measure each other.
+"""One study at a time on a host: two would disturb each other.
 
 The lock is a Unix socket in the abstract name space (unix(7)): it belongs to the host, needs no file, and the kernel
-lets go of it when its holder dies, however that was. Whoever finds it taken connects and is told who holds it.
+releases it when its holder dies. A process that finds it taken connects and reads the name of the holder.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ ADDRESS = "\0mydyno-study"
 
 
 @contextmanager
-def study_lock(study: str, address: str | None = None) -> Iterator[None]:
+def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
     """Hold the host's lock. Raises HostError naming the study that holds it."""
-    address = address or ADDRESS
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     answering: threading.Thread | None = None
     try:
@@ -31,7 +30,7 @@ def study_lock(study: str, address: str | None = None) -> Iterator[None]:
             holder = _holder(address)
             raise HostError(
                 f"another study is running on this host: {holder}",
-                "two studies on one host measure each other; wait for it to end",
+                "two studies on one host disturb each other; wait for it to end",
             ) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
@@ -67,7 +66,7 @@ def _holder(address: str) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
             asker.settimeout(2)
             asker.connect(address)
-            told = json.loads(asker.recv(4096))
+            reported = json.loads(asker.recv(4096))
     except (OSError, ValueError):
-        return "it does not say which"
-    return f"{told['study']} (pid {told['pid']})"
+        return "unknown"
+    return f"{reported['study']} (pid {reported['pid']})"

@@ -1,7 +1,7 @@
 """Memory bandwidth: what the engine's dynomem measures on each NUMA node and between them, and what the DIMMs allow.
 
 Measured for all CPUs together, for one CPU, and, where the host has several nodes, for the CPUs of each node on the
-memory of each node. Kept in the cache until the next boot, so that studies can carry it without the cost.
+memory of each node. Stored in the cache until the next boot, so that studies can carry it without the cost.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import json
 import os
 import re
 import struct
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.commands import run_command
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.quantities import format_bytes
 from mydyno.store.files import write_text
 
@@ -41,9 +41,9 @@ class Bandwidth:
     median_bytes_per_s: dict[str, float]
 
 
-def measure(settings: Settings) -> dict[str, Any]:
+def measure(paths: HostPaths) -> dict[str, Any]:
     """Every measurement, the theoretical figure, and what could not be read. Raises HostError without the engine."""
-    program = settings.program("dynomem")
+    program = paths.program("dynomem")
     array_bytes, notes = _array_bytes()
     everything = sorted(os.sched_getaffinity(0))
     nodes = {node: [cpu for cpu in cpus if cpu in everything] for node, cpus in _nodes().items()}
@@ -58,11 +58,11 @@ def measure(settings: Settings) -> dict[str, Any]:
                 where = f"CPUs of node {node}, memory of node {memory}"
                 found.append(run_dynomem(program, where, cpus, touch, array_bytes))
     elif not NODES.is_dir():
-        notes.append(f"{NODES} is not there: NUMA nodes unknown, measured as one")
+        notes.append(f"{NODES} does not exist: NUMA nodes unknown, measured as one")
     theory, why = theoretical_bytes_per_s(_smbios())
     if theory is None:
         notes.append(why)
-    told = {
+    measurement = {
         "boot": _boot(),
         "array_bytes": array_bytes,
         "measured": [bandwidth.__dict__ for bandwidth in found],
@@ -70,31 +70,31 @@ def measure(settings: Settings) -> dict[str, Any]:
         "theoretical": why,
         "notes": notes,
     }
-    settings.cache.mkdir(parents=True, exist_ok=True)
-    write_text(_kept(settings), json.dumps(told, indent=1))
-    return told
+    paths.cache.mkdir(parents=True, exist_ok=True)
+    write_text(_kept(paths), json.dumps(measurement, indent=1))
+    return measurement
 
 
-def remembered(settings: Settings) -> dict[str, Any] | None:
+def remembered(paths: HostPaths) -> dict[str, Any] | None:
     """The measurement of this boot, if one was made."""
     try:
-        told: dict[str, Any] = json.loads(_kept(settings).read_text())
+        measurement: dict[str, Any] = json.loads(_kept(paths).read_text())
     except (OSError, ValueError):
         return None
-    return told if told.get("boot") == _boot() else None
+    return measurement if measurement.get("boot") == _boot() else None
 
 
-def lines(told: dict[str, Any]) -> list[str]:
+def lines(measurement: dict[str, Any]) -> list[str]:
     """For a terminal: GB/s (10^9, as STREAM prints)."""
     head = f"memory bandwidth, GB/s (best of {REPEATS - 1})"
     text = [f"{head:<44}" + "".join(f"{kernel:>9}" for kernel in KERNELS)]
-    for one in told["measured"]:
+    for one in measurement["measured"]:
         rates = "".join(f"{one['best_bytes_per_s'][kernel] / 1e9:>9.1f}" for kernel in KERNELS)
         text.append(f"  {one['where']:<42}{rates}")
-    text.append(f"  arrays of {format_bytes(told['array_bytes'])} each; own kernels, not STREAM's program")
-    if told["theoretical_bytes_per_s"] is not None:
-        text.append(f"  theory: {told['theoretical_bytes_per_s'] / 1e9:.1f} GB/s ({told['theoretical']})")
-    return [*text, *(f"  not read: {note}" for note in told["notes"])]
+    text.append(f"  arrays of {format_bytes(measurement['array_bytes'])} each; own kernels, not STREAM's program")
+    if measurement["theoretical_bytes_per_s"] is not None:
+        text.append(f"  theory: {measurement['theoretical_bytes_per_s'] / 1e9:.1f} GB/s ({measurement['theoretical']})")
+    return [*text, *(f"  not read: {note}" for note in measurement["notes"])]
 
 
 def run_dynomem(
@@ -108,7 +108,7 @@ def run_dynomem(
         f"--array-bytes={array_bytes}",
         f"--repeats={repeats}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = run_command(command, timeout_s=600)
     if done.returncode:
         raise HostError(f"dynomem failed on {where}: {done.stderr.strip()}")
     kernels = json.loads(done.stdout)["kernels"]
@@ -128,12 +128,14 @@ def _array_bytes() -> tuple[int, list[str]]:
     match = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
     most = (int(match[1]) << 10) // 12 if match else wanted
     if most < wanted:
-        notes.append(f"arrays of {format_bytes(wanted)}: memory is too short, {format_bytes(most)} it is; caches help")
+        notes.append(
+            f"arrays of {format_bytes(wanted)}: too little memory, {format_bytes(most)} used; caches affect the result"
+        )
     return min(wanted, most), notes
 
 
 def last_level_cache_bytes(root: Path = Path("/sys/devices/system/cpu")) -> int | None:
-    """All last-level caches together, each counted once; None where the kernel does not tell."""
+    """All last-level caches together, each counted once; None if the kernel does not report them."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     found: dict[tuple[int, str], int] = {}
     for index in root.glob("cpu[0-9]*/cache/index[0-9]*"):
@@ -168,8 +170,8 @@ def _smbios() -> bytes | None:
 def theoretical_bytes_per_s(table: bytes | None) -> tuple[float | None, str]:
     """The sum over populated DIMMs of data width × transfers per second, and what it rests on (SMBIOS 3, 7.18).
 
-    An upper bound: two DIMMs of one channel share its bus, and SMBIOS does not say which do. None with the reason where
-    it cannot be read.
+    An upper bound: two DIMMs of one channel share its bus, and SMBIOS does not say which do. None with the reason if it
+    cannot be read.
     """
     if table is None:
         return (
@@ -214,5 +216,5 @@ def _boot() -> str:
         return ""
 
 
-def _kept(settings: Settings) -> Path:
-    return settings.cache / "memory-bandwidth.json"
+def _kept(paths: HostPaths) -> Path:
+    return paths.cache / "memory-bandwidth.json"

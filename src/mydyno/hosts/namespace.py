@@ -1,4 +1,4 @@
-"""Network namespaces as hosts: made under a name that everybody can list (ip netns), entered, and removed for sure.
+"""Network namespaces as hosts: created under a name that `ip netns` lists, entered, and removed.
 
 A namespace is kept by a bind mount on a file in /run/netns, as ip-netns(8) does it. That program also mounts the folder
 on itself, once, before its first namespace: over namespaces that are there already, which nobody then reaches any more
@@ -11,13 +11,13 @@ import contextlib
 import ctypes
 import os
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.errors import HostError
+from mydyno.hosts.commands import run_command
 
 FOLDER = Path("/run/netns")
 PREFIX = "mydyno-"
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 
 def namespace_path(study: str, role: str, number: int = 1) -> Path:
-    """Where a study's namespace of a role ("server", "load") is kept; that of the first server carries no number."""
+    """Where a study's namespace of a role ("server", "load") is kept; that of the first server has no number."""
     return FOLDER / f"{PREFIX}{study}-{role}{'' if number == 1 else f'-{number}'}"
 
 
 def study_of(path: Path) -> str:
-    """The study that a namespace's name carries."""
+    """The study in a namespace's name."""
     return _ROLE.sub("", path.name.removeprefix(PREFIX))
 
 
@@ -48,7 +48,7 @@ def make_namespace(path: Path) -> None:
 
 
 def _make_namespace(path: Path) -> None:
-    taken = HostError(f"the network namespace {path.name} is there already", "mydyno clean removes it")
+    taken = HostError(f"the network namespace {path.name} exists already", "mydyno clean removes it")
     if path.exists():
         raise taken
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def _make_namespace(path: Path) -> None:
 
 
 def remove_namespace(facts: dict[str, Any]) -> str | None:
-    """Undo a change of the kind `namespace`: gives what is left, or None. Touches only names of mydyno's own."""
+    """Undo a change of the kind `namespace`; returns what remains, or None. Touches only names of mydyno's own."""
     with _FOLDER_LOCK:
         return _remove_namespace(Path(facts["path"]), facts.get("interfaces", ()))
 
@@ -90,7 +90,7 @@ def _remove_namespace(path: Path, interfaces: Iterable[str]) -> str | None:
 
 
 def _is_mounted(path: Path) -> bool:
-    """Whether anything is mounted there, be it covered. os.path.ismount sees no folder that is mounted on itself."""
+    """Whether anything is mounted there, even if covered. os.path.ismount misses a folder that is mounted on itself."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return any(line.split()[4] == str(path) for line in lines)
 
@@ -103,9 +103,10 @@ def _unmount(path: Path) -> bool:
 
 
 def _uncover(path: Path) -> str | None:
-    """Remove a namespace that somebody's mount of the folder on itself covers; gives what is left, or None.
+    """Remove a namespace that is covered by a mount of the folder on itself; returns what remains, or None.
 
-    The cover holds copies of all namespaces of that time. It goes only where nobody else's namespace lies on it.
+    The cover holds copies of all namespaces of that time. It is removed only if it holds no namespace of another
+    program.
     """
     for own in FOLDER.glob(f"{PREFIX}{study_of(path)}-*"):
         _unmount(own)
@@ -118,12 +119,12 @@ def _uncover(path: Path) -> str | None:
         pass
     return (
         f"the network namespace {path.name}: /run/netns is mounted over it (ip netns add did that) and holds other "
-        "namespaces; it goes with mydyno clean after those, or with the next start of this host"
+        "namespaces; remove it with mydyno clean after those are removed, or reboot this host"
     )
 
 
 def _leave_folder() -> None:
-    """Take the folder away, with its mount on itself, where nobody has a namespace in it."""
+    """Remove the folder, with its mount on itself, if it holds no namespace."""
     with contextlib.suppress(OSError):
         if not any(FOLDER.iterdir()):
             if _is_mounted(FOLDER):
@@ -131,8 +132,8 @@ def _leave_folder() -> None:
             FOLDER.rmdir()
 
 
-def left_namespaces() -> list[Path]:
-    """Every namespace that carries mydyno's prefix, whoever's it is."""
+def stale_namespaces() -> list[Path]:
+    """Every namespace with mydyno's prefix, of any study."""
     return sorted(FOLDER.glob(f"{PREFIX}*")) if FOLDER.is_dir() else []
 
 
@@ -179,10 +180,10 @@ def _enter(path: Path) -> None:
 
 
 def command(argv: list[str]) -> str:
-    """Run a short command of the system; gives its output. Raises HostError with its own words."""
+    """Run a short command of the system; returns its output. Raises HostError with its own message."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_command(argv)
+    except OSError as error:
         raise HostError(f"{' '.join(argv)}: {error}") from error
     if done.returncode:
         words = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
@@ -191,4 +192,4 @@ def command(argv: list[str]) -> str:
 
 
 def _quiet(argv: list[str]) -> int:
-    return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode
+    return run_command(argv).returncode

@@ -1,4 +1,4 @@
-"""The speed of a real network card, by ethtool(8): read, set for the time of a run, given back.
+"""The speed of a real network card, by ethtool(8): read, set for the time of a run, restored.
 
 `ethtool -s IF speed 1000 duplex full autoneg off`, as study 4 did it; where the driver insists on autonegotiation
 (1000BASE-T and faster), the same with `autoneg on`, which then offers that one speed. Either way the link goes down and
@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +29,16 @@ _MODE = re.compile(r"\b(\d+)base\S*/(Full|Half)\b")
 
 @dataclass(frozen=True)
 class CardState:
-    """What ethtool tells of one interface."""
+    """What ethtool reports of one interface."""
 
     speed_mbit_per_s: int | None
     """None: unknown, or no link."""
     duplex: str
-    """full or half; empty where it is unknown."""
+    """full or half; empty if it is unknown."""
     negotiates: bool
     """Whether autonegotiation is on."""
     supported: tuple[str, ...]
-    """Link modes, e.g. 1000baseT/Full; empty where none are reported."""
+    """Link modes, e.g. 1000baseT/Full; empty if none are reported."""
     advertised: tuple[str, ...]
     link: bool
 
@@ -51,24 +50,24 @@ class CardState:
 
 def read_state(text: str) -> CardState:
     """From `ethtool INTERFACE`, whose lists go on over indented lines."""
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     key = ""
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon and line.startswith("\t") and not line.startswith("\t "):
             key = name.strip()
-            told[key] = value.strip()
+            reported[key] = value.strip()
         elif key:
-            told[key] = f"{told[key]} {line.strip()}"
-    speed = re.match(r"(\d+)Mb/s", told.get("Speed", ""))
-    duplex = told.get("Duplex", "").lower()
+            reported[key] = f"{reported[key]} {line.strip()}"
+    speed = re.match(r"(\d+)Mb/s", reported.get("Speed", ""))
+    duplex = reported.get("Duplex", "").lower()
     return CardState(
         speed_mbit_per_s=int(speed[1]) if speed else None,
         duplex=duplex if duplex in ("full", "half") else "",
-        negotiates=told.get("Auto-negotiation") == "on",
-        supported=_modes(told.get("Supported link modes", "")),
-        advertised=_modes(told.get("Advertised link modes", "")),
-        link=told.get("Link detected") == "yes",
+        negotiates=reported.get("Auto-negotiation") == "on",
+        supported=_modes(reported.get("Supported link modes", "")),
+        advertised=_modes(reported.get("Advertised link modes", "")),
+        link=reported.get("Link detected") == "yes",
     )
 
 
@@ -77,12 +76,12 @@ def _modes(text: str) -> tuple[str, ...]:
 
 
 def card_state(interface: str) -> CardState:
-    """Ask ethtool. Raises HostError with its words."""
+    """Run ethtool. Raises HostError with its message."""
     return read_state(command(["ethtool", interface]))
 
 
 def obstacle(interface: str, mbit_per_s: int | None) -> str | None:
-    """Why this interface's speed cannot be set to this (None: to any); None where it can. Changes nothing."""
+    """Why this interface's speed cannot be set to this (None: to any); None if it can. Changes nothing."""
     present = sorted(name for _, name in socket.if_nameindex())
     if interface not in present:
         return f"this host has no interface {interface}; it has {', '.join(present)}"
@@ -95,30 +94,33 @@ def obstacle(interface: str, mbit_per_s: int | None) -> str | None:
     if not state.supported:
         return (
             f"ethtool reports no link modes of {interface} (a virtual interface, or a driver that cannot set its "
-            "speed): it stays as fast as it is"
+            "speed): its speed cannot be changed"
         )
     if mbit_per_s is not None and mbit_per_s not in state.speeds_mbit_per_s:
         speeds = ", ".join(str(speed) for speed in state.speeds_mbit_per_s)
         return f"{interface} has no mode of {mbit_per_s} Mb/s; it has {speeds}"
     if not state.link:
-        return f"{interface} has no link: is its cable in?"
+        return f"{interface} has no link: is the cable connected?"
     if os.geteuid() != 0:
         return "setting the speed of a network card needs root; run mydyno as root"
     return None
 
 
 def set_speed(interface: str, mbit_per_s: int) -> CardState:
-    """Set speed and full duplex and wait for the link; gives what came of it. Raises HostError with ethtool's words."""
-    asked = ["ethtool", "-s", interface, "speed", str(mbit_per_s), "duplex", "full", "autoneg"]
+    """Set speed and full duplex and wait for the link; returns the resulting state.
+
+    Raises HostError with ethtool's message.
+    """
+    request = ["ethtool", "-s", interface, "speed", str(mbit_per_s), "duplex", "full", "autoneg"]
     try:
-        command([*asked, "off"])
+        command([*request, "off"])
     except HostError:
-        command([*asked, "on"])
+        command([*request, "on"])
     return _with_link(interface, mbit_per_s)
 
 
 def undo_facts(interface: str, state: CardState) -> dict[str, Any]:
-    """What the undo journal needs to give the card back as it is now."""
+    """What the undo journal needs to restore the present state of the card."""
     return {
         "interface": interface,
         "speed_mbit_per_s": state.speed_mbit_per_s,
@@ -129,7 +131,7 @@ def undo_facts(interface: str, state: CardState) -> dict[str, Any]:
 
 
 def give_back(facts: dict[str, Any]) -> str | None:
-    """Undo a change of the kind `network_card`: gives what is still otherwise, or None."""
+    """Undo a change of the kind `network_card`; returns what still differs, or None."""
     interface, speed = str(facts["interface"]), facts["speed_mbit_per_s"]
     words = ["ethtool", "-s", interface]
     if facts["negotiates"] or speed is None:
@@ -158,20 +160,13 @@ def _with_link(interface: str, mbit_per_s: int | None) -> CardState:
 
 
 def interface_towards(host: str) -> str | None:
-    """The interface by which this host sends to a name or an address (ip-route(8)); None where it knows no way."""
+    """The interface by which this host sends to a name or an address (ip-route(8)); None if there is no route."""
     try:
         address = socket.gethostbyname(host)
         (route, *_) = json.loads(command(["ip", "-json", "route", "get", address]) or "[{}]")
     except (HostError, OSError, ValueError):
         return None
     return str(route["dev"]) if "dev" in route else None
-
-
-def driver_of(interface: str) -> str:
-    """The driver's name, as ethtool tells it; empty where it does not."""
-    done = subprocess.run(["ethtool", "-i", interface], capture_output=True, text=True, timeout=30, check=False)
-    match = re.search(r"^driver: (\S+)", done.stdout, re.MULTILINE)
-    return match[1] if match else ""
 
 
 def cards() -> list[str]:

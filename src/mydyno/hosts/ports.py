@@ -13,7 +13,7 @@ from mydyno.errors import HostError
 LOOPBACK = "127.0.0.1"
 LOWEST = 10_000
 REMEMBERED = 1000
-"""Ports that are not given again so soon; far more than a study has servers at the same time."""
+"""Ports that are not reused soon; far more than a study has servers at the same time."""
 TRIES = 2000
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _given: deque[int] = deque(maxlen=REMEMBERED)
@@ -22,7 +22,7 @@ _random = random.SystemRandom()  # leaves the seeded generator alone
 
 
 def free_port() -> int:
-    """A port that nobody listens at now, and none of the last 1000 that were given; Raises HostError: there is none.
+    """A port that is free now and is none of the last 1000 returned. Raises HostError if there is none.
 
     It lies below the range from which the kernel takes the ports of outgoing connections, so that none of those gets
     it before the server does, or while the server is restarted. Who listens there is proved after the start.

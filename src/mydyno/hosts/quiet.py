@@ -28,13 +28,13 @@ class HostCpu:
     iowait_s: float
     """Idle while a task of that CPU waited for I/O."""
     steal_s: float
-    """Wanted by this host while the hypervisor ran others."""
+    """Time in which this host was ready to run and the hypervisor ran others."""
     cpus: int
     """CPUs that are online."""
 
     @classmethod
     def read(cls, path: Path = _STAT) -> HostCpu:
-        """Now. Raises OSError where /proc/stat cannot be read, ValueError where it has no line for all CPUs."""
+        """Now. Raises OSError if /proc/stat cannot be read, ValueError if it has no line for all CPUs."""
         lines = path.read_text().splitlines()
         total = next((line.split() for line in lines if line.startswith("cpu ")), None)
         if total is None:
@@ -79,7 +79,7 @@ class HostCpu:
 
 
 def process_cpu_s(pid: int) -> float | None:
-    """CPU seconds of user and kernel code of all threads of a process, ended ones included; None where it is gone.
+    """CPU seconds of user and kernel code of all threads of a process, ended ones included; None if it has ended.
 
     The clock counts in ns, while /proc/PID/stat counts in ticks of 10 ms.
     """

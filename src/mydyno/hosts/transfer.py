@@ -1,4 +1,4 @@
-"""A timed transfer over TCP between two namespaces: what a link really delivers, as payload, in one direction.
+"""A timed transfer over TCP between two namespaces: the actual throughput of a link, as payload, in one direction.
 
 Measured at the receiver, after the sender's congestion window had time to open. Sender and receiver are threads of
 this process; they sleep in the kernel nearly all the time. On CPUs that others keep busy it comes out too low, or, when
@@ -27,11 +27,11 @@ class Transfer:
 
     bits_per_s: float
     cpu_busy: float
-    """Share of this host's CPUs that was busy, whoever with, while it ran."""
+    """Share of this host's CPUs that was busy, with any work, while it ran."""
 
 
 def timed_transfer(source: Path | None, destination: Path | None, address: str, window_s: float = WINDOW_S) -> Transfer:
-    """Send from a namespace to an address in another for RAMP_S + window_s. Raises OSError where no byte arrives."""
+    """Send from a namespace to an address in another for RAMP_S + window_s. Raises OSError if no byte arrives."""
     listener = inside(destination, lambda: _listen(address))
     try:
         port = listener.getsockname()[1]
@@ -79,7 +79,7 @@ def _receive(receiver: socket.socket, window_s: float) -> float:
 
 
 class TimedWindow:
-    """Bytes as they arrive, timed from the first arrival behind RAMP_S to the last within `length_s` behind that."""
+    """Bytes as they arrive, timed from the first arrival after RAMP_S to the last within `length_s` after that."""
 
     def __init__(self, length_s: float) -> None:
         self._began = time.monotonic()
@@ -94,7 +94,7 @@ class TimedWindow:
         return time.monotonic() - self._began > RAMP_S + self._length_s
 
     def take(self, count: int) -> None:
-        """So many bytes arrived now."""
+        """Count bytes that arrived now."""
         now = time.monotonic()
         self._total += count
         if now - self._began > RAMP_S + self._length_s:
@@ -104,7 +104,7 @@ class TimedWindow:
         self._last = (now, self._total)
 
     def bits_per_s(self) -> float:
-        """The rate. Raises OSError where less than two arrivals fell into the window."""
+        """The rate. Raises OSError if fewer than two arrivals were in the window."""
         if self._first is None or self._last[0] <= self._first[0]:
             took_s = time.monotonic() - self._began
             raise OSError(f"{self._total} bytes arrived in {took_s:.1f} s: too few to time")

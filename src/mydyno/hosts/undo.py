@@ -1,4 +1,4 @@
-"""The undo journal: each change to the host is written here before it is made, and undone on every way out.
+"""The undo journal: each change to the host is written here before it is made, and is undone however the study ends.
 
 One file per study below the cache. On success it is empty of open entries and removed; after kill -9 it stays, and
 `mydyno clean` (or the next run) undoes what it lists, newest first. Kinds of change register in UNDOERS.
@@ -22,7 +22,7 @@ from mydyno.hosts.namespace import remove_namespace
 from mydyno.store.journal import Journal
 
 Undoer = Callable[[dict[str, Any]], str | None]
-"""Takes the entry's facts; gives None when undone, else what is still there."""
+"""Receives the entry's facts; returns None when undone, else what remains."""
 
 
 def _remove_folder(facts: dict[str, Any]) -> str | None:
@@ -88,7 +88,7 @@ class UndoJournal:
         return journal
 
     def will_change(self, kind: str, **facts: Any) -> int:
-        """Write down a change before it is made; gives the entry's number for undone()."""
+        """Record a change before it is made; returns the entry's number for undone()."""
         assert kind in UNDOERS, kind
         number = self._next
         self._next += 1
@@ -96,11 +96,11 @@ class UndoJournal:
         return number
 
     def undone(self, number: int) -> None:
-        """Note that the change was taken back by the one who made it."""
+        """Record that the change was undone by its maker."""
         self._journal.append("undone", number=number)
 
     def undo(self, number: int) -> str | None:
-        """Take one change back now; gives what is still there, or None."""
+        """Undo one change now; returns what remains, or None."""
         for entry in self.open_entries():
             if entry.number == number:
                 left = UNDOERS[entry.kind](entry.facts)
@@ -128,7 +128,7 @@ class UndoJournal:
         return None
 
     def undo_all(self) -> list[str]:
-        """Undo everything still open, newest first; removes the journal when nothing is left. Gives what is left.
+        """Undo everything still open, newest first; removes the journal when nothing remains. Returns what remains.
 
         Processes come before all else: what still runs writes into folders and keeps mounts busy.
         """
@@ -146,6 +146,6 @@ class UndoJournal:
 
 
 def stale_journals(folder: Path) -> list[UndoJournal]:
-    """Journals whose owner is dead: what killed studies left behind."""
+    """Journals of killed studies: their owner is no longer alive."""
     journals = [UndoJournal(path) for path in sorted(folder.glob("*.jsonl"))]
     return [journal for journal in journals if (owner := journal.owner()) is None or not owner[0].alive()]

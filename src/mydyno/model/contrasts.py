@@ -1,4 +1,4 @@
-"""Which arms differ in one thing alone: only such a pair says what that thing does."""
+"""Which arms differ in one setting only: only such a pair shows the effect of that setting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mydyno.model.experiment import ArmSpec
 
 
 def only_difference(first: ArmSpec, second: ArmSpec) -> str | None:
-    """The one treatment in which two arms differ; None where they differ in none or in several."""
+    """The one treatment in which two arms differ; None if they differ in none or in several."""
     names = {*first.treatments, *second.treatments}
     differing = [name for name in names if first.treatments.get(name) != second.treatments.get(name)]
     return differing[0] if len(differing) == 1 else None

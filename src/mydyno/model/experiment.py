@@ -1,4 +1,4 @@
-"""The experiment: what is asked, of which server, under which load, with which arms. Frozen; no I/O.
+"""The experiment: question, server, data, arms, load and design. Frozen; no I/O.
 
 The file form is described in docs/reference/experiment.md, which is generated from this module.
 """
@@ -6,7 +6,9 @@ The file form is described in docs/reference/experiment.md, which is generated f
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -34,7 +36,7 @@ MOST_INSTANCES = 64
 
 
 class Frozen(BaseModel):
-    """Base of every type that a file is read into: unknown keys are mistakes, values do not change."""
+    """Base of every type that a file is read into: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -48,21 +50,23 @@ class ServerSpec(Frozen):
     )
     dsn: Text | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
     card: Name | None = Field(
-        None, description="with dsn: this host's network card that leads there; network sets its speed by ethtool"
+        None,
+        description="with dsn: this host's network card on the route to the server; `network` sets its speed "
+        "with ethtool",
     )
-    variables: Variables = Field(default_factory=dict, description="server variables for every arm (my.cnf)")
+    variables: Variables = Field(default_factory=dict, description="server variables of every arm (my.cnf)")
 
 
 class DataSpec(Frozen):
     """The data that every run starts from; prepared once and copied for each run."""
 
-    workload: str = Field("oltp", description="whose data: oltp (sysbench's tables), tpcc, or kv (keys and values)")
+    workload: str = Field("oltp", description="kind of data: oltp (sysbench's tables), tpcc, or kv (keys and values)")
     tables: int = Field(8, ge=1, le=10_000, description="number of tables")
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
     text: Literal["digits", "words", "random"] = Field(
         "digits",
-        description="what oltp's rows hold: sysbench's digits, words (compress as prose), random letters (hardly "
-        "compress); other than digits needs dynoload",
+        description="text of oltp's rows: sysbench's digits, words (compress like prose), random letters (hardly "
+        "compress); all but digits need dynoload",
     )
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
@@ -86,11 +90,12 @@ class StepSpec(Frozen):
     )
     rate: Annotated[tuple[Annotated[float, Field(gt=0, le=10_000_000)], ...], BeforeValidator(_as_list)] = Field(
         (),
-        description="open loop: transactions a second, whatever the server does; latency counts from when each "
-        "was due. A list is a sweep. Without it a closed loop: each connection asks again when it has its answer",
+        description="open loop: transactions per second, independent of the server; latency counts from when each "
+        "was due. A list is a sweep. Without it a closed loop: each connection sends its next transaction when the "
+        "previous one has ended",
     )
-    warmup: Duration = Field(10.0, ge=0, description="load before anything counts")
-    measure: PositiveDuration = Field(30.0, description="the window that counts")
+    warmup: Duration = Field(10.0, ge=0, description="load that does not count")
+    measure: PositiveDuration = Field(30.0, description="measured window")
     driver: str = Field("dynoload", description="the load program")
     options: dict[str, Scalar] = Field(default_factory=dict, description="the workload's own options, e.g. range_size")
 
@@ -100,16 +105,18 @@ def _none_by_word(value: object) -> object:
 
 
 class DesignSpec(Frozen):
-    """How often and in which order: random complete blocks, each with a second copy of the control.
+    """Number and order of the runs: random complete blocks, each with a second copy of the control.
 
     In the design "blocks" the runs of a block follow one another. In the design "interleaved" all servers of a block
     run at the same time and are loaded in turn, a slice of a few seconds each (docs/concepts/how-it-works.md).
     """
 
     kind: Literal["auto", "interleaved", "blocks"] = Field(
-        "auto", description="auto: interleaved wherever all arms can run at the same time, else blocks"
+        "auto", description="auto: interleaved if all arms can run at the same time, else blocks"
     )
-    blocks: int = Field(8, ge=1, le=1000, description="blocks; each holds every arm once and the control twice")
+    blocks: int = Field(
+        8, ge=1, le=1000, description="number of blocks; each contains every arm once and the control twice"
+    )
     time: Annotated[PositiveDuration | None, BeforeValidator(_none_by_word)] = Field(
         None, description='interleaved: time for the whole study, or "none"; blocks and cycles are fitted into it'
     )
@@ -124,10 +131,11 @@ class DesignSpec(Frozen):
     quiet_wait: Duration = Field(
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
-    seed: int = Field(1, ge=0, description="seeds the order of runs and of steps; stored in the study")
+    seed: int = Field(1, ge=0, description="seed of the order of runs and steps; stored in the study")
     canary: bool = Field(
         True,
-        description="design blocks: before each block CPUs, memory, disk and loopback are measured, and waited for",
+        description="design blocks: before each block the speed of CPUs, memory, disk and loopback is measured; wait "
+        "if it is outside the usual range",
     )
 
 
@@ -142,22 +150,24 @@ class CompareSpec(Frozen):
 
 
 class VerdictSpec(Frozen):
-    """What the verdict is about, declared before the first run."""
+    """What verdicts are given on, declared before the first run."""
 
-    primary: str = Field("qps", description="the metric that verdicts are given on")
+    primary: str = Field("qps", description="the metric of the question")
     margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
-    cost: bool = Field(True, description="verdicts on the server's CPU time per query too, where it is measured")
+    cost: bool = Field(True, description="also give verdicts on the server's CPU time per query, if it is measured")
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
 
 
 class GateSpec(Frozen):
-    """Bounds beyond which a run is invalid: kept and shown, but not used."""
+    """Limits beyond which a run is invalid; it is kept and shown, but not used."""
 
     ignored_errors_per_transaction: float = Field(
         0.1, ge=0, description="deadlocks and lock time-outs per transaction, beyond which an arm has failed"
     )
-    driver_cpu: float = Field(0.95, gt=0, le=1, description="the load program's CPU as a share of the CPUs it may use")
+    driver_cpu: float = Field(
+        0.95, gt=0, le=1, description="the load program's CPU time as a share of the CPUs that it may use"
+    )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     steal: Share = Field(
         0.30,
@@ -176,7 +186,7 @@ class ArmSpec(Frozen):
     name: Name
     treatments: dict[str, Any] = Field(default_factory=dict)
     instances: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
-    """Servers of each of its runs; None: as many as the experiment says."""
+    """Servers of each of its runs; None: the experiment's number."""
     control: str | None = None
     """The arm that it is compared with; None: the experiment's control."""
 
@@ -211,6 +221,20 @@ class Experiment(Frozen):
         """How many servers each run of the arm has."""
         return self.instances if arm.instances is None else arm.instances
 
+    @cached_property
+    def resolved_steps(self) -> tuple[Step, ...]:
+        """Every step of a run in the order of the file, one for each load level.
+
+        Ids are workload-connections, with the rate of an open loop, and numbered where that repeats.
+        """
+        return _resolve(self.steps)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy whose steps are resolved anew: the update may have replaced them."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("resolved_steps", None)
+        return copied
+
     @property
     def most_instances(self) -> int:
         """The servers of the arm that has most."""
@@ -219,7 +243,7 @@ class Experiment(Frozen):
     def contrasts(self) -> dict[str, tuple[str, ...]]:
         """{control: the arms compared with it}, the experiment's own control first.
 
-        An arm that others are compared with is a control itself: it is compared with another only where it says so.
+        An arm that others are compared with is a control itself: it is compared with another only if it names one.
         """
         controls = {arm.control for arm in self.arms if arm.control is not None}
         found: dict[str, list[str]] = {self.control: []}
@@ -245,13 +269,10 @@ class Step(Frozen):
     options: dict[str, Scalar] = Field(default_factory=dict)
 
 
-def steps_of(experiment: Experiment) -> tuple[Step, ...]:
-    """Every step of a run in the order of the file; ids are workload-connections, with the rate of an open loop,
-    numbered where that repeats.
-    """
+def _resolve(specs: tuple[StepSpec, ...]) -> tuple[Step, ...]:
     steps: list[Step] = []
     seen: dict[str, int] = {}
-    for spec in experiment.steps:
+    for spec in specs:
         for connections, rate in itertools.product(spec.connections, spec.rate or (None,)):
             step_id = f"{spec.workload}-{connections}" + ("" if rate is None else f"-at-{rate:.10g}")
             seen[step_id] = seen.get(step_id, 0) + 1
@@ -270,9 +291,3 @@ def steps_of(experiment: Experiment) -> tuple[Step, ...]:
                 )
             )
     return tuple(steps)
-
-
-def step_for_summary(step: Step) -> dict[str, Any]:
-    """The step as summary.json names it: {id, workload, connections}, and the rate of an open loop."""
-    plain = {"id": step.id, "workload": step.workload, "connections": step.connections}
-    return plain if step.rate is None else {**plain, "rate": step.rate}

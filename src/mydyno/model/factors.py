@@ -21,7 +21,7 @@ MOST_FACTORS = 5
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor: the setting's name and its levels, each as it stands in the arms' names, in order of appearance."""
+    """One factor: the setting's name and its levels, as written in the arms' names, in order of appearance."""
 
     name: str
     levels: tuple[str, ...]
@@ -43,7 +43,7 @@ class Factors:
         raise KeyError(levels)
 
     def level_shared_by(self, arms: Sequence[str], among: Sequence[str]) -> str | None:
-        """The level that these arms have and no other of `among` has; None where there is none."""
+        """The level that these arms have and no other of `among` has; None if there is none."""
         wanted = set(arms)
         for index, factor in enumerate(self.factors):
             for level in factor.levels:
@@ -53,7 +53,7 @@ class Factors:
 
 
 def factors_of(arms: Sequence[ArmSpec]) -> Factors | None:
-    """The factors whose full product the arms are, two at least; None where the arms are no such product."""
+    """The factors whose full product the arms are, two at least; None if the arms are no such product."""
     if len(arms) < 4:
         return None
     for depth in (1, 2):
@@ -116,7 +116,7 @@ def _named(names: Sequence[str], columns: Mapping[str, tuple[str, ...]]) -> Fact
 def _levels(
     names: Sequence[str], columns: Sequence[tuple[str, ...]], first: Sequence[str]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Each arm's levels by name, given those of the first arm; None where a name does not agree."""
+    """Each arm's levels by name, given those of the first arm; None if a name does not agree."""
     labels: list[dict[str, str]] = [{values[0]: label} for values, label in zip(columns, first, strict=True)]
     for index in range(len(columns)):
         before, after = "-".join([*first[:index], ""]), "-".join(["", *first[index + 1 :]])

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mydyno.model.phrases import Phrase, default_phrase, have, rate, use
 from mydyno.model.records import Metric
 
 
@@ -29,17 +30,29 @@ class MetricSource:
     factor: float = 1.0
     together: Literal["sum", "mean", "spread"] = "sum"
     """How the value of a run with several instances is made from theirs. Latencies come from all histograms merged."""
+    label: str = ""
+    """The name in headings and tables; empty: made from the metric's own name."""
+    phrase: Phrase | None = None
+    """The words in sentences; None: those of default_phrase."""
 
     def record(self) -> Metric:
         """As summary.json has it."""
         return Metric(unit=self.unit, better=self.better, description=self.description)
 
 
-def _latency(name: str) -> MetricSource:
-    return MetricSource("µs", "lower", f"{name} transaction latency at the driver", "driver", "driver")
+def _latency(name: str, label: str, noun: str = "") -> MetricSource:
+    return MetricSource(
+        "µs",
+        "lower",
+        f"{name} transaction latency at the driver",
+        "driver",
+        "driver",
+        label=f"Latency, {label}",
+        phrase=have(noun) if noun else None,
+    )
 
 
-SPREAD_OF = ("tpmc", "tps", "qps")
+SPREAD_OF = {"tpmc": "TpmC", "tps": "TPS", "qps": "QPS"}
 """Rates whose spread between the instances of a run is a metric itself."""
 
 
@@ -48,49 +61,134 @@ def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
     return MetricSource(
         "µs",
         "lower",
-        f"CPU time of the {side} for one transaction; packets are received on whoever's account the kernel finds",
+        f"CPU time of the {side} for one transaction; the kernel may charge received packets to either side",
         "instance" if side == "server" else "driver",
         "per_transaction",
         (f"{side}_cpu_user_pct", f"{side}_cpu_system_pct"),
         10_000.0,
+        label=f"CPU per transaction, {'server' if side == 'server' else 'load'}",
+        phrase=use("CPU per transaction", cost=True)
+        if side == "server"
+        else use("CPU per transaction in the load program"),
     )
 
 
 METRICS: dict[str, MetricSource] = {
-    "qps": MetricSource("1/s", "higher", "queries per second, counted by the driver", "driver"),
-    "tps": MetricSource("1/s", "higher", "transactions per second, counted by the driver", "driver"),
-    "tpmc": MetricSource("1/min", "higher", "New-Order transactions per minute, counted by the driver", "driver"),
-    "ops": MetricSource("1/s", "higher", "gets and sets per second, counted by the driver", "driver"),
-    "kv_hit_pct": MetricSource("%", "higher", "share of the keys asked for that were there", "driver", together="mean"),
-    "kv_misses_per_s": MetricSource("1/s", "none", "gets per second of keys that were not there", "driver"),
-    "latency_mean_us": _latency("mean"),
-    "latency_p50_us": _latency("median"),
-    "latency_p95_us": _latency("95th percentile of"),
-    "latency_p99_us": _latency("99th percentile of"),
-    "latency_p999_us": _latency("99.9th percentile of"),
-    "latency_max_us": _latency("longest"),
-    "server_rss_bytes": MetricSource("bytes", "lower", "resident memory of the server", "instance"),
-    "server_vsize_bytes": MetricSource("bytes", "lower", "virtual memory of the server", "instance"),
+    "qps": MetricSource(
+        "1/s",
+        "higher",
+        "queries per second, counted by the driver",
+        "driver",
+        label="QPS",
+        phrase=rate("serve", "queries per second", "queries"),
+    ),
+    "tps": MetricSource(
+        "1/s",
+        "higher",
+        "transactions per second, counted by the driver",
+        "driver",
+        label="TPS",
+        phrase=rate("serve", "transactions per second", "transactions"),
+    ),
+    "tpmc": MetricSource(
+        "1/min",
+        "higher",
+        "New-Order transactions per minute, counted by the driver",
+        "driver",
+        label="TpmC",
+        phrase=rate("complete", "New-Order transactions per minute", "New-Order transactions"),
+    ),
+    "ops": MetricSource(
+        "1/s",
+        "higher",
+        "gets and sets per second, counted by the driver",
+        "driver",
+        label="Operations per second",
+        phrase=rate("serve", "operations per second", "operations"),
+    ),
+    "kv_hit_pct": MetricSource(
+        "%",
+        "higher",
+        "share of the requested keys that were found",
+        "driver",
+        together="mean",
+        label="Keys found",
+        phrase=have("share of keys found"),
+    ),
+    "kv_misses_per_s": MetricSource("1/s", "none", "gets per second of keys that were not found", "driver"),
+    "latency_mean_us": _latency("mean", "mean", "mean latency"),
+    "latency_p50_us": _latency("median", "median", "median latency"),
+    "latency_p95_us": _latency("95th percentile of", "95th percentile"),
+    "latency_p99_us": _latency("99th percentile of", "99th percentile"),
+    "latency_p999_us": _latency("99.9th percentile of", "99.9th percentile"),
+    "latency_max_us": _latency("longest", "longest", "maximum latency"),
+    "server_rss_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "resident memory of the server",
+        "instance",
+        label="Resident memory (RSS)",
+        phrase=use("resident memory"),
+    ),
+    "server_vsize_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "virtual memory of the server",
+        "instance",
+        label="Virtual memory (VSIZE)",
+        phrase=use("virtual memory"),
+    ),
     "server_hugetlb_bytes": MetricSource(
-        "bytes", "lower", "server's memory on reserved huge pages, which is not in its resident memory", "instance"
+        "bytes",
+        "lower",
+        "the server's memory on reserved huge pages, which is not part of its resident memory",
+        "instance",
     ),
     "server_anonymous_huge_bytes": MetricSource(
         "bytes", "none", "server's memory on transparent huge pages", "instance"
     ),
-    "server_pss_bytes": MetricSource("bytes", "lower", "proportional memory of the server", "instance"),
+    "server_pss_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "proportional memory of the server",
+        "instance",
+        label="Proportional memory (PSS)",
+        phrase=use("proportional memory"),
+    ),
     "server_cpu_user_pct": MetricSource("% of one CPU", "none", "server's CPU time in user mode", "instance"),
     "server_cpu_system_pct": MetricSource("% of one CPU", "none", "server's CPU time in the kernel", "instance"),
     "driver_cpu_user_pct": MetricSource("% of one CPU", "none", "driver's CPU time in user mode", "driver"),
     "driver_cpu_system_pct": MetricSource("% of one CPU", "none", "driver's CPU time in the kernel", "driver"),
-    "cpu_user_pct": MetricSource("%", "none", "host CPU in user mode, of all CPUs", "host"),
-    "cpu_system_pct": MetricSource("%", "none", "host CPU in the kernel, of all CPUs", "host"),
-    "cpu_iowait_pct": MetricSource("%", "none", "host CPU idle with I/O outstanding", "host"),
-    "cpu_steal_pct": MetricSource("%", "none", "host CPU taken by the hypervisor", "host"),
-    "disk_read_bytes_per_s": MetricSource("bytes/s", "none", "bytes read from the data's disk", "host"),
-    "disk_write_bytes_per_s": MetricSource("bytes/s", "none", "bytes written to the data's disk", "host"),
-    "disk_util_pct": MetricSource("%", "none", "time that the data's disk had I/O in flight", "host"),
-    "network_rx_bytes_per_s": MetricSource("bytes/s", "none", "bytes received", "host"),
-    "network_tx_bytes_per_s": MetricSource("bytes/s", "none", "bytes sent", "host"),
+    "cpu_user_pct": MetricSource(
+        "%", "none", "host CPU in user mode, of all CPUs", "host", label="CPU user", phrase=use("user CPU")
+    ),
+    "cpu_system_pct": MetricSource(
+        "%", "none", "host CPU in the kernel, of all CPUs", "host", label="CPU system", phrase=use("system CPU")
+    ),
+    "cpu_iowait_pct": MetricSource(
+        "%", "none", "host CPU idle with I/O outstanding", "host", label="CPU iowait", phrase=have("I/O wait")
+    ),
+    "cpu_steal_pct": MetricSource("%", "none", "host CPU taken by the hypervisor", "host", label="CPU steal"),
+    "disk_read_bytes_per_s": MetricSource(
+        "bytes/s", "none", "bytes read from the data's disk", "host", phrase=have("disk read throughput")
+    ),
+    "disk_write_bytes_per_s": MetricSource(
+        "bytes/s", "none", "bytes written to the data's disk", "host", phrase=have("disk write throughput")
+    ),
+    "disk_util_pct": MetricSource(
+        "%",
+        "none",
+        "time that the data's disk had I/O in flight",
+        "host",
+        label="Disk utilisation",
+        phrase=have("disk utilisation"),
+    ),
+    "network_rx_bytes_per_s": MetricSource(
+        "bytes/s", "none", "bytes received", "host", phrase=have("network receive throughput")
+    ),
+    "network_tx_bytes_per_s": MetricSource(
+        "bytes/s", "none", "bytes sent", "host", phrase=have("network transmit throughput")
+    ),
     "network_bytes_per_transaction": MetricSource(
         "bytes",
         "lower",
@@ -98,29 +196,62 @@ METRICS: dict[str, MetricSource] = {
         "host",
         "per_transaction",
         ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
+        label="Bytes per transaction",
     ),
     "server_cpu_us_per_query": MetricSource(
-        "µs", "lower", "CPU time of the server for one query, kernel included", "instance", "slices"
+        "µs",
+        "lower",
+        "CPU time of the server for one query, kernel included",
+        "instance",
+        "slices",
+        label="CPU per query, server",
+        phrase=use("server CPU per query", "CPU per query", cost=True),
     ),
     "server_cpu_ratio": MetricSource(
-        "", "lower", "CPU time of the server for each second of the load program's", "instance", "slices"
+        "",
+        "lower",
+        "CPU time of the server per CPU second of the load program",
+        "instance",
+        "slices",
+        label="CPU per query, server relative to load",
+        phrase=use("server CPU per query, relative to the load program's,", "CPU per query", cost=True),
     ),
     "driver_cpu_pct": MetricSource("% of one CPU", "none", "driver's CPU time", "driver", "slices"),
     "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
     "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
-    "innodb_checkpoint_age_bytes": MetricSource("bytes", "none", "redo not yet checkpointed", "instance"),
-    "innodb_dirty_pages_pct": MetricSource("%", "none", "dirty pages in the buffer pool", "instance", together="mean"),
+    "innodb_checkpoint_age_bytes": MetricSource(
+        "bytes",
+        "none",
+        "redo not yet checkpointed",
+        "instance",
+        label="InnoDB checkpoint age",
+        phrase=have("checkpoint age"),
+    ),
+    "innodb_dirty_pages_pct": MetricSource(
+        "%",
+        "none",
+        "dirty pages in the buffer pool",
+        "instance",
+        together="mean",
+        label="InnoDB dirty pages",
+        phrase=have("share of dirty pages"),
+    ),
     **{
-        f"{rate}_spread_pct": MetricSource(
+        f"{rate_name}_spread_pct": MetricSource(
             "%",
             "lower",
-            f"{rate} of the best less that of the worst instance, of their mean",
+            f"{rate_name} of the best less that of the worst instance, of their mean",
             "driver",
             together="spread",
+            label=f"Spread of {SPREAD_OF[rate_name]} between instances",
+            phrase=have(f"spread of {SPREAD_OF[rate_name]} between instances"),
         )
-        for rate in SPREAD_OF
+        for rate_name in SPREAD_OF
     },
 }
+COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
+"""The cost of a query, on which verdict.cost adds verdicts. The ratio, to the load program's CPU per query, exists only
+where the treatment leaves the client alone."""
 _OF_INSTANCE = re.compile(r"(\w+)_instance_([1-9]\d*)")
 
 
@@ -144,6 +275,14 @@ def metric_source(metric: str) -> MetricSource | None:
     if source.scope == "host" or source.together == "spread":
         return None
     return replace(source, description=f"{source.description}, of instance {instance}")
+
+
+def phrase_of(metric: str) -> Phrase:
+    """The words for a metric of a run or of one of its instances; an unknown one is called by its name."""
+    base, instance = split_instance(metric)
+    source = METRICS.get(base)
+    found = (source.phrase if source else None) or default_phrase(base)
+    return found if instance is None else found.on_instance(instance)
 
 
 def ordered(metrics: Iterable[str]) -> list[str]:

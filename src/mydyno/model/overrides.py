@@ -1,4 +1,4 @@
-"""What --scale and --set do to an experiment's tree before it is validated."""
+"""How --scale and --set change an experiment's tree before it is validated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from mydyno.errors import UserError
 
 SERVER_WAYS = frozenset({"name", "basedir", "dsn"})
-"""The keys of [server] that say where it comes from; an override that says one takes the place of all of them."""
+"""The keys of [server] that say where it comes from; an override that sets one of them replaces all of them."""
 
 
 def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,11 +34,11 @@ def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
 
 
 def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
-    """("design", "blocks"), 5 from "design.blocks=5". Raises UserError where there is no key or no "="."""
+    """("design", "blocks"), 5 from "design.blocks=5". Raises UserError if there is no key or no "="."""
     dotted, equals, text = assignment.partition("=")
     path = tuple(part.strip() for part in dotted.split("."))
     if not equals or not all(path):
-        raise UserError(f"--set {assignment}: not understood", "say KEY=VALUE, e.g. --set design.blocks=5")
+        raise UserError(f"--set {assignment}: not understood", "write KEY=VALUE, e.g. --set design.blocks=5")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -49,10 +49,10 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    One thing is varied at a time: what `vary` says here takes the place of what the file says. A server named here
-    takes the place of the file's; an external one (dsn) that of its variables too, which configure a private server.
+    One thing is varied at a time: `vary` in an override replaces that of the file. A server named in an override
+    replaces the file's; an external one (dsn) that of its variables too, which configure a private server.
 
-    Raises UserError where a path leads through a value or past the end of a list, and for the scale itself.
+    Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
     paths = [parse_set(assignment)[0] for assignment in assignments]
     ways = {path[1] for path in paths if path[0] == "server" and len(path) == 2} & SERVER_WAYS
@@ -68,7 +68,7 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
 
 
 def _without_server(tree: Mapping[str, Any], external: bool) -> dict[str, Any]:
-    """The tree without a word of where its server comes from; its variables stay, except for an external one."""
+    """The tree without the source of its server; its variables stay, except for an external one."""
     server = tree.get("server")
     if not isinstance(server, Mapping):
         return dict(tree)
@@ -99,5 +99,5 @@ def _assign(tree: dict[str, Any], path: tuple[str, ...], value: Any, assignment:
 
 def _assign_in_member(member: Any, path: tuple[str, ...], value: Any, assignment: str) -> None:
     if not isinstance(member, dict):
-        raise UserError(f"--set {assignment}: the list holds values, not tables", "say the whole list: KEY=[…]")
+        raise UserError(f"--set {assignment}: the list contains values, not tables", "set the whole list: KEY=[…]")
     _assign(member, path, value, assignment)

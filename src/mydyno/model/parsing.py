@@ -1,4 +1,4 @@
-"""From text to an Experiment; every mistake is found before anything starts, and all are told at once."""
+"""From text to an Experiment; all mistakes are found and reported together before anything starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from mydyno.model.experiment import (
     Step,
     StepSpec,
     VerdictSpec,
-    steps_of,
 )
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.overrides import merged, parse_set, with_settings
@@ -32,20 +31,20 @@ from mydyno.model.problems import Key, Problem, from_validation, unknown
 from mydyno.model.toml_source import TomlSource
 
 ARM_KEYS = ("instances", "control")
-"""What an arm says beside its treatments."""
+"""The keys of an arm besides its treatments."""
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
 ARM_SECTIONS = ("arms", "factors", "vary")
 MOST_ARMS = 500
-"""A product of factors beyond this is a slip: such a study would take months."""
+"""A larger product of factors is a mistake: such a study would take months."""
 ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
-"""What an open loop gives is what it asked for, unless the server cannot keep up."""
+"""The throughput of an open loop is the rate that was set, unless the server cannot keep up."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names that an experiment may use; the layers above the model know them."""
+    """The names that an experiment may use; supplied by the layers above the model."""
 
     servers: Sequence[str]
     data_workloads: Sequence[str]
@@ -56,7 +55,7 @@ class Vocabulary:
     treatments: Mapping[str, TypeAdapter[Any]]
     """Treatment name → how its value is validated."""
     metrics: Sequence[str]
-    """Those that a verdict can be about: higher or lower is better."""
+    """Metrics that can have a verdict: higher or lower is better."""
     check_step: Callable[[Step], list[str]]
     """What a step's driver cannot do."""
     check_data: Callable[[DataSpec, Step], list[str]]
@@ -129,7 +128,7 @@ def parse_experiment(
 
 
 def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:
-    """Where the mistaken value was said: in a --set, in the scale's overrides, or in the file itself."""
+    """Where the mistaken value was set: in a --set, in the scale's overrides, or in the file itself."""
     names = tuple(part for part in key if isinstance(part, str))
     for assignment in reversed(settings):
         path = tuple(part for part in parse_set(assignment)[0] if not part.isdigit())
@@ -167,7 +166,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
         if split_instance(primary)[0] in ASKED_BY_A_RATE and all(spec.rate for spec in experiment.steps):
             allowed = 'another metric, e.g. "latency_p99_us"'
             problems.append(
-                Problem(("verdict", "primary"), "is what a rate asks of every arm", primary, allowed=allowed)
+                Problem(("verdict", "primary"), "is fixed by the rate for every arm", primary, allowed=allowed)
             )
         for index, spec in enumerate(experiment.steps):
             needed = vocabulary.workload_data[spec.workload]
@@ -175,7 +174,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
                 problems.append(
                     Problem(("steps", index, "workload"), f"needs data.workload = {needed!r}", spec.workload)
                 )
-        for index, step in enumerate(steps_of(experiment)):
+        for index, step in enumerate(experiment.resolved_steps):
             problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
             problems += [
                 Problem(("data", "text"), words, experiment.data.text)
@@ -188,7 +187,9 @@ def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem])
     """The arms of [arms], of [vary], or the full product of [factors]; and the control's name."""
     present = [section for section in ARM_SECTIONS if section in tree]
     if len(present) != 1:
-        problems.append(Problem(("arms",), "say either [arms], [factors] or [vary]", allowed="one of the three"))
+        problems.append(
+            Problem(("arms",), "use exactly one of [arms], [factors] and [vary]", allowed="one of the three")
+        )
         return [], None
     section = present[0]
     table = tree[section]
@@ -282,7 +283,7 @@ def _check_treatments(key: Key, treatments: dict[str, Any], vocabulary: Vocabula
 
 
 def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Problem]:
-    """Of a value that fits none of several forms, the complaints about the form that was meant.
+    """For a value that fits none of several forms, the errors of the form that was probably meant.
 
     pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
     """
@@ -326,7 +327,7 @@ def _data_problems(data: object, vocabulary: Vocabulary) -> list[Problem]:
 
 
 def _verdict_problems(verdict: object, arms: list[str], vocabulary: Vocabulary) -> list[Problem]:
-    """Metrics and arms that nobody knows, in verdict.primary and verdict.compare."""
+    """Unknown metrics and arms in verdict.primary and verdict.compare."""
     if not isinstance(verdict, dict):
         return []
     problems = []
@@ -384,9 +385,9 @@ def _rate_problems(index: int, step: dict[str, Any], steps: list[Any]) -> list[P
     if rate is None:
         return []
     if isinstance(rate, list) and isinstance(connections, list) and len(rate) > 1 and len(connections) > 1:
-        return [Problem(key, "is a sweep beside a sweep of connections", rate, allowed="one of the two as a list")]
+        return [Problem(key, "is a list, and connections is a list too", rate, allowed="only one of the two as a list")]
     others = [one for one in steps if isinstance(one, dict) and one.get("workload") == step["workload"]]
     if any(one.get("rate") is None for one in others):
         allowed = f"either every step of {step['workload']} with a rate, or none: make it two experiments"
-        return [Problem(key, "stands beside steps without one", rate, allowed=allowed)]
+        return [Problem(key, "is set, and other steps have none", rate, allowed=allowed)]
     return []

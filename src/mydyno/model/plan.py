@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.experiment import Experiment, Frozen, steps_of
+from mydyno.model.experiment import Experiment, Frozen
 
 ENVIRONMENT_PADDING_MAX_BYTES = 4096
 
@@ -85,7 +85,7 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
     count = experiment.design.blocks if blocks is None else blocks
     random = Random(f"mydyno-plan-1-{experiment.design.seed}")
     candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
-    step_ids = [step.id for step in steps_of(experiment)]
+    step_ids = [step.id for step in experiment.resolved_steps]
     firsts: list[tuple[str, int]] = []
     places = _places(experiment, count)
     planned = []

@@ -1,4 +1,4 @@
-"""Mistakes in an experiment file, collected so that all are told in one go."""
+"""Mistakes in an experiment file, collected so that all are reported together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Problem:
     nearest: str = ""
 
     def text(self, place: str) -> str:
-        """One line for people; `place` is file and line."""
+        """One line for the user; `place` is file and line."""
         line = f"{place}: {format_key(self.key)}"
         if self.value is not None:
             line += f" = {_short(self.value)}"
@@ -69,7 +69,7 @@ def unknown(key: Key, kind: str, word: object, choices: Sequence[str]) -> Proble
 
 
 def from_validation(error: ValidationError, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> list[Problem]:
-    """pydantic's findings in our words. `fields_at` gives the type of each section, for the nearest right key."""
+    """pydantic's findings as problems. `fields_at` gives the type of each section, for the nearest right key."""
     problems = [_from_detail(detail, prefix, fields_at) for detail in error.errors()]
     # A list whose members are wrong is not also "too short".
     deeper = {problem.key[:length] for problem in problems for length in range(len(problem.key))}

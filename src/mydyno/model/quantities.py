@@ -1,4 +1,4 @@
-"""Quantities as people write them in an experiment ("10s", "2%", "1G") and as the program computes with them."""
+"""Quantities as written in an experiment ("10s", "2%", "1G") and as numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_duration_s(value: object) -> float:
     else:
         raise ValueError('a duration such as "10s", "2m" or "1h"')
     if not isfinite(duration_s):
-        raise ValueError("a duration that ends")
+        raise ValueError("a duration that is finite")
     return duration_s
 
 
@@ -51,7 +51,7 @@ def parse_bytes(value: object) -> int:
         raise ValueError('a size such as "512M" or "1G"')
     size_bytes = float(match[1]) * _BYTES_PER[match[2].upper()]
     if not isfinite(size_bytes):
-        raise ValueError("a size that a computer can have")
+        raise ValueError("a size below 2^63 bytes")
     return int(size_bytes)
 
 

@@ -51,7 +51,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     arm = {"type": "object", "properties": {**said, **_lifted(treatments, defs)}, "additionalProperties": False}
     properties: dict[str, Any] = {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
-        "base": {"type": "string", "description": "a built-in experiment; the file says what is otherwise"},
+        "base": {"type": "string", "description": "a built-in experiment; the file contains only what differs"},
         "question": {"type": "string", "minLength": 3},
         "description": {"type": "string"},
         "published": {"type": "array", "items": {"type": "string"}},

@@ -37,7 +37,7 @@ class TomlSource:
     def place(self, key: Key, scale: str = "") -> str:
         """file:line of the key, or of the nearest part around it that stands on a line of its own.
 
-        What the scale overrides is found there: its line is the one to mend.
+        What the scale overrides is found there: its line is the one to correct.
         """
         for length in range(len(key), 0, -1):
             for found in (("scale", scale, *key[:length]), key[:length]):

@@ -20,17 +20,19 @@ NAME_CHARACTERS = 48
 
 
 def arms_of(table: object) -> tuple[dict[str, Any], list[Problem]]:
-    """([arms] as a file would say it, control included; what is wrong). Empty where anything is."""
+    """([arms] as a file would contain it, control included; problems). Empty if anything is."""
     if not isinstance(table, dict):
         return {}, [Problem(("vary",), "must be a table", table, EXAMPLE)]
     found = list(_leaves(table, ()))
     if len(found) != 1:
         said = ", ".join(".".join(path) for path, _ in found) or "nothing"
-        return {}, [Problem(("vary",), "takes one thing at a time; [factors] takes several", said, EXAMPLE)]
+        return {}, [Problem(("vary",), "takes one setting; use [factors] for several", said, EXAMPLE)]
     (treatment, *rest), values = found[0]
     key = ("vary", treatment, *rest)
     if treatment not in TREATMENTS:
-        return {}, [Problem(("vary", treatment), "cannot be varied so; say [arms]", treatment, ", ".join(TREATMENTS))]
+        return {}, [
+            Problem(("vary", treatment), "cannot be used with vary; use [arms]", treatment, ", ".join(TREATMENTS))
+        ]
     name = ".".join(rest)
     if not name or not isinstance(values, list) or len(values) < 2:
         return {}, [Problem(key, "needs a list of two values or more", values, EXAMPLE)]
@@ -38,7 +40,7 @@ def arms_of(table: object) -> tuple[dict[str, Any], list[Problem]]:
         return {}, [Problem(key, "takes plain values", values, EXAMPLE)]
     arms = {arm_name(rest[-1], value): {treatment: {name: value}} for value in values}
     if len(arms) < len(values):
-        return {}, [Problem(key, "gives two arms of one name", values, "values that differ")]
+        return {}, [Problem(key, "results in two arms of the same name", values, "values that differ")]
     return {"control": arm_name(rest[-1], values[0]), **arms}, []
 
 

@@ -1,6 +1,7 @@
-"""Reports: each is made from a saved study folder alone, and can be made again at any time.
+"""Reports: each is written from a saved study folder alone, and can be written again at any time.
 
-A format is one file with a `FORMAT`, and one line here. What is heavy (templates, telemetry) loads when one is made.
+A format is one file with a `FORMAT`, and one line here. Heavy modules (templates, telemetry) are loaded when a report
+is written.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import csv
 import io
 
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.result import StudyResult, reasons_against, usable
+from mydyno.reports.result import StudyResult, joined_reasons, usable
 from mydyno.store.study_folder import StudyFolder
 
 COLUMNS = (
@@ -46,7 +46,7 @@ def write(folder: StudyFolder) -> str:
             place = (result.summary.study, run.block, run.position, run.arm, run.copy_number)
             used = "true" if usable(run, step.id) else "false"
             load = (step.id, step.workload, step.connections)
-            reasons = "; ".join(reasons_against(run, step.id))
+            reasons = joined_reasons(run, step.id)
             values = run.values.get(step.id, {})
             for metric, value in sorted(values.items()):
                 known = result.summary.metrics.get(metric)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.records import RunSummary
+from mydyno.model.summary import RunSummary
 
 MAX_BUCKETS = 600
 SESSION = "session"
@@ -76,7 +76,7 @@ def read_panels(
 
 
 def read_session(runs: Mapping[Path, RunSummary], series: Series, width_s: float, duration_s: float) -> Panel:
-    """One series over whole runs, from each run's beginning. Empty where no run has it."""
+    """One series over whole runs, from each run's beginning. Empty if no run has it."""
     widths = {SESSION: width_s}
     rows = _query({SESSION: runs}, _SESSION_SAMPLES, widths, {"scope": series[0], "metric": series[1]})
     return _collect(rows, widths, {SESSION: duration_s}).get((SESSION, *series), {})

@@ -10,7 +10,7 @@ from mydyno.store.study_folder import StudyFolder
 
 
 def write(folder: StudyFolder) -> Path:
-    """Make report.html anew (written aside, then renamed) and give its path."""
+    """Write report.html (under a temporary name, then renamed) and return its path."""
     from mydyno.reports.page import render_page  # templates and telemetry are heavy: only when a page is made
 
     path = folder.path / "report.html"

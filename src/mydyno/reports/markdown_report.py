@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.model.records import EffectRecord
+from mydyno.model.reasons import joined
+from mydyno.model.summary import EffectRecord
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
@@ -120,7 +121,7 @@ def _invalid(result: StudyResult) -> str:
     invalid = [run for run in result.runs if not run.valid]
     if not invalid:
         return ""
-    lines = [f"- `{code(run.folder)}`: {escape('; '.join(run.reasons) or 'no reason given')}" for run in invalid]
+    lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or 'no reason recorded')}" for run in invalid]
     return "\n".join(["### Runs that are not valid", "", *lines])
 
 
@@ -138,14 +139,13 @@ def _published(result: StudyResult) -> str:
     if not result.summary.published:
         return ""
     head = "| published study | figure | arm | published | ours | agreement |"
-    lines = ["### Beside the published figures", "", head, _rule(head, 3)]
+    lines = ["### Comparison with published figures", "", head, _rule(head, 3)]
     for entry in result.summary.published:
         published, ours = (
-            signed_percent(float(entry[key]) - 1) if isinstance(entry.get(key), int | float) else "–"
-            for key in ("published_ratio", "ratio")
+            "–" if ratio is None else signed_percent(ratio - 1) for ratio in (entry.published_ratio, entry.ratio)
         )
-        words = [escape(str(entry.get(key) or "")) for key in ("study", "step", "arm")]
-        lines.append(f"| {' | '.join([*words, published, ours, escape(str(entry.get('agreement') or ''))])} |")
+        words = map(escape, (entry.study, entry.step, entry.arm))
+        lines.append(f"| {' | '.join([*words, published, ours, entry.agreement])} |")
     return "\n".join(lines)
 
 

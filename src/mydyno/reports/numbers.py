@@ -1,48 +1,16 @@
-"""Numbers for people: names of metrics, units that suit the size, sensible digits. Only reports use these."""
+"""Formatting of numbers: names of metrics, units suitable for the size, significant digits. Used by reports only."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from mydyno.model.metrics import split_instance
+from mydyno.model.metrics import METRICS, split_instance
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 PERCENT = f"{NARROW_SPACE}%"
 
-METRIC_NAMES = {
-    "qps": "QPS",
-    "tps": "TPS",
-    "ops": "Operations per second",
-    "kv_hit_pct": "Keys found",
-    "tpmc": "TpmC",
-    "tpmc_spread_pct": "Spread of TpmC between instances",
-    "tps_spread_pct": "Spread of TPS between instances",
-    "qps_spread_pct": "Spread of QPS between instances",
-    "latency_mean_us": "Latency, mean",
-    "latency_p50_us": "Latency, median",
-    "latency_max_us": "Latency, longest",
-    "latency_p999_us": "Latency, 99.9th percentile",
-    "latency_p95_us": "Latency, 95th percentile",
-    "latency_p99_us": "Latency, 99th percentile",
-    "cpu_user_pct": "CPU user",
-    "cpu_system_pct": "CPU system",
-    "cpu_iowait_pct": "CPU iowait",
-    "cpu_steal_pct": "CPU steal",
-    "server_rss_bytes": "Resident memory (RSS)",
-    "server_vsize_bytes": "Virtual memory (VSIZE)",
-    "server_pss_bytes": "Proportional memory (PSS)",
-    "disk_util_pct": "Disk utilisation",
-    "network_bytes_per_transaction": "Bytes per transaction",
-    "server_cpu_us_per_query": "CPU per query, server",
-    "driver_cpu_us_per_query": "CPU per query, load",
-    "server_cpu_ratio": "CPU per query, server relative to load",
-    "server_cpu_us_per_transaction": "CPU per transaction, server",
-    "driver_cpu_us_per_transaction": "CPU per transaction, load",
-    "innodb_checkpoint_age_bytes": "InnoDB checkpoint age",
-    "innodb_dirty_pages_pct": "InnoDB dirty pages",
-}
 _SUFFIXES = ("_bytes_per_s", "_per_s", "_bytes", "_pct", "_us", "_ms", "_s")
 _WORDS = {
     "cpu": "CPU",
@@ -62,12 +30,13 @@ _WORDS = {
 
 
 def metric_name(metric: str) -> str:
-    """A metric's name for a heading: known ones by the field's term, others from the stored name without its unit."""
+    """A metric's name for a heading: its label, or else the stored name without its unit."""
     whole_run, instance = split_instance(metric)
     if instance is not None:
         return f"{metric_name(whole_run)}, instance {instance}"
-    if metric in METRIC_NAMES:
-        return METRIC_NAMES[metric]
+    known = METRICS.get(metric)
+    if known is not None and known.label:
+        return known.label
     base = next((metric[: -len(suffix)] for suffix in _SUFFIXES if metric.endswith(suffix)), metric)
     words = " ".join(_WORDS.get(word, word) for word in base.split("_"))
     return words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""The HTML page: sections in the order in which a reader asks, styles and script inside, nothing loaded."""
+"""The HTML page: sections in the order of a reader's questions, with styles and script inside; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STILL_SHARE = 0.3
 
 
 def render_page(folder: StudyFolder) -> str:
-    """The whole page as text. Raises UserError where the study folder is damaged."""
+    """The whole page as text. Raises UserError if the study folder is damaged."""
     result = StudyResult.load(folder)
     links = network.build(result)
     slices = read_study_slices(result)
@@ -100,7 +100,7 @@ def render_page(folder: StudyFolder) -> str:
 
 _ASSET_NAMES = ("uPlot.min.css", "report.css", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Control characters that HTML forbids; server logs and status texts can hold them."""
+"""Control characters that HTML forbids; server logs and status texts can contain them."""
 
 
 def asset(name: str) -> str:
@@ -109,6 +109,6 @@ def asset(name: str) -> str:
 
 
 def script_json(value: object) -> Markup:
-    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    """JSON that cannot end its script element, whatever its strings contain."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mydyno.model.experiment import step_for_summary, steps_of
 from mydyno.model.load_level import load_level
 from mydyno.model.plan import Plan
-from mydyno.model.records import EffectRecord, RunRecord, RunSummary, StudyRecord, Summary
+from mydyno.model.reasons import Reason
+from mydyno.model.records import RunRecord, StudyRecord
+from mydyno.model.summary import EffectRecord, RunSummary, StepLevel, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
 from mydyno.results.answer import Answer, answer_study
 from mydyno.results.precision import is_sequential
@@ -70,7 +71,7 @@ class StudyResult:
 
     @classmethod
     def load(cls, folder: StudyFolder) -> StudyResult:
-        """Read study.json, plan.json, every run.json and summary.json. Raises UserError where one is damaged."""
+        """Read study.json, plan.json, every run.json and summary.json. Raises UserError if one is damaged."""
         study, plan = folder.study(), folder.plan()
         records = {record.folder: record for record in folder.runs()}
         return cls(folder, study, plan, records, folder.summary() or _empty_summary(study, records))
@@ -110,10 +111,7 @@ class StudyResult:
     @cached_property
     def steps(self) -> tuple[ReportStep, ...]:
         """Every step, as the experiment lists them."""
-        return tuple(
-            ReportStep(str(step["id"]), str(step["workload"]), int(step.get("connections") or 0), step.get("rate"))
-            for step in self.summary.steps
-        )
+        return tuple(ReportStep(step.id, step.workload, step.connections, step.rate) for step in self.summary.steps)
 
     @cached_property
     def workloads(self) -> tuple[str, ...]:
@@ -149,7 +147,7 @@ class StudyResult:
                 yield run, value, usable(run, step)
 
     @cached_property
-    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[str, ...]], ...]:
+    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[Reason, ...]], ...]:
         """(run, step, reasons) of every step of a valid run that is not used."""
         known = {step.id: step for step in self.steps}
         return tuple(
@@ -181,7 +179,7 @@ class StudyResult:
         return "the control that it names" if self.several_controls else self.summary.control
 
     def margin_of(self, metric: str) -> float | None:
-        """The margin declared for a metric: of the primary one, and of latencies; None where none is declared."""
+        """The margin declared for a metric: of the primary one, and of latencies; None if none is declared."""
         if metric == self.summary.primary:
             return self.summary.margin
         return self.study.experiment.verdict.latency_margin if metric.startswith("latency") else None
@@ -205,10 +203,11 @@ def usable(run: RunSummary, step: str) -> bool:
     return run.valid and step not in run.invalid_steps and step not in run.failures
 
 
-def reasons_against(run: RunSummary, step: str) -> tuple[str, ...]:
-    """Why a run's step is not used: the run's reasons, the step's own, and the arm's failure."""
+def joined_reasons(run: RunSummary, step: str) -> str:
+    """Why a run's step is not used, on one line: the run's reasons, the step's own, and the arm's failure."""
     failed = (f"the arm failed: {run.failures[step]}",) if step in run.failures else ()
-    return (*run.reasons, *run.invalid_steps.get(step, ()), *failed)
+    closed = (*run.reasons, *run.invalid_steps.get(step, ()))
+    return "; ".join((*(reason.sentence for reason in closed), *failed))
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:
@@ -216,7 +215,7 @@ def _finite(values: dict[str, float]) -> dict[str, float]:
 
 
 def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary:
-    """What can be said of a study that was never evaluated: its plan, its runs' validity, no numbers."""
+    """The summary of a study that was never evaluated: its plan and the validity of its runs, without numbers."""
     experiment = study.experiment
     return Summary(
         experiment=experiment.name,
@@ -227,7 +226,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
         margin=experiment.verdict.margin,
-        steps=tuple(step_for_summary(step) for step in steps_of(experiment)),
+        steps=tuple(StepLevel.of(step) for step in experiment.resolved_steps),
         metrics={},
         runs=tuple(
             RunSummary(

@@ -8,7 +8,7 @@ ABSENT = "has none"
 
 
 def differing_settings(result: StudyResult) -> tuple[list[str], list[list[str]]] | None:
-    """(head, rows): one row a variable, one column an arm, versions first; None where nothing differs."""
+    """(head, rows): one row a variable, one column an arm, versions first; None if nothing differs."""
     differences = result.summary.server_differences
     if not differences:
         return None

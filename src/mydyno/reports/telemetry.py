@@ -16,7 +16,7 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.model.records import RunSummary
+from mydyno.model.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
@@ -83,7 +83,7 @@ class Telemetry:
     session_all: Panel = field(default_factory=dict)
 
     def core(self, metric: str) -> Series | None:
-        """The (scope, metric) that stands for a metric of the published studies, or None where no run has it."""
+        """The (scope, metric) that stands for a metric of the published studies, or None if no run has it."""
         return preferred([pair for pair in self.series if pair[1] == metric])
 
 

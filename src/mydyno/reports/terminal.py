@@ -1,4 +1,4 @@
-"""The answer on a terminal, and as plain text in a pipe: sentences, table, what would sharpen it, scope.
+"""The answer on a terminal, and as plain text in a pipe: sentences, table, what would improve it, scope.
 
 The width is the terminal's, 80 columns where there is none. A stream that cannot print the verdicts' signs gets plain
 letters for them.
@@ -31,7 +31,7 @@ ASCII = str.maketrans(
 
 
 def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) -> None:
-    """Print a study's answer to a stream. Raises UserError where the study folder is damaged."""
+    """Print a study's answer to a stream. Raises UserError if the study folder is damaged."""
 
     result = StudyResult.load(folder)
     console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mydyno.model.factors import Factors, factors_of
-from mydyno.model.records import EffectRecord
+from mydyno.model.summary import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, PERCENT, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.results.precision import cost_metric, failed_blocks, failure_of
@@ -31,7 +31,7 @@ MOST_COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class VerdictCell:
-    """One contrast. `word` is a key of WORDS, or empty where there is no verdict; `css` is better, worse, same, …"""
+    """One contrast. `word` is a key of WORDS, or empty if there is no verdict; `css` is better, worse, same, …"""
 
     word: str = ""
     effect: str = "–"
@@ -45,7 +45,7 @@ class VerdictCell:
 
     @property
     def verdict(self) -> str:
-        """The verdict as printed beside the effect; empty where it stands in the effect's place."""
+        """The verdict as printed beside the effect; empty if it stands in the effect's place."""
         word = WORDS.get(self.word, "")
         return "" if word == self.effect else word
 
@@ -128,7 +128,7 @@ def step_heading(result: StudyResult, step: ReportStep) -> str:
 
 
 def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
-    """The effect's verdict, or "failed" where the arm or its control failed; empty where it has none."""
+    """The effect's verdict, or "failed" where the arm or its control failed; empty if it has none."""
     if failure_of(result.summary, effect):
         return "failed"
     return effect.verdict or ""
@@ -219,5 +219,5 @@ def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tup
 
 
 def flat(text: str) -> str:
-    """Text for a terminal: a narrow no-break space becomes a plain one."""
+    """Text for a terminal: a narrow no-break space becomes a normal one."""
     return text.replace(NARROW_SPACE, " ").replace("\u00a0", " ")

@@ -1,4 +1,4 @@
-"""The answer in one to three short sentences, where it holds, and what would make it better.
+"""The answer in one to three short sentences, its scope, and what would improve it.
 
 Pure: made from the summary's effects with their verdicts. A sentence claims what a verdict says and nothing beyond it.
 The sentences in full, one for each contrast, are in Summary.sentences.
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mydyno.model.factors import factors_of
-from mydyno.model.records import EffectRecord, RunRecord, StudyRecord, Summary
+from mydyno.model.metrics import phrase_of
+from mydyno.model.records import RunRecord, StudyRecord
+from mydyno.model.summary import EffectRecord, Summary
 from mydyno.results.clauses import Clauses
-from mydyno.results.plain_words import MOST_NAMES, blocks, cut, listing, metric_words, plus_minus
+from mydyno.results.plain_words import MOST_NAMES, blocks, cut, listing, plus_minus
 from mydyno.results.precision import (
     FIRST_LOOK,
     block_duration_s,
@@ -33,14 +35,14 @@ from mydyno.results.sharpen import sharpen_lines
 
 MUCH_STEAL = 0.5
 """From this share on the answer begins with what the host gives."""
-ALARM_WORDS = "although they are the same"
+ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
 TARGET = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a report begins with."""
+    """The beginning of a report."""
 
     answer: tuple[str, ...]
     scope: str
@@ -68,7 +70,7 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
     if alarm:
-        found = [f"The control differs from its own copy, so nothing is concluded: {_short_alarm(alarm)}."]
+        found = [f"The control differs from its own copy, so no conclusion is drawn: {_short_alarm(alarm)}."]
         return tuple([*found, *failures][:MOST_SENTENCES])
     lead = _host_first(summary, study, records)
     if nothing:
@@ -81,29 +83,29 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
-    """The A/A alarm in words; empty where there is none."""
+    """The A/A alarm in words; empty if there is none."""
     for effect in effects:
         if effect.verdict == "not_measurable":
-            if told := effect.details.get("alarm"):
-                return str(told)
+            if effect.details.alarm:
+                return effect.details.alarm
             if ALARM_WORDS in effect.sentence:
                 return effect.sentence.rpartition(";")[2].strip().rstrip(".")
     return ""
 
 
 def _short_alarm(alarm: str) -> str:
-    """The alarm without what the sentence around it has said."""
+    """The alarm without what the surrounding sentence contains."""
     return alarm.partition(f" {ALARM_WORDS}")[0]
 
 
 def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
-    """Why there is no answer at all; empty where there are contrasts with verdicts to speak of."""
+    """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
     if len(study.experiment.arms) == 1:
         return f"{summary.control} is the only arm: this study shows the noise of this host and compares nothing."
     if not summary.runs:
         return "No answer: no run has finished."
     if not any(run.valid for run in summary.runs) and not any(run.failures for run in summary.runs):
-        reasons = Counter(reason for run in summary.runs for reason in run.reasons[:1])
+        reasons = Counter(reason.sentence for run in summary.runs for reason in run.reasons[:1])
         why = f" ({cut(reasons.most_common(1)[0][0])})" if reasons else ""
         return f"No answer: no run is valid{why}."
     done = finished_blocks(summary)
@@ -119,7 +121,7 @@ def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord])
 
 
 def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> list[str]:
-    """What a host gives whose hypervisor takes half of the CPU time or more."""
+    """What can be measured on a host whose hypervisor takes half of the CPU time or more."""
     steal = steal_share(summary)
     if steal is None or steal < MUCH_STEAL:
         return []
@@ -128,7 +130,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
         effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         width = precision(effects)
         if width is not None:
-            shows.append(f"{plus_minus(width)} of {metric_words(metric).noun}")
+            shows.append(f"{plus_minus(width)} of {phrase_of(metric).short_noun}")
             looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
     told = f"The hypervisor took {steal:.0%} of this host's CPU time".replace("%", " %")
@@ -139,7 +141,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
     time = (
         f"; {plus_minus(TARGET)} would take about {duration_words(more * length)} more" if length and more > 0 else ""
     )
-    return [f"{told}: it shows differences from about {listing(shows)}{time}."]
+    return [f"{told}: it can show differences from about {listing(shows)}{time}."]
 
 
 def _failures(summary: Summary) -> list[str]:

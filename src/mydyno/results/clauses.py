@@ -1,4 +1,4 @@
-"""Clauses about the contrasts of one study, from their verdicts: who does more or less of what, where, by how much."""
+"""Clauses about the contrasts of one study, from their verdicts: which arms differ, at which steps, by how much."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from mydyno.model.factors import Factors
 from mydyno.model.load_level import load_level
-from mydyno.model.records import EffectRecord, Summary
-from mydyno.results.plain_words import MOST_NAMES, cut, listing, metric_words, plus_minus, signed, size
+from mydyno.model.metrics import phrase_of
+from mydyno.model.summary import EffectRecord, Summary
+from mydyno.results.plain_words import MOST_NAMES, cut, listing, plus_minus, signed, size
 from mydyno.results.precision import cost_metric, failure_of, precision
 
 LONGEST = 170
@@ -33,7 +34,7 @@ class Clauses:
         others = dict.fromkeys(effect.metric for effect in summary.effects if effect.verdict)
         metrics = dict.fromkeys(filter(None, (summary.primary, cost, *others)))
         if cost:
-            metrics = {metric: None for metric in metrics if metric == cost or not metric_words(metric).unit_of_cost
+            metrics = {metric: None for metric in metrics if metric == cost or not phrase_of(metric).cost
                        or metric == summary.primary}  # fmt: skip
         clauses: list[str] = []
         merged: set[str] = set()
@@ -49,13 +50,14 @@ class Clauses:
         open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
         sentences = []
         if open_:
-            noun = metric_words(self.summary.primary).noun
+            noun = phrase_of(self.summary.primary).short_noun
             width = precision(open_)
-            hidden = f"differences in {noun} below about {plus_minus(width)} are hidden by its noise" if width else ""
+            below = f"differences in {noun} below about {plus_minus(width)}" if width else ""
+            hidden = f"{below} are hidden by this host's noise" if below else ""
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
                 why = hidden or ("one block gives no interval" if alone else "")
-                told = f"This host cannot tell yet: {why}" if why else "This host cannot tell yet"
+                told = f"No difference is shown yet: {why}" if why else "No difference is shown yet"
                 sentences.append(f"{told}." if not host_is_told else f"All comparisons of {noun} are inconclusive.")
             else:
                 who = self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
@@ -68,7 +70,7 @@ class Clauses:
         ]  # fmt: skip
         if unmeasured:
             who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
-            reasons = Counter(str(reason) for effect in unmeasured for reason in effect.details.get("reasons") or ())
+            reasons = Counter(reason for effect in unmeasured for reason in effect.details.reasons)
             why = f": {cut(reasons.most_common(1)[0][0])}" if reasons else ""
             verb = "is" if _is_one(unmeasured) else "are"
             sentences.append(f"{who} {verb} not measurable{self._where(unmeasured, judged)}{why}.")
@@ -84,7 +86,7 @@ class Clauses:
     def _clauses(
         self, metric: str, control: str, effects: list[EffectRecord], cost: str | None, merged: set[str]
     ) -> list[str]:
-        words = metric_words(metric)
+        words = phrase_of(metric)
         clauses: list[str] = []
         for verdict in ("higher", "lower"):
             group = [effect for effect in effects if effect.verdict == verdict and effect.ratio is not None]
@@ -102,7 +104,7 @@ class Clauses:
             within = plus_minus(self.latency_margin if metric.startswith("latency_") else self.summary.margin)
             verb = "is" if _is_one(same) else "are"
             where = self._where(same, effects)
-            clauses.append(f"{who} {verb} equivalent to {control} within {within} in {words.noun}{where}")
+            clauses.append(f"{who} {verb} equivalent to {control} within {within} in {words.short_noun}{where}")
         return clauses
 
     def _clause(
@@ -110,13 +112,15 @@ class Clauses:
         cost: str | None, merged: set[str],
     ) -> str:  # fmt: skip
         """What arms of one verdict do more or less of than the control, and by how much."""
-        words = metric_words(metric)
+        words = phrase_of(metric)
         higher = group[0].verdict == "higher"
         who = self._who([effect.arm for effect in group], [effect.arm for effect in effects])
         verb = words.one if _is_one(group) else words.several
         where = self._where(group, effects)
-        if words.unit_of_cost and metric != self.summary.primary:
-            return f"{who} {verb} {_spread(group)} {'more' if higher else 'less'} {words.noun} than {control}{where}"
+        if words.cost and metric != self.summary.primary:
+            return (
+                f"{who} {verb} {_spread(group)} {'more' if higher else 'less'} {words.short_noun} than {control}{where}"
+            )
         clause = f"{who} {verb} {words.more if higher else words.less} than {control}{where}: {_span(group)}"
         if metric == self.summary.primary and cost is not None:
             clause += self._at_cost(cost, control, group, merged)
@@ -126,7 +130,7 @@ class Clauses:
         self, metric: str, control: str, level: str, most: Sequence[EffectRecord], rest: Sequence[EffectRecord]
     ) -> str:
         """The same of a factor's level whose arms stand apart from the others."""
-        words = metric_words(metric)
+        words = phrase_of(metric)
         more = words.more if most[0].verdict == "higher" else words.less
         others = len({effect.arm for effect in rest})
         return (
@@ -136,7 +140,7 @@ class Clauses:
 
     def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
         """(level of a factor, its arms' effects, the others) where all arms of that level, and they alone, are beyond
-        every other arm of a large group; None where no level is.
+        every other arm of a large group; None if no level is.
         """
         arms = {effect.arm for effect in group}
         if self.factors is None or len(arms) <= MOST_NAMES:
@@ -164,7 +168,7 @@ class Clauses:
             return ""
         merged.update(arms)
         more = "more" if directions == {"higher"} else "less"
-        return f", at {_spread(found)} {more} {metric_words(cost).unit_of_cost}"
+        return f", at {_spread(found)} {more} {phrase_of(cost).short_noun}"
 
     def _who(self, arms: Sequence[str], among: Sequence[str]) -> str:
         """The arms by name; of many the factor's level that they share, or their number."""
@@ -195,9 +199,9 @@ class Clauses:
 
     def _steps(self, chosen: set[str], among: set[str]) -> str:
         """Some of the steps in words: a level of load, a workload, one step, or how many."""
-        found = {str(step["id"]): step for step in self.summary.steps if str(step["id"]) in among}
-        levels = {name: load_level(int(step["connections"]), step.get("rate")) for name, step in found.items()}
-        workloads = {name: str(step["workload"]) for name, step in found.items()}
+        found = {step.id: step for step in self.summary.steps if step.id in among}
+        levels = {name: load_level(step.connections, step.rate) for name, step in found.items()}
+        workloads = {name: step.workload for name, step in found.items()}
         for names, words in ((levels, " at {}"), (workloads, " with {}")):
             for name in dict.fromkeys(names.values()):
                 if {step for step, of in names.items() if of == name} == chosen:

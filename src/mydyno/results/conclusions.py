@@ -1,37 +1,42 @@
-"""What study 4 concluded about networks, compared with this study's own verdicts and limits.
+"""What published studies concluded, compared with this study's own verdicts and limits.
+
+Conclusions, their rules and the rules' numbers are in experiments/published/*.toml; this module knows no study.
 
 Only pairs of arms that differ in one treatment count, and only what was declared before the first run has a verdict.
 Where the condition of a conclusion (a full link, a load above 32 connections) did not occur here, the answer is
-"cannot tell", with what was there instead. Growth over connections and the traffic of a full link are no contrasts of
+"cannot tell", with what occurred instead. Growth over connections and the traffic of a full link are no contrasts of
 arms; they are decided by the interval of one number per block, from 6 blocks on. Where two copies of the control
 differ (the A/A alarm), every answer is "cannot tell".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
 from mydyno.hosts.link import parse_bits_per_s
 from mydyno.model.contrasts import only_difference
-from mydyno.model.experiment import Experiment, Step, steps_of
-from mydyno.model.records import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.model.experiment import Experiment, Step
+from mydyno.model.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.published_studies import (
+    Conclusion,
+    FlatAtFullLink,
+    FullLinkShare,
+    PublishedStudy,
+    RatioAtConnections,
+    StopsGrowing,
+    StudyPart,
+    VerdictOfPairs,
+    published_studies,
+)
 from mydyno.stats.agreement import Agreement, compare
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
-STUDY = "study-4"
-PUBLISHED_TRAFFIC_SHARE = 116 * 2**20 * 8 / 1e9
-"""116 MiB/s of frames on 1 Gb."""
-TRAFFIC_TOLERANCE = 0.05
-FLAT = 0.05
-"""Growth of throughput below this is none."""
-PLAIN_GROWS = 0.10
-STOPPED_AT = 32
-"""Connections from which on TLS (OpenSSL 1.0) brought the published study no more throughput."""
-TLS_AT_ONE_CONNECTION, TLS_ROUNDING = 0.90, 0.02
+TREATMENT_NAMES = {"tls": "TLS"}
+"""Treatments that sentences do not call by their key."""
 Answer = tuple[Agreement, str]
 AGREES, DISAGREES, CANNOT_TELL = Agreement.AGREES, Agreement.DISAGREES, Agreement.CANNOT_TELL
 
@@ -48,7 +53,7 @@ class Facts:
 
     def contrasts(self, treatment: str) -> Iterator[tuple[EffectRecord, Step]]:
         """Effects with a verdict on the primary metric of arms that differ in this treatment alone."""
-        steps = {step.id: step for step in steps_of(self.experiment)}
+        steps = {step.id: step for step in self.experiment.resolved_steps}
         for effect in self.effects:
             if effect.metric == self.experiment.verdict.primary and effect.verdict and effect.step in steps:
                 arms = self.experiment.arm(effect.arm), self.experiment.arm(effect.control)
@@ -77,8 +82,8 @@ class Facts:
 
     @property
     def alarm(self) -> str:
-        """The A/A alarm of this study; empty where there is none."""
-        return next((str(e.details["alarm"]) for e in self.effects if e.details.get("alarm")), "")
+        """The A/A alarm of this study; empty if there is none."""
+        return next((effect.details.alarm for effect in self.effects if effect.details.alarm), "")
 
 
 @dataclass(frozen=True)
@@ -122,20 +127,49 @@ def conclusions_of(
     limits: Sequence[LimitRecord],
 ) -> tuple[ConclusionRecord, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
-    if STUDY not in experiment.published or not any("network" in arm.treatments for arm in experiment.arms):
-        return ()  # the study's appendix on huge pages has experiments of its own
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
+    known = published_studies()
     records = []
-    alarm = facts.alarm
-    for part, claim, test in CLAIMS:
-        answer, because = (CANNOT_TELL, alarm) if alarm else test(facts)
-        records.append(
-            ConclusionRecord(study=STUDY, part=part, claim=claim, answer=Agreement(answer).value, because=because)
-        )
+    for name in experiment.published:
+        study = known.get(name)
+        if study is None or not _repeats_parts(experiment, study):
+            continue
+        for part in study.parts:
+            for conclusion in part.conclusions:
+                answer, because = (CANNOT_TELL, facts.alarm) if facts.alarm else _answer(facts, part, conclusion)
+                records.append(
+                    ConclusionRecord(
+                        study=name,
+                        part=part.name,
+                        claim=conclusion.claim,
+                        answer=Agreement(answer).value,
+                        because=because,
+                    )
+                )
     return tuple(records)
 
 
-def _full_link_carries_its_speed(facts: Facts) -> Answer:
+def _repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
+    """Whether the experiment is of the study's parts; its appendices may have experiments of their own."""
+    needed = study.conclusions_need
+    return needed is None or any(needed in arm.treatments for arm in experiment.arms)
+
+
+def _answer(facts: Facts, part: StudyPart, conclusion: Conclusion) -> Answer:
+    match conclusion.test:
+        case FullLinkShare() as test:
+            return _full_link_share(facts, test)
+        case FlatAtFullLink() as test:
+            return _flat_at_full_link(facts, test)
+        case VerdictOfPairs() as test:
+            return _verdict_of_pairs(facts, part.treatment, test)
+        case RatioAtConnections() as test:
+            return _ratio_at_connections(facts, part.treatment, test)
+        case StopsGrowing() as test:
+            return _stops_growing(facts, part.treatment, test)
+
+
+def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
     """The most that any arm carried on each bandwidth: a link counts as full from 90 % on."""
     outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
     metric = f"network_{'rx' if outside else 'tx'}_bytes_per_s"
@@ -145,13 +179,13 @@ def _full_link_carries_its_speed(facts: Facts) -> Answer:
         sent = list(facts.logs(metric, arm).get(step, {}).values())
         if limit.limit == "link" and speed and sent:
             share = exp(fmean(sent)) * 8 / speed
-            figure = figure_of([one + log(8 / speed / PUBLISHED_TRAFFIC_SHARE) for one in sent])
+            figure = figure_of([one + log(8 / speed / test.share) for one in sent])
             if share > most.get(speed, (0.0, ""))[0]:
                 most[speed] = share, f"{arm} at {step}", figure
     if not most:
         return CANNOT_TELL, _no_full_link(facts)
     words = "; ".join(f"{where} sent {_percent(share)} of its nominal speed" for share, where, _ in most.values())
-    return _all([figure.within(TRAFFIC_TOLERANCE)[0] for _, _, figure in most.values()]), words
+    return _all([figure.within(test.tolerance)[0] for _, _, figure in most.values()]), words
 
 
 def _all(answers: Sequence[Agreement]) -> Agreement:
@@ -166,20 +200,22 @@ def _no_full_link(facts: Facts) -> str:
         return "no arm has a proved link"
     fullest = max(facts.limits.values(), key=lambda limit: limit.shares.get("link", 0.0))
     share = fullest.shares.get("link", 0.0)
-    return f"no link was full here: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
+    return f"no link was full: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
 
 
 def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
     """What was there instead of pairs at a full link: `words` say which pairs."""
     full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
-    return f"no {words} at a full link; full was that of {', '.join(full)}" if full else _no_full_link(facts)
+    return (
+        f"no {words} at a full link; the full links were those of {', '.join(full)}" if full else _no_full_link(facts)
+    )
 
 
-def _full_link_is_flat(facts: Facts) -> Answer:
+def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
     growth = {}
     for arm in facts.experiment.arms:
         measured = facts.logs("tps", arm.name)
-        full = [step for step in steps_of(facts.experiment) if facts.limit(arm.name, step.id) == "link"]
+        full = [step for step in facts.experiment.resolved_steps if facts.limit(arm.name, step.id) == "link"]
         full = sorted((step for step in full if step.id in measured), key=lambda step: step.connections)
         if len(full) > 1 and full[0].workload == full[-1].workload:
             growth[f"{arm.name} from {full[0].connections} to {full[-1].connections} connections"] = facts.growth(
@@ -188,72 +224,69 @@ def _full_link_is_flat(facts: Facts) -> Answer:
     if not growth:
         return CANNOT_TELL, "no arm filled its link at two loads"
     words = "; ".join(f"{where}: {figure.words}" for where, figure in growth.items())
-    return _all([figure.within(FLAT)[0] for figure in growth.values()]), words
+    return _all([figure.within(test.tolerance)[0] for figure in growth.values()]), words
 
 
 def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: str) -> Answer:
     """Agrees where a verdict is the wanted one and none is decided otherwise."""
     if not effects:
         return CANNOT_TELL, absent
-    words = "; ".join(f"{one.arm} against {one.control} at {one.step}: {_told(one)}" for one in effects)
+    words = "; ".join(f"{one.arm} against {one.control} at {one.step}: {_effect_words(one)}" for one in effects)
     decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
     if not decided:
         return CANNOT_TELL, words
     return (AGREES if all(verdict == wanted for verdict in decided) else DISAGREES), words
 
 
-def _told(effect: EffectRecord) -> str:
+def _effect_words(effect: EffectRecord) -> str:
     ratio = "no estimate" if effect.ratio is None else _signed(effect.ratio - 1)
     return f"{ratio}, {str(effect.verdict).replace('_', ' ')}"
 
 
-def _compression_at_a_full_link(facts: Facts) -> Answer:
-    pairs = [e for e, _ in facts.contrasts("compression") if facts.limit(e.control, e.step) == "link"]
-    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in compression alone had its control")
-    return _by_verdict(pairs, "higher", absent)
+def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Answer:
+    differ = f"differ in {TREATMENT_NAMES.get(treatment, treatment)} alone"
+    limits = [
+        (effect, facts.limit(effect.arm, effect.step), facts.limit(effect.control, effect.step))
+        for effect, _ in facts.contrasts(treatment)
+    ]
+    if test.where == "away_from_full_link":
+        pairs = [effect for effect, _, of_control in limits if of_control not in ("link", "unknown")]
+        absent = f"no pair of arms {differ.replace('differ', 'differs', 1)} away from a full link"
+    elif test.where == "control_at_full_link":
+        pairs = [effect for effect, _, of_control in limits if of_control == "link"]
+        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} had its control")
+    else:
+        pairs = [effect for effect, of_arm, of_control in limits if of_arm == of_control == "link"]
+        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} was together")
+    return _by_verdict(pairs, test.verdict, absent)
 
 
-def _compression_elsewhere(facts: Facts) -> Answer:
-    pairs = [e for e, _ in facts.contrasts("compression") if facts.limit(e.control, e.step) not in ("link", "unknown")]
-    return _by_verdict(pairs, "lower", "no pair of arms differs in compression alone away from a full link")
-
-
-def _tls_at_one_connection(facts: Facts) -> Answer:
-    pairs = [effect for effect, step in facts.contrasts("tls") if step.connections == 1]
+def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections) -> Answer:
+    pairs = [effect for effect, step in facts.contrasts(treatment) if step.connections == test.connections]
     if not pairs:
-        return CANNOT_TELL, "no pair of arms differs in TLS alone at one connection"
-    answers = [
-        compare(TLS_AT_ONE_CONNECTION, e.verdict, e.ci_low, e.ci_high, TLS_ROUNDING, facts.experiment.verdict.margin)
-        for e in pairs
-    ]
+        where = "one connection" if test.connections == 1 else f"{test.connections} connections"
+        return CANNOT_TELL, f"no pair of arms differs in {TREATMENT_NAMES.get(treatment, treatment)} alone at {where}"
+    margin = facts.experiment.verdict.margin
+    answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
     words = "; ".join(f"{e.arm}: {answer.because}" for e, answer in zip(pairs, answers, strict=True))
-    said = [Agreement(answer.agreement) for answer in answers]
-    if all(one == CANNOT_TELL for one in said):
+    agreements = [Agreement(answer.agreement) for answer in answers]
+    if all(one == CANNOT_TELL for one in agreements):
         return CANNOT_TELL, words
-    return (DISAGREES if DISAGREES in said else AGREES), words
+    return (DISAGREES if DISAGREES in agreements else AGREES), words
 
 
-def _tls_at_a_full_link(facts: Facts) -> Answer:
-    pairs = [
-        effect
-        for effect, _ in facts.contrasts("tls")
-        if facts.limit(effect.control, effect.step) == facts.limit(effect.arm, effect.step) == "link"
-    ]
-    absent = _no_pair_at_a_full_link(facts, "pair of arms that differ in TLS alone was together")
-    return _by_verdict(pairs, "equivalent", absent)
-
-
-def _tls_stops_scaling(facts: Facts) -> Answer:
+def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
+    name = TREATMENT_NAMES.get(treatment, treatment)
     found: list[Answer] = []
-    for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts("tls")):
-        plain, encrypted = facts.logs("tps", control), facts.logs("tps", arm)
+    for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts(treatment)):
+        without_it, with_it = facts.logs("tps", control), facts.logs("tps", arm)
         free = sorted(
             (
                 step
-                for step in steps_of(facts.experiment)
-                if step.connections >= STOPPED_AT
-                and step.id in plain
-                and step.id in encrypted
+                for step in facts.experiment.resolved_steps
+                if step.connections >= test.from_connections
+                and step.id in without_it
+                and step.id in with_it
                 and facts.limit(control, step.id) != "link"
             ),
             key=lambda step: step.connections,
@@ -261,16 +294,23 @@ def _tls_stops_scaling(facts: Facts) -> Answer:
         if len(free) < 2:
             continue
         low, high = free[0].id, free[-1].id
-        without, with_tls = (facts.growth("tps", one, low, high) for one in (control, arm))
-        words = f"from {low} to {high} {control} grew by {without.words}, {arm} by {with_tls.words}"
-        if without.low is None or without.low - 1 < PLAIN_GROWS or with_tls.low is None or with_tls.high is None:
-            found.append((CANNOT_TELL, f"{words}: growth of {_percent(PLAIN_GROWS)} without TLS is not shown"))
-        elif with_tls.high - 1 <= FLAT:
+        untreated, treated = (facts.growth("tps", one, low, high) for one in (control, arm))
+        words = f"from {low} to {high} {control} grew by {untreated.words}, {arm} by {treated.words}"
+        if (
+            untreated.low is None
+            or untreated.low - 1 < test.control_grows
+            or treated.low is None
+            or treated.high is None
+        ):
+            found.append(
+                (CANNOT_TELL, f"{words}: growth of {_percent(test.control_grows)} without {name} is not shown")
+            )
+        elif treated.high - 1 <= test.at_most:
             found.append((AGREES, words))
         else:
-            found.append((DISAGREES if with_tls.low - 1 > FLAT else CANNOT_TELL, words))
+            found.append((DISAGREES if treated.low - 1 > test.at_most else CANNOT_TELL, words))
     if not found:
-        return CANNOT_TELL, f"no two loads of {STOPPED_AT} connections and more away from a full link"
+        return CANNOT_TELL, f"no two loads of {test.from_connections} connections and more away from a full link"
     words = "; ".join(because for _, because in found)
     return _all([answer for answer, _ in found if answer != CANNOT_TELL]), words
 
@@ -284,18 +324,6 @@ def _signed(share: float) -> str:
 
 
 def _bits_per_s(network: object) -> float | None:
-    """The nominal speed of a network treatment; None where it is not shaped."""
+    """The nominal speed of a network treatment; None if it is not shaped."""
     wanted = network.get("bandwidth") if isinstance(network, dict) else network
     return None if wanted is None else parse_bits_per_s(wanted)
-
-
-CLAIMS: tuple[tuple[str, str, Callable[[Facts], Answer]], ...] = (
-    ("N1", "a full link carries 97 % of its nominal speed (116 MiB/s at 1 Gb)", _full_link_carries_its_speed),
-    ("N1", "once the link is full, more connections bring no more throughput", _full_link_is_flat),
-    ("N2", "where the link is the limit, compression raises throughput", _compression_at_a_full_link),
-    ("N2", "where it is not, compression costs throughput (about half at 10 Gb)", _compression_elsewhere),
-    ("N3", "TLS costs about 10 % at one connection", _tls_at_one_connection),
-    ("N3", "at the link's limit TLS costs nothing more", _tls_at_a_full_link),
-    ("N3", "away from it throughput with TLS stops growing at 32 connections (OpenSSL 1.0)", _tls_stops_scaling),
-)
-"""(part, claim, test)."""

@@ -1,4 +1,4 @@
-"""Which contrasts have verdicts: the families of a study, one per metric and control, as declared before the first run.
+"""The contrasts with verdicts: the families of a study, one per metric and control, as declared before the first run.
 
 Verdicts are given on the primary metric of every control's arms, on what verdict.compare declares, and with
 verdict.cost on the server's CPU per query where it was measured; everything else is exploratory. All families with
@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mydyno.model.experiment import Experiment, steps_of
-from mydyno.model.metrics import metric_source, of_instance, split_instance
-from mydyno.model.records import RunSummary
+from mydyno.model.experiment import Experiment
+from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
+from mydyno.model.reasons import Reason
+from mydyno.model.summary import RunSummary
 from mydyno.verdicts import Family, Metric, Observation, Scope
-
-COSTS = ("server_cpu_us_per_query", "server_cpu_ratio")
-"""Metrics that verdict.cost adds to the primary one. The ratio, to the load program's CPU per query, is there only
-where the treatment leaves the client alone."""
 
 
 def families(
@@ -41,7 +38,7 @@ def families(
 
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
-    return tuple(dict.fromkeys((experiment.verdict.primary, *(COSTS if experiment.verdict.cost else ()))))
+    return tuple(dict.fromkeys((experiment.verdict.primary, *(COST_METRICS if experiment.verdict.cost else ()))))
 
 
 def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
@@ -87,8 +84,11 @@ def _family(
 
 
 def _steps_with(experiment: Experiment, runs: Sequence[RunSummary], metric: str) -> list[str]:
-    """The steps that a metric is of: where no run at all has it there, but has elsewhere, it is not (hits of sets)."""
-    steps = [step.id for step in steps_of(experiment)]
+    """The steps that have a metric.
+
+    If no run has it at a step, but runs have it at others, the step has no such metric (hits of sets).
+    """
+    steps = [step.id for step in experiment.resolved_steps]
     found = [step for step in steps if any(metric in run.values.get(step, {}) for run in runs)]
     return steps if metric == experiment.verdict.primary else found or steps
 
@@ -113,7 +113,7 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
                 run.arm,
                 value,
                 run.copy_number,
-                short(reasons) if value is None else "",
+                first_label(reasons) if value is None else "",
                 run.failures.get(step, ""),
                 run.unadjusted.get(step, {}).get(metric) if value is not None else None,
             )
@@ -121,9 +121,9 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
     return tuple(observations)
 
 
-def short(reasons: tuple[str, ...]) -> str:
-    """A reason's head ("not steady", "treatment not proved"), by which sentences count them."""
-    return reasons[0].partition(":")[0] if reasons else "not measured"
+def first_label(reasons: tuple[Reason, ...]) -> str:
+    """The first reason's gate in words ("not steady", "treatment not proved"), by which sentences count them."""
+    return reasons[0].label if reasons else "not measured"
 
 
 def margin_of(experiment: Experiment, metric: str) -> float:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mydyno.model.records import RunSummary
+from mydyno.model.reasons import Reason
+from mydyno.model.summary import RunSummary
 
 STEAL = "cpu_steal_pct"
-REASON = "unequal steal"
 
 
 def without_unequal_steal(runs: Sequence[RunSummary], most_spread: float) -> tuple[RunSummary, ...]:
@@ -32,7 +32,7 @@ def _marked(run: RunSummary, spread: dict[str, float], most_spread: float) -> Ru
     found = {
         step: (
             *run.invalid_steps.get(step, ()),
-            f"{REASON}: it differed by {100 * width:.0f} % between the block's arms",
+            Reason(gate="steal", text=f"it differed by {100 * width:.0f} % between the block's arms"),
         )
         for step, width in spread.items()
         if width > most_spread

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from mydyno.drivers.merged import percentiles_of
 from mydyno.model.experiment import Experiment
 from mydyno.model.metrics import METRICS, ordered
-from mydyno.model.records import InterleavingRecord, SliceRecord
+from mydyno.model.records import SliceRecord
+from mydyno.model.summary import InterleavingRecord
+from mydyno.results.interference import alone_record, carried_over, interference_notes, longest_washout_s
+from mydyno.results.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
 from mydyno.stats.exogenous import shifted_by_arm
 from mydyno.stats.slices import (
     Array,
     Groups,
     adjusted_work,
-    carry_over,
-    demeaned,
+    enough_for_slopes,
     slopes,
     spread_between,
     spread_within,
 )
 
-Lane = tuple[int, str, int]
-"""(block, arm, copy)"""
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""
 MOST_DROPPED = 0.5
@@ -91,19 +91,16 @@ class InterleavedValues:
     record: InterleavingRecord
 
 
-@dataclass
-class _Step:
-    """The slices of one step that are used, in arrays of one length."""
-
-    slices: list[SliceRecord]
-    groups: Groups
-    covariates: dict[str, Array] = field(default_factory=dict)
-
-
 def interleaved_values(
-    experiment: Experiment, slices: Sequence[SliceRecord], client_untouched: bool, waited_s: float = 0.0
+    experiment: Experiment,
+    slices: Sequence[SliceRecord],
+    client_untouched: bool,
+    waited_s: float = 0.0,
+    alone: Sequence[SliceRecord] = (),
 ) -> InterleavedValues:
     """Values of every lane. `client_untouched`: no arm changes the load program's work for a query.
+
+    `alone` are the control's slices with the other servers stopped.
 
     Slices of a lane that failed at a step are not used there: its failure is its result.
     """
@@ -118,13 +115,14 @@ def interleaved_values(
     notes: list[str] = []
     dropped = cycles = 0
     names: list[str] = []
-    of_step: dict[str, _Step] = {}
+    of_step: dict[str, StepSlices] = {}
+    washout_s = longest_washout_s(experiment, slices)
     for step, found in by_step.items():
         kept, gone = _kept(_of_lanes_that_served(found), experiment.gates.steal)
         cycles += len({(one.block, one.cycle) for one in found})
         dropped += gone
         if kept:
-            of_step[step] = _step(kept)
+            of_step[step] = step_slices(kept)
     shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
     unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})
     notes += [
@@ -147,9 +145,11 @@ def interleaved_values(
                 data, metric, ratio, experiment.control, step, adjusted, unadjusted, coefficients, within, between
             )
     steals = [one.steal for one in slices if one.steal is not None]
+    carried = carried_over(of_step, coefficients, washout_s)
+    co_residence = alone_record(alone, of_step, coefficients)
     record = InterleavingRecord(
         slice_s=experiment.design.slice,
-        washout_s=experiment.design.washout,
+        washout_s=washout_s,
         cycles=cycles,
         dropped_cycles=dropped,
         waited_s=round(waited_s, 3),
@@ -159,10 +159,10 @@ def interleaved_values(
         coefficients=coefficients,
         sd_within=within,
         sd_between=between,
+        carry_over={step: round(effect, 6) for step, effect in carried.items()},
+        alone=co_residence,
         notes=tuple(
-            dict.fromkeys(
-                (*notes, *_carried_over(of_step, coefficients, experiment.design.washout), *_idle_work(slices))
-            )
+            dict.fromkeys((*notes, *interference_notes(slices, carried, washout_s, co_residence, experiment.control)))
         ),
     )
     for values in (adjusted, unadjusted):
@@ -174,18 +174,14 @@ def interleaved_values(
 
 def _of_lanes_that_served(slices: Sequence[SliceRecord]) -> list[SliceRecord]:
     """Without the lanes in which a slice failed."""
-    failed = {_lane(one) for one in slices if one.failed}
-    return [one for one in slices if _lane(one) not in failed]
-
-
-def _lane(one: SliceRecord) -> Lane:
-    return (one.block, one.arm, one.copy_number)
+    failed = {lane_of(one) for one in slices if one.failed}
+    return [one for one in slices if lane_of(one) not in failed]
 
 
 def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
     found: dict[Lane, list[SliceRecord]] = defaultdict(list)
     for one in slices:
-        found[_lane(one)].append(one)
+        found[lane_of(one)].append(one)
     return found
 
 
@@ -213,39 +209,7 @@ def _steal_spread(slices: Sequence[SliceRecord]) -> float:
     return max(steals) - min(steals) if steals else 0.0
 
 
-LEAST_AVAILABLE = 0.02
-"""Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
-COVARIATES = (("driver_cpu", "speed"), ("available_cpu", "unstolen_cpu"))
-"""Of each group the first that no arm changes: the host's speed by the load program's CPU time per query or by the
-speed meter; the share of CPU time left by hypervisor and other programs, or by the hypervisor alone."""
-
-
-def _step(slices: list[SliceRecord]) -> _Step:
-    data = _Step(slices, _groups_of(slices))
-    cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
-    if all(value > 0 for value in cost):
-        data.covariates["driver_cpu"] = np.log(np.array(cost))
-    speeds = [one.speed for one in slices]
-    if all(value is not None and value > 0 for value in speeds):
-        data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
-    if all(one.steal is not None for one in slices):
-        steal = np.array([one.steal or 0.0 for one in slices])
-        strangers = np.array([one.strangers or 0.0 for one in slices])
-        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - steal - strangers, LEAST_AVAILABLE))
-        data.covariates["unstolen_cpu"] = np.log(np.maximum(1.0 - steal, LEAST_AVAILABLE))
-    return data
-
-
-def _groups_of(slices: Sequence[SliceRecord]) -> Groups:
-    lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(_lane, slices)))}
-    cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
-    return Groups(
-        np.array([lanes[_lane(one)] for one in slices], dtype=np.int64),
-        np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
-    )
-
-
-def _shifted(name: str, steps: Mapping[str, _Step], experiment: Experiment) -> list[str]:
+def _shifted(name: str, steps: Mapping[str, StepSlices], experiment: Experiment) -> list[str]:
     """The arms that change a covariate at any step."""
     found: list[str] = []
     for data in steps.values():
@@ -256,17 +220,19 @@ def _shifted(name: str, steps: Mapping[str, _Step], experiment: Experiment) -> l
     return list(dict.fromkeys(found))
 
 
-def _choose_covariates(data: _Step, unusable: set[str]) -> None:
-    """Leave the first of each group that can be used."""
-    chosen = []
+def _choose_covariates(data: StepSlices, unusable: set[str]) -> None:
+    """Leave the first of each group that can be used; with few slices `driver_cpu` without `speed`."""
+    chosen: list[str] = []
     for group in COVARIATES:
         usable = [name for name in group if name in data.covariates and name not in unusable]
         chosen += usable[:1]
+    if "driver_cpu" in chosen and "speed" in chosen and not enough_for_slopes(data.groups, len(chosen)):
+        chosen.remove("speed")
     data.covariates = {name: data.covariates[name] for name in chosen}
 
 
 def _add_metric(
-    data: _Step,
+    data: StepSlices,
     metric: str,
     ratio: Ratio,
     control: str,
@@ -278,7 +244,7 @@ def _add_metric(
     between: dict[str, dict[str, float]],
 ) -> None:
     """One metric of one step, for every lane that has it in all of its slices."""
-    lacking = {_lane(one) for one in data.slices if ratio.over(one) is None or ratio.under(one) is None}
+    lacking = {lane_of(one) for one in data.slices if ratio.over(one) is None or ratio.under(one) is None}
     if lacking:
         data = _without_lanes(data, lacking)
         if not data.slices:
@@ -306,17 +272,17 @@ def _add_metric(
     _note_spread(metric, step, control, better, under, lanes, within, between)
 
 
-def _without_lanes(data: _Step, lanes: set[Lane]) -> _Step:
-    kept = np.array([_lane(one) not in lanes for one in data.slices], dtype=bool)
+def _without_lanes(data: StepSlices, lanes: set[Lane]) -> StepSlices:
+    kept = np.array([lane_of(one) not in lanes for one in data.slices], dtype=bool)
     slices = [one for one, keep in zip(data.slices, kept, strict=True) if keep]
     covariates = {name: values[kept] for name, values in data.covariates.items()}
-    return _Step(slices, _groups_of(slices), covariates)
+    return StepSlices(slices, groups_of(slices), covariates)
 
 
-def _by_lane_index(data: _Step) -> dict[Lane, list[int]]:
+def _by_lane_index(data: StepSlices) -> dict[Lane, list[int]]:
     found: dict[Lane, list[int]] = defaultdict(list)
     for index, one in enumerate(data.slices):
-        found[_lane(one)].append(index)
+        found[lane_of(one)].append(index)
     return found
 
 
@@ -386,7 +352,7 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
 
 
 def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
-    """Bytes per second that the lane's interface sent and received; empty where its load passes none."""
+    """Bytes per second that the lane's interface sent and received; empty if its load passes none."""
     if not own or any("network_bytes_per_transaction" not in one.rates for one in own):
         return {}
     rates = [o.rates["network_bytes_per_transaction"] * o.transactions / o.length_s for o in own]
@@ -401,48 +367,10 @@ def _memory_at_equal_operations(
     served: dict[Lane, int] = defaultdict(int)
     for one in all_slices:
         if one.block == lane[0]:
-            served[_lane(one)] += one.queries
+            served[lane_of(one)] += one.queries
     known = [one for one in own if one.server_rss_bytes is not None]
     if not known:
         return None
     common = min(served.values())
     operations = np.cumsum([one.queries for one in known])
     return float(np.interp(common, operations, [one.server_rss_bytes or 0.0 for one in known]))
-
-
-def _carried_over(
-    steps: Mapping[str, _Step], coefficients: Mapping[str, dict[str, dict[str, float]]], washout_s: float
-) -> list[str]:
-    """Steps in which the arm that was loaded before a slice changes the slice's throughput."""
-    found = []
-    for step, data in steps.items():
-        work = np.array([one.queries / one.length_s for one in data.slices])
-        if not (work > 0).all():
-            continue
-        slopes_of = coefficients.get(step, {}).get("qps", {})
-        x = np.column_stack([data.covariates[name] for name in slopes_of]) if slopes_of else np.zeros((len(work), 0))
-        beta = np.array(list(slopes_of.values()))
-        residuals = demeaned(np.log(adjusted_work(work, x, beta, np.zeros(len(beta)))), data.groups)
-        before = {(one.block, one.cycle, one.position): one.arm for one in data.slices}
-        arms = np.array([before.get((one.block, one.cycle, one.position - 1), "") for one in data.slices])
-        effect = carry_over(residuals, arms)
-        if effect is not None:
-            found.append(
-                f"{step}: the arm that was loaded before a slice changes its throughput by up to {abs(effect):.1%}; "
-                f"use a longer washout: --set design.washout={2 * washout_s:g}s"
-            )
-    return found
-
-
-IDLE_WORK = 0.10
-"""CPUs used by servers that are not loaded, above which the report says so."""
-
-
-def _idle_work(slices: Sequence[SliceRecord]) -> list[str]:
-    shares = [o.idle_servers_cpu_s / o.length_s for o in slices if o.idle_servers_cpu_s is not None and o.length_s]
-    if not shares or float(np.mean(shares)) <= IDLE_WORK:
-        return []
-    return [
-        f"servers that were not loaded used {float(np.mean(shares)):.2f} CPUs on average (deferred work): "
-        "effects may be smaller than they are"
-    ]

@@ -1,4 +1,4 @@
-"""What only studies of keys and values have: latency's spread and distribution, what a crash took, memory per get.
+"""Results of key-value studies: spread and distribution of latency, losses in a crash, memory per get.
 
 Made from the steps' driver results and from the evidence that the memcached treatment leaves in every run.
 """
@@ -52,8 +52,8 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What all runs of an arm kept over kill -9."""
+class CrashSurvival:
+    """What the runs of an arm kept after kill -9."""
 
     crashes: int
     acknowledged: int
@@ -63,7 +63,7 @@ class Kept:
 
 
 def spread_of(steps: Sequence[StepRecord]) -> Spread | None:
-    """Of one arm's valid steps; None where no driver told."""
+    """Of one arm's valid steps; None if no driver reported it."""
     told = [step.driver for step in steps if {"min_us", "max_us", "mean_us"} <= step.driver.key_values.keys()]
     if not told:
         return None
@@ -92,7 +92,7 @@ def log2_of(steps: Iterable[StepRecord]) -> dict[float, int]:
 
 
 def growth_of(runs: Iterable[RunRecord], steps: Sequence[str]) -> Growth | None:
-    """Of the valid runs of one arm at these steps, one figure a run and step; None where none was told."""
+    """Of the valid runs of one arm at these steps, one figure a run and step; None if none was reported."""
     values = [
         float(one.facts[GROWTH])
         for run in runs
@@ -110,8 +110,8 @@ def growth_of(runs: Iterable[RunRecord], steps: Sequence[str]) -> Growth | None:
     return Growth(len(values), mean, mean - half, mean + half)
 
 
-def kept_of(runs: Iterable[RunRecord]) -> Kept | None:
-    """Of one arm's runs that ended by kill -9; None where none did."""
+def crash_survival(runs: Iterable[RunRecord]) -> CrashSurvival | None:
+    """Of one arm's runs that ended by kill -9; None if none did."""
     facts = [one.facts for run in runs for one in run.evidence if "acknowledged" in one.facts]
     if not facts:
         return None
@@ -119,4 +119,4 @@ def kept_of(runs: Iterable[RunRecord]) -> Kept | None:
     def total(name: str) -> int:
         return sum(int(one[name]) for one in facts)
 
-    return Kept(len(facts), total("acknowledged"), total("found"), total("keys_before"), total("keys_after"))
+    return CrashSurvival(len(facts), total("acknowledged"), total("found"), total("keys_before"), total("keys_after"))

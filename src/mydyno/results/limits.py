@@ -1,10 +1,10 @@
 """Which limit each arm met at each step: the link, the server's CPU, the load's CPU, or none of them.
 
-Told by utilisation over the measured window, never by the shape of a curve. A link is full when its interface carried
-90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a load
-program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all usable
-CPUs; what is left of the busy time is the kernel's own threads and other programs. Of an external server's host nothing
-is seen from here: its CPUs are named in no sentence, and where nothing here is full it may be they.
+Determined by utilisation over the measured window, never by the shape of a curve. A link is full when its interface
+carried 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a
+load program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all
+usable CPUs; the rest of the busy time belongs to kernel threads and other programs. The host of an external
+server is not measured: no sentence names its CPUs, and if nothing on this host is full they may be the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Literal
 
 from mydyno.model.experiment import Step
 from mydyno.model.load_level import load_level
-from mydyno.model.records import LimitRecord, RunRecord, RunSummary
+from mydyno.model.records import RunRecord
+from mydyno.model.summary import LimitRecord, RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95
@@ -36,7 +37,7 @@ GROUPS = {
     "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
     "none": "neither link nor CPUs were full with",
 }
-NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not seen from here) with"
+NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not measured) with"
 NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
 OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
 DIRECTIONS = {
@@ -65,9 +66,9 @@ def limits_of(
 
 
 def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: int) -> dict[str, float]:
-    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty where the run has no proved link.
+    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty if the run has no proved link.
 
-    server is absent where the server's process is not of this host.
+    server is absent if the server's process is not of this host.
     """
     link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
     if link is None or any(name not in values for name in NEEDED):
@@ -94,7 +95,7 @@ def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> Limit
     server = _of_server(shares)
     taken = f"CPUs {_percent(shares['cpu'])} of {cpus} busy: {server}load {_percent(shares['load'])}"
     taken += f", others {_percent(others)}"
-    taken += "" if server else "; the server's host is not seen from here"
+    taken += "" if server else "; the server's host is not measured"
     carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
     by_cpu: dict[Whose, float] = {
         "server CPU": shares.get("server", 0.0),
@@ -115,7 +116,7 @@ def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> Limit
     elif server:
         limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
     else:
-        limit, words = "none", "neither link nor this host's CPUs were full: the answers come no faster"
+        limit, words = "none", "neither link nor this host's CPUs were full: the server does not answer faster"
     sentence = f"{arm} at {load_level(step.connections, step.rate)}: {words} ({carried}; {taken})."
     facts = {name: round(share, 4) for name, share in shares.items()}
     return LimitRecord(arm=arm, step=step.id, limit=limit, sentence=sentence, shares=facts)

@@ -1,4 +1,4 @@
-"""The words of the short answer: what a metric is called with its verb, sizes with their sign, lists.
+"""The words of the short answer: names of metrics with their verbs, sizes with their sign, lists.
 
 Without verdicts/words.py, which loads the statistics: reports are made without them.
 """
@@ -8,9 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from mydyno.model.metrics import split_instance
 
 MINUS = "\N{MINUS SIGN}"
 MOST_NAMES = 4
@@ -21,66 +18,6 @@ LOG_HEAD = re.compile(
     r"\s*error log: (?:(?:\d{4}-\d\d-\d\d|\d{6}) +[\d:]+ (?:\d+ )?)?(?:\[\w+\] )?(?:\S*/(?:mysqld|mariadbd): )?"
 )
 """What a quoted line of the server's error log begins with: time, thread, level, program."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricWords:
-    """How one metric is spoken of in the present tense: noun alone, verb for one arm and for several, more and less."""
-
-    noun: str
-    one: str
-    several: str
-    more: str
-    less: str
-    unit_of_cost: str = ""
-    """Of a cost: what may follow "at 5 % less", e.g. "CPU per query"."""
-
-
-def _rate(one: str, several: str, noun: str, short: str) -> MetricWords:
-    return MetricWords(noun, one, several, f"more {short}", f"fewer {short}")
-
-
-def _use(noun: str, cost: bool = False) -> MetricWords:
-    return MetricWords(noun, "uses", "use", f"more {noun}", f"less {noun}", noun if cost else "")
-
-
-def _have(noun: str) -> MetricWords:
-    return MetricWords(noun, "has", "have", f"a higher {noun}", f"a lower {noun}")
-
-
-WORDS = {
-    "qps": _rate("serves", "serve", "queries per second", "queries"),
-    "tps": _rate("serves", "serve", "transactions per second", "transactions"),
-    "ops": _rate("serves", "serve", "operations per second", "operations"),
-    "tpmc": _rate("completes", "complete", "New-Order transactions per minute", "New-Order transactions"),
-    "kv_hit_pct": _have("share of keys found"),
-    "server_cpu_us_per_query": _use("CPU per query", cost=True),
-    "server_cpu_ratio": _use("CPU per query", cost=True),
-    "server_cpu_us_per_transaction": _use("CPU per transaction", cost=True),
-    "driver_cpu_us_per_transaction": _use("CPU per transaction in the load program"),
-    "server_rss_bytes": _use("resident memory"),
-    "server_pss_bytes": _use("proportional memory"),
-    "server_vsize_bytes": _use("virtual memory"),
-    "latency_mean_us": _have("mean latency"),
-    "latency_p50_us": _have("median latency"),
-    "latency_max_us": _have("maximum latency"),
-}
-
-
-def metric_words(metric: str) -> MetricWords:
-    """How to speak of a metric; one without words of its own is called by its name."""
-    base, instance = split_instance(metric)
-    if instance is not None:
-        of = metric_words(base)
-        tail = f" on instance {instance}"
-        return MetricWords(of.noun + tail, of.one, of.several, of.more + tail, of.less + tail)
-    if metric in WORDS:
-        return WORDS[metric]
-    percentile = re.fullmatch(r"latency_p(\d\d)(\d*)_us", metric)
-    if percentile:
-        whole, fraction = percentile.groups()
-        return _have(f"{whole}{'.' + fraction if fraction else ''}th-percentile latency")
-    return _have(metric)
 
 
 def size(share: float) -> str:

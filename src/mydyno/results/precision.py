@@ -1,4 +1,4 @@
-"""How precisely a study shows its contrasts, and how long a better precision takes. Pure functions of the records.
+"""The precision of a study's contrasts, and the time that a better precision takes. Pure functions of the records.
 
 The half-width of an interval shrinks with the square root of the number of blocks; in a study with looks the later
 looks keep a smaller error rate, which widens their intervals again.
@@ -11,16 +11,18 @@ from collections.abc import Iterable, Sequence
 from statistics import NormalDist, mean, median
 
 from mydyno.model.experiment import Experiment
-from mydyno.model.records import EffectRecord, RunRecord, RunSummary, Summary
+from mydyno.model.metrics import COST_METRICS
+from mydyno.model.records import RunRecord
+from mydyno.model.summary import EffectRecord, RunSummary, Summary
 from mydyno.stats.looks import LOOKS
 
 FIRST_LOOK = min(LOOKS)
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
-COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio", "server_cpu_us_per_transaction")
+ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the preferred one first."""
 UNPLANNED = 10_000
-"""So many blocks stand for "more than any plan"."""
+"""A number of blocks larger than any plan."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 MOST_S = 60 * DAY
 
@@ -33,16 +35,16 @@ def half_width(effect: EffectRecord) -> float | None:
 
 
 def precision(effects: Iterable[EffectRecord]) -> float | None:
-    """The half-width that all of these contrasts have at least: the widest. None where one has none, or no contrast."""
+    """The half-width that all of these contrasts have at least: the widest. None if one has none, or no contrast."""
     widths = [half_width(effect) for effect in effects if effect.ratio is not None]
     known = [width for width in widths if width is not None]
     return max(known) if known and len(known) == len(widths) else None
 
 
 def cost_metric(summary: Summary) -> str | None:
-    """The metric of CPU per query that has verdicts and is not the primary one; None where there is none."""
+    """The metric of CPU per query that has verdicts and is not the primary one; None if there is none."""
     judged = {effect.metric for effect in summary.effects if effect.verdict}
-    return next((name for name in COST_METRICS if name in judged and name != summary.primary), None)
+    return next((name for name in ANSWERED_COSTS if name in judged and name != summary.primary), None)
 
 
 def finished_blocks(summary: Summary) -> int:
@@ -71,7 +73,7 @@ def block_duration_s(records: Sequence[RunRecord]) -> float | None:
 def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alpha: float, looks: bool) -> int | None:
     """About how many blocks in all give every one of these contrasts a half-width of at most `target`.
 
-    `alpha` is the error rate of the intervals as they are. None where there is no interval to start from.
+    `alpha` is the error rate of the intervals as they are. None if there is no interval to start from.
     """
     width = precision(effects)
     if width is None or blocks < 1:
@@ -88,14 +90,14 @@ def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alph
 
 def planned_blocks(effects: Sequence[EffectRecord]) -> int | None:
     """Blocks in all that decide the slowest of these contrasts, as the verdicts planned it; None without a plan."""
-    more = [effect.details.get("blocks_needed") for effect in effects]
-    known = [effect.n + count for effect, count in zip(effects, more, strict=True) if isinstance(count, int)]
+    more = [effect.details.blocks_needed for effect in effects]
+    known = [effect.n + count for effect, count in zip(effects, more, strict=True) if count is not None]
     known = [count for count in known if count < UNPLANNED]
     return max(known) if known and len(known) == len(effects) else None
 
 
 def steal_share(summary: Summary) -> float | None:
-    """The mean share of the CPU time that the hypervisor took; None where it is not known."""
+    """The mean share of the CPU time that the hypervisor took; None if it is not known."""
     if summary.interleaving is not None:
         return summary.interleaving.steal_mean
     found = [of_step["cpu_steal_pct"] for run in summary.runs for of_step in run.values.values()
@@ -140,11 +142,11 @@ def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None)
 
 
 def failure_of(summary: Summary, effect: EffectRecord) -> str:
-    """Why a contrast has no number because its arm or its control failed; empty where neither did."""
+    """Why a contrast has no number because its arm or its control failed; empty if neither did."""
     if effect.verdict != "not_measurable" or effect.ratio is not None:
         return ""
-    if told := effect.details.get("failure"):
-        return str(told)
+    if effect.details.failure:
+        return effect.details.failure
     for arm, name in ((effect.arm, "the arm"), (effect.control, "the control")):
         failed = failed_blocks(summary.runs, arm, effect.step)
         if failed:

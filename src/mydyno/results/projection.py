@@ -1,4 +1,4 @@
-"""How precise an interleaved study is so far, and will be at its next look; says nothing about any effect.
+"""The precision of an interleaved study so far and at its next look; it contains nothing about any effect.
 
 From the residuals of lanes after block and lane means have been taken out, per step and metric, pooled over lanes: the
 same noise that the intervals at a look are made of.
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mydyno.model.metrics import COST_METRICS
 from mydyno.model.plan import Plan
+from mydyno.model.records import SliceRecord
 from mydyno.results.interleaved import Values, interleaved_values
 from mydyno.stats.looks import alpha_at
 from mydyno.stats.power import projected_half_width
@@ -18,7 +20,6 @@ from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 LEAST_BLOCKS = 2
-COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,7 @@ class Precision:
 
 def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
     """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
-    made = 0
-    slices = []
-    while folder.block_path(made + 1).is_dir():
-        made += 1
-        slices += read_slices(folder.block_path(made) / SLICES_FILE)
+    made, slices = _slices(folder)
     if made < LEAST_BLOCKS:
         return None
     experiment = folder.study().experiment
@@ -56,8 +53,27 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     return Precision(blocks, made, widths) if widths else None
 
 
+def _slices(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
+    """The number of finished blocks, and their slices."""
+    made = 0
+    slices: list[SliceRecord] = []
+    while folder.block_path(made + 1).is_dir():
+        made += 1
+        slices += read_slices(folder.block_path(made) / SLICES_FILE)
+    return made, slices
+
+
+def carry_over_so_far(folder: StudyFolder, plan: Plan, washout_s: float) -> dict[str, float]:
+    """step → change of throughput by the arm loaded before a slice, of the slices with at least this washout."""
+    _, slices = _slices(folder)
+    own = [one for one in slices if one.washout_s is None or one.washout_s >= washout_s]
+    if not own:
+        return {}
+    return interleaved_values(folder.study().experiment, own, plan.client_untouched).record.carry_over
+
+
 def residual_sd(values: Values, step: str, metric: str) -> float | None:
-    """The standard deviation of one lane's log value in one block beyond block and lane means; None where unknown."""
+    """The standard deviation of one lane's log value in one block beyond block and lane means; None if unknown."""
     blocks = sorted({block for block, _, _ in values})
     lanes = sorted({(arm, copy) for _, arm, copy in values})
     table = np.array(

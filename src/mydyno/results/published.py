@@ -1,95 +1,24 @@
-"""Published figures beside ours: experiments/published/*.toml as ratios, compared with this study's verdicts.
+"""Published figures: experiments/published/*.toml as ratios, compared with this study's verdicts.
 
-Absolute figures of another host are never compared. An arm of ours stands for a published one where its treatments are
-the same, or, where the file says none, its name. A published control that is an arm of ours, and the other way round,
-is compared by the inverse ratio.
+Absolute figures of another host are never compared. An arm corresponds to a published one if its treatments are the
+same, or, if the file has none, its name. A published control that is an arm of ours, and the other way round, is
+compared by the inverse ratio.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from math import log
-from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
-
-from mydyno.errors import BugError
-from mydyno.model.experiment import Experiment, Frozen, Step, steps_of
+from mydyno.model.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
-from mydyno.model.records import EffectRecord, LimitRecord
+from mydyno.model.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.results.published_studies import PublishedStudy, published_studies
 from mydyno.stats.agreement import Agreement, compare
 
 METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
-PRINTED_TO = 0.5
-"""Effects are printed in whole percent: half of the last digit."""
-
-
-class EffectFigure(Frozen):
-    """Effects as a study prints them: differences in percent of the control."""
-
-    table: str
-    workload: str
-    control: str
-    arm: str
-    unit: str
-    connections: int | None = None
-    """None: the largest over the study's sweep."""
-    rounding: float = PRINTED_TO
-    qps: float | None = None
-    tps: float | None = None
-    cpu_user_pct: float | None = None
-    server_rss_bytes: float | None = None
-    server_vsize_bytes: float | None = None
-
-
-class TableFigure(Frozen):
-    """Absolute figures of all arms; only their ratios to the control are used."""
-
-    table: str
-    workload: str
-    metric: str
-    unit: str
-    connections: tuple[int, ...]
-    control: str
-    instances: int = 1
-    link_full_from: int | None = None
-    """Connections from which the arm's link was full there: what follows from that is told only where one is here."""
-    inverse: bool = False
-    """Seconds for a fixed amount of work: the rate's ratio is the inverse."""
-    values: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """One for each number of connections."""
-    each: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """One for each instance: their mean counts."""
-
-    @model_validator(mode="after")
-    def _rows_are_whole(self) -> TableFigure:
-        if any(len(row) != len(self.connections) for row in self.values.values()):
-            raise ValueError(f"{self.table}: every row of values needs {len(self.connections)} figures")
-        if any(len(row) != self.instances for row in self.each.values()):
-            raise ValueError(f"{self.table}: every row of each needs {self.instances} figures")
-        if self.control not in {**self.values, **self.each}:
-            raise ValueError(f"{self.table}: the control {self.control} has no figures")
-        return self
-
-    def rows(self) -> dict[str, tuple[float, ...]]:
-        """{arm: one figure for each number of connections}."""
-        return {**self.values, **{arm: (sum(row) / len(row),) for arm, row in self.each.items()}}
-
-
-class PublishedStudy(Frozen):
-    """One file of experiments/published/."""
-
-    study: str
-    title: str
-    host: str
-    arms: dict[str, dict[str, Any]]
-    """Arm → its treatments, as an experiment says them."""
-    effects: tuple[EffectFigure, ...] = ()
-    tables: tuple[TableFigure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,23 +38,10 @@ class Figure:
     """Whether the ratio is that of a full link."""
 
 
-def published_studies() -> dict[str, PublishedStudy]:
-    """{"study-1": …}. Raises BugError for a damaged file: they are part of the program."""
-    folder = Path(str(resources.files("mydyno") / "experiments" / "published"))
-    studies = {}
-    for path in sorted(folder.glob("*.toml")):
-        try:
-            study = PublishedStudy.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise BugError(f"{path.name}: {error}") from error
-        studies[study.study] = study
-    return studies
-
-
 def figures_of(study: PublishedStudy) -> Iterator[Figure]:
     """Every published ratio of a study."""
     for effect in study.effects:
-        where = "" if effect.connections is not None else "; the largest over the sweep, there and here"
+        where = "" if effect.connections is not None else "; the largest over the sweep, in both studies"
         for metric in METRIC_KEYS:
             percent = getattr(effect, metric)
             if percent is not None:
@@ -147,7 +63,7 @@ def figures_of(study: PublishedStudy) -> Iterator[Figure]:
 
 def compare_with_published(
     experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[LimitRecord] = ()
-) -> list[dict[str, Any]]:
+) -> list[PublishedEntry]:
     """Entries of summary.published for the studies that the experiment names: each figure that it repeats."""
     known = published_studies()
     full = {(limit.arm, limit.step) for limit in limits if limit.limit == "link"}
@@ -161,12 +77,12 @@ def compare_with_published(
     return entries
 
 
-def _where_the_link_is_full(entry: dict[str, Any], figure: Figure, full: Collection[tuple[str, str]]) -> dict[str, Any]:
+def _where_the_link_is_full(entry: PublishedEntry, figure: Figure, full: Collection[tuple[str, str]]) -> PublishedEntry:
     """The entry; "cannot tell" where its ratio came from a full link there and no link was full here."""
-    if not figure.link_full or any((entry[side], entry["step"]) in full for side in ("arm", "control")):
+    if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
         return entry
-    words = "the published ratio is that of a full link, and at this load no link was full here"
-    return entry | {"agreement": Agreement.CANNOT_TELL.value, "because": words}
+    words = "the published ratio is that of a full link, and at this load no link was full in this study"
+    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "because": words})
 
 
 def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -181,15 +97,15 @@ def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]
 
 def _entry(
     study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
-) -> dict[str, Any] | None:
-    """None where the experiment does not repeat this figure."""
+) -> PublishedEntry | None:
+    """None if the experiment does not repeat this figure."""
     arm, control = ours.get(figure.arm), ours.get(figure.control)
     if arm is None or control is None:
         return None
     of_all = split_instance(figure.metric)[1] is None
     if of_all and figure.instances != experiment.instances_of(experiment.arm(arm)):
         return None
-    steps = {step.id: step for step in steps_of(experiment)}
+    steps = {step.id: step for step in experiment.resolved_steps}
     effect = _effect_for(figure, arm, control, steps, effects)
     if effect is None:
         arm, control = control, arm
@@ -205,20 +121,20 @@ def _entry(
         figure.rounding,
         _margin(experiment, figure.metric),
     )
-    return {
-        "study": study,
-        "metric": figure.metric,
-        "step": effect.step,
-        "arm": arm,
-        "control": control,
-        "published_ratio": figure.ratio,
-        "ratio": effect.ratio,
-        "ci_low": effect.ci_low,
-        "ci_high": effect.ci_high,
-        "agreement": Agreement(said.agreement).value,
-        "because": said.because,
-        "note": figure.note,
-    }
+    return PublishedEntry(
+        study=study,
+        metric=figure.metric,
+        step=effect.step,
+        arm=arm,
+        control=control,
+        published_ratio=figure.ratio,
+        ratio=effect.ratio,
+        ci_low=effect.ci_low,
+        ci_high=effect.ci_high,
+        agreement=Agreement(said.agreement).value,
+        because=said.because,
+        note=figure.note,
+    )
 
 
 def _effect_for(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.experiment import Experiment
 from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.model.records import RunRecord, ServerRecord, StudyRecord, Summary
+from mydyno.model.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.summary import Summary
 from mydyno.results.plain_words import blocks, listing
 from mydyno.results.precision import finished_blocks
 from mydyno.servers.version import ServerVersion
@@ -58,7 +59,7 @@ def _host(study: StudyRecord) -> str:
 def _load(experiment: Experiment) -> str:
     """The workloads with their levels: "oltp_read_only at 16 and 64 connections"."""
     levels: dict[tuple[str, str], list[str]] = {}
-    for step in steps_of(experiment):
+    for step in experiment.resolved_steps:
         unit = "connections" if step.rate is None else f"transactions/s on {step.connections} connections"
         levels.setdefault((step.workload, unit), []).append(
             str(step.connections) if step.rate is None else f"{step.rate:,.10g}"

@@ -1,4 +1,4 @@
-"""Where arms run different servers: the settings that still differ between them, as the servers themselves tell."""
+"""If arms run different servers: the settings that still differ between them, as the servers report them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_LETTERS = 60
 
 
 def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | None]]:
-    """{variable: {arm: value; None where that server has no such variable}}; empty where all run the same version.
+    """{variable: {arm: value; None if that server has no such variable}}; empty if all run the same version.
 
     Only variables that shape performance and differ between two servers that both have them; a variable that one
     version alone has cannot be set alike, and there are hundreds. Paths and identities are left out.
@@ -45,7 +45,7 @@ def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | N
 
 
 def _meaning(value: str) -> str | float:
-    """A value without its spelling: 10 and 10.000000 say the same, and so do On and ON."""
+    """A value without its spelling: 10 and 10.000000 are equal, and so are On and ON."""
     try:
         return float(value)
     except ValueError:

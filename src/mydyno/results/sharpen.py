@@ -1,4 +1,4 @@
-"""What would make a study's answer better: more time, a quieter host, more starts."""
+"""What would improve a study's answer: more time, a quieter host, more starts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from mydyno.model.records import InterleavingRecord, RunRecord, StudyRecord, Summary
-from mydyno.results.plain_words import blocks, listing, metric_words, plus_minus
+from mydyno.model.metrics import phrase_of
+from mydyno.model.records import RunRecord, StudyRecord
+from mydyno.model.summary import InterleavingRecord, Summary
+from mydyno.results.plain_words import blocks, listing, plus_minus
 from mydyno.results.precision import (
     DAY,
     MOST_S,
@@ -26,11 +28,11 @@ from mydyno.stats.looks import LOOKS, next_look
 
 NOTICED_STEAL = 0.03
 STARTS_DOMINATE = 1.5
-"""From this ratio of the spread between starts to what the slices explain, more starts are what helps."""
+"""Above this ratio of the spread between starts to what the slices explain, more starts improve the precision."""
 
 
 def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
-    """Sentences, the most useful first; empty where nothing was measured."""
+    """Sentences, the most useful first; empty if nothing was measured."""
     if not summary.runs:
         return ()
     judged = [effect for effect in summary.effects if effect.verdict]
@@ -50,7 +52,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
         lines += _starts(summary, summary.interleaving)
     invalid = [run for run in summary.runs if not run.valid and not run.failures]
     if invalid:
-        causes = Counter(run.reasons[0].partition(":")[0] for run in invalid if run.reasons)
+        causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
         why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common(3))
         lines.append(
             f"{len(invalid)} of {len(summary.runs)} runs are not valid and not used{': ' + why if why else ''}."
@@ -66,7 +68,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     for metric in filter(None, (summary.primary, cost_metric(summary))):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         width = precision(effects)
-        noun = metric_words(metric).noun
+        noun = phrase_of(metric).short_noun
         target = summary.margin
         needed = planned_blocks(effects) or blocks_for(target, effects, measured, summary.alpha, sequential)
         if width is None or needed is None or needed <= done:
@@ -82,7 +84,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
             lines.append(f"{now}{duration_words(more)} more{command}.")
         else:
             lines.append(
-                f"{now}{blocks(needed)}, {duration_words(needed * length)}, in a fresh study: --blocks {needed}."
+                f"{now}{blocks(needed)}, {duration_words(needed * length)}, in a new study: --blocks {needed}."
             )
     return lines
 
@@ -101,7 +103,7 @@ def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
 def _steal(summary: Summary, steal: float) -> str:
     worst = summary.interleaving.steal_max if summary.interleaving else None
     most = f" and up to {worst * 100:.0f} % in a slice" if worst is not None and worst > steal else ""
-    return f"The hypervisor took {steal * 100:.0f} % of the CPU time{most}: at a quieter time intervals are narrower."
+    return f"The hypervisor took {steal * 100:.0f} % of the CPU time{most}: with less steal, intervals are narrower."
 
 
 def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:

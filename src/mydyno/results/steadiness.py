@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mydyno.model.experiment import Step
+from mydyno.model.records import ChangePoint, WindowSteadiness
 from mydyno.stats.mser import mser5
 from mydyno.stats.steady import StateSeries, judge
 from mydyno.store.samples import Sample
@@ -20,8 +20,8 @@ STATES = (
 
 def judge_step(
     samples: Sequence[Sample], started_unix_ns: int, step: Step, margin: float, instance: int = 1
-) -> dict[str, Any]:
-    """What StepRecord.steady holds: steadiness, MSER-5 cut of the whole step, drift, change points, cycles, reasons."""
+) -> WindowSteadiness:
+    """Steadiness of the window, with the MSER-5 cut of the whole step."""
     driver, server = f"driver:{instance}", f"instance:{instance}"
     whole = _series(samples, driver, "tps", started_unix_ns, 0.0, step)
     window = _series(samples, driver, "tps", started_unix_ns, step.warmup_s, step)
@@ -37,17 +37,19 @@ def judge_step(
         if values:
             states.append(StateSeries(name, values, scale))
     verdict = judge(window, margin, cut, states)
-    return {
-        "steadiness": verdict.steadiness.value,
-        "mser5_cut_s": cut.cut,
-        "mser5_beyond_half": cut.beyond_half,
-        "mser5_trustworthy": cut.trustworthy,
-        "samples": len(whole),
-        "drift": round(verdict.drift.change, 6),
-        "change_points": [{"at_s": point.at, "change": round(point.change, 6)} for point in verdict.change_points],
-        "cycles": verdict.cycles,
-        "reasons": list(verdict.reasons),
-    }
+    return WindowSteadiness(
+        steadiness=verdict.steadiness.value,
+        mser5_cut_s=cut.cut,
+        mser5_beyond_half=cut.beyond_half,
+        mser5_trustworthy=cut.trustworthy,
+        samples=len(whole),
+        drift=round(verdict.drift.change, 6),
+        change_points=tuple(
+            ChangePoint(at_s=point.at, change=round(point.change, 6)) for point in verdict.change_points
+        ),
+        cycles=verdict.cycles,
+        reasons=verdict.reasons,
+    )
 
 
 def _series(

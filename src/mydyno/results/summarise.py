@@ -8,23 +8,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from mydyno.model.experiment import Experiment, Step, step_for_summary, steps_of
+from mydyno.model.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import (
-    CANARY_EVENT,
-    CanaryRecord,
-    EffectRecord,
-    RunRecord,
-    RunSummary,
-    ServerRecord,
-    StudyRecord,
-    Summary,
-)
+from mydyno.model.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.summary import CANARY_EVENT, CanaryRecord, EffectDetails, EffectRecord, RunSummary, StepLevel, Summary
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
-from mydyno.results.families import families, margin_of, short
+from mydyno.results.families import families, first_label, margin_of
 from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
@@ -34,20 +26,22 @@ from mydyno.results.values import common_windows, values_of
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.looks import LOOKS, last_look
 from mydyno.stats.power import minimum_blocks
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+SETTING_TREATMENTS = ("variables", "environment", "sysctl")
+"""Treatments of which the server or the kernel may take another value than the one set."""
 
 
 def summarise(folder: StudyFolder) -> Summary:
-    """Make the summary and write it. Raises UserError where the folder is damaged."""
+    """Make the summary and write it. Raises UserError if the folder is damaged."""
     study = folder.study()
     experiment = study.experiment
-    steps = steps_of(experiment)
+    steps = experiment.resolved_steps
     runs = list(folder.runs())
     plan = folder.plan()
     interleaving = interleaved_of(folder, plan, experiment, runs) if plan.design == "interleaved" else None
@@ -87,7 +81,7 @@ def summarise(folder: StudyFolder) -> Summary:
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.primary,
         margin=margin_of(experiment, experiment.verdict.primary),
-        steps=tuple(step_for_summary(step) for step in steps),
+        steps=tuple(StepLevel.of(step) for step in steps),
         metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
@@ -151,7 +145,8 @@ def interleaved_of(
     """The values of every lane, from the slices of every finished block."""
     blocks = sorted({run.block for run in runs})
     slices = [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
-    return interleaved_values(experiment, slices, plan.client_untouched, folder.waited_s())
+    alone = [one for block in blocks for one in read_slices(folder.block_path(block) / ALONE_FILE)]
+    return interleaved_values(experiment, slices, plan.client_untouched, folder.waited_s(), alone)
 
 
 def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
@@ -220,9 +215,8 @@ def _common(servers: Sequence[ServerRecord], variable: str) -> str | None:
 def _effect_record(effect: Effect) -> EffectRecord:
     plain = asdict(effect)
     plain["verdict"] = None if effect.verdict is None else effect.verdict.value
-    plain["log_ratios"] = {str(block): value for block, value in effect.log_ratios.items()}
     details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}
-    return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=details)
+    return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=EffectDetails(**details))
 
 
 def _sentences(
@@ -232,11 +226,11 @@ def _sentences(
     sentences = [effect.sentence for effect in effects if effect.primary]
     if len(experiment.arms) == 1:
         sentences.append(
-            f"{experiment.control} is the only arm: this study shows its noise floor, and compares nothing."
+            f"{experiment.control} is the only arm: this study shows its noise floor and compares nothing."
         )
     invalid = [run for run in runs if not run.valid]
     if invalid:
-        causes = Counter(short(run.reasons) for run in invalid)
+        causes = Counter(first_label(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
         sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
         sentences += _settings_not_taken(invalid)
@@ -253,13 +247,11 @@ def _sentences(
 
 
 def _settings_not_taken(invalid: list[RunSummary]) -> list[str]:
-    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence an arm and reason."""
-    heads = tuple(f"treatment not proved: {name}: " for name in ("variables", "environment", "sysctl"))
-    told = (
-        f"{run.arm} is not what it says: {reason.removeprefix(head)}."
+    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence per arm and setting."""
+    sentences = (
+        f"{run.arm} does not run with the settings that it declares: {one.text}."
         for run in invalid
-        for reason in run.reasons
-        for head in heads
-        if reason.startswith(head)
+        for one in run.evidence
+        if not one.holds and one.treatment in SETTING_TREATMENTS
     )
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(sentences))

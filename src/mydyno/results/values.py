@@ -1,4 +1,4 @@
-"""The numbers of each run: means over one window that is common to all runs of the study.
+"""The values of each run: means over one window that is common to all runs of the study.
 
 The window of a step begins at its warm-up's end, or later where the MSER-5 cut of any run says so (one cut for all: a
 cut that depends on the arm would be a bias of its own), and ends with the load. A value is the mean of the per-second
@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mydyno.model.experiment import Step
 from mydyno.model.metrics import METRICS, of_instance, ordered
-from mydyno.model.records import DriverResult, RunRecord, Window
+from mydyno.model.records import DriverResult, RunRecord
+from mydyno.model.summary import Window
 from mydyno.stats.mser import MserCut, common_cut
 from mydyno.store.query import window_means
 from mydyno.store.study_folder import StudyFolder
@@ -22,10 +23,9 @@ def common_windows(steps: Sequence[Step], runs: Iterable[RunRecord]) -> dict[str
     cuts: dict[str, list[MserCut]] = {step.id: [] for step in steps}
     for run in runs:
         for record in run.steps:
-            if run.valid and record.valid and "mser5_cut_s" in record.steady:
-                told = record.steady
+            if run.valid and record.valid and (steady := record.steady):
                 cuts[record.id].append(
-                    MserCut(told["mser5_cut_s"], told["samples"], told["mser5_beyond_half"], told["mser5_trustworthy"])
+                    MserCut(steady.mser5_cut_s, steady.samples, steady.mser5_beyond_half, steady.mser5_trustworthy)
                 )
     return {
         step.id: Window(
@@ -104,7 +104,7 @@ def _latencies(driver: DriverResult) -> dict[str, float]:
 
 
 def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dict[str, float]:
-    """The run's values from its instances'; a metric that one of them lacks is absent, for a part is no sum."""
+    """The run's values from its instances'; a metric that one of them lacks is absent."""
     found = _latencies(driver)
     for name, metric in METRICS.items():
         if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction", "slices"):

@@ -1,4 +1,4 @@
-"""A server as it lies on disk, ready to be started: the program, its folders, the environment it needs."""
+"""A server on disk, ready to be started: the program, its folders, the environment it needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ServerBuild:
     """A private dynamic loader with its options, put before the program, where the host's is too old."""
     packages: dict[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
-    """Options that it lists, with underscores; empty where it lists none."""
+    """Options that it lists, with underscores; empty if it lists none."""
 
     @property
     def command(self) -> list[str]:
@@ -42,11 +42,6 @@ class ServerBuild:
         libraries = self.environment.get("LD_LIBRARY_PATH", "")
         loader = [Path(word).parent for word in self.loader[:1]]
         return [self.basedir, *loader, *(Path(folder) for folder in libraries.split(":") if folder)]
-
-    @property
-    def private_libraries(self) -> list[Path]:
-        """The folders that a private loader searches; empty where the host's own loader is used."""
-        return [Path(folder) for folder in (self.loader[-1].split(":") if self.loader else ())]
 
     @property
     def identity(self) -> str:
@@ -84,20 +79,20 @@ async def find_build(
     )  # fmt: skip
     if messages is None:
         raise UserError(
-            f"{root} holds {program.name} but no share/…/english/errmsg.sys", "is the server unpacked whole?"
+            f"{root} holds {program.name} but no share/…/english/errmsg.sys", "is the server unpacked completely?"
         )
     plugins = first_existing(root, "usr/lib/mysql/plugin", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
     command = [*loader, str(program), "--no-defaults"]
-    told = await host.run([*command, "--version"], environment=environment, timeout_s=60)
-    if told.exit_code:
-        raise UserError(f"{program} does not start: {told.output.strip()[-500:]}")
+    reported = await host.run([*command, "--version"], environment=environment, timeout_s=60)
+    if reported.exit_code:
+        raise UserError(f"{program} does not start: {reported.output.strip()[-500:]}")
     build = ServerBuild(
         name=name,
         program=program,
         basedir=root / "usr" if program.is_relative_to(root / "usr") else root,
         messages=messages.parent.parent,
         plugins=plugins or root / "lib",
-        version=ServerVersion.parse(told.output.strip()),
+        version=ServerVersion.parse(reported.output.strip()),
         environment=environment,
         loader=loader,
         packages=packages or {},
@@ -107,18 +102,18 @@ async def find_build(
 
 async def _known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
     """What `mysqld --verbose --help` lists; as the server's user, because mysqld refuses root even for this."""
-    told = await host.run(
+    reported = await host.run(
         [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", "--verbose", "--help"],
         environment=build.environment,
         as_server=True,
         folders=build.folders,
         timeout_s=60,
     )
-    return listed_variables(told.output)
+    return listed_variables(reported.output)
 
 
 def listed_variables(output: str) -> frozenset[str]:
-    """The names that `mysqld --verbose --help` lists, with underscores; empty where there is no table of values.
+    """The names that `mysqld --verbose --help` lists, with underscores; empty if there is no table of values.
 
     The options stand first, two spaces before the dashes; then the table of values, below a line of dashes and up to
     the first empty line. A few options are in the first part alone (mysqld's my_print_variables), most are in both.

@@ -1,4 +1,4 @@
-"""The servers that mydyno can get by itself, by name. One entry each; how they are had is in the source's file."""
+"""The servers that mydyno can get by itself, by name. One entry each; how each is obtained is in its source's file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import ServerSpec
-from mydyno.parts.maven import Artifact
-from mydyno.parts.progress import Say, silent
+from mydyno.packages.maven import Artifact
+from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.sources.base import Source
 from mydyno.servers.sources.debian import DebianSource
@@ -22,18 +22,18 @@ from mydyno.servers.version import ServerVersion
 
 @dataclass(frozen=True)
 class Traits:
-    """What a build can do that experiments ask for; a test holds each against the running server."""
+    """Features of a build that experiments need; a test compares each with the running server."""
 
     memcached: bool
     """Whether it speaks memcached's protocol: the InnoDB memcached plugin comes with it, or it is memcached."""
     tls: tuple[str, ...]
-    """TLS versions that it offers, empty where it was built without."""
+    """TLS versions that it offers; empty if it was built without TLS."""
     compression: tuple[str, ...]
     """Protocol compression algorithms."""
     huge_pages: str
     """How large_pages asks the kernel for 2 MB pages."""
     allocator: str
-    """Whose malloc it uses where nothing is preloaded."""
+    """The library whose malloc it uses without a preload."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CatalogueEntry:
     name: str
     title: str
     version: ServerVersion
-    """Of the line; patch levels that move with a Debian release are told by the server itself."""
+    """Of the line; patch levels that change within a Debian release are read from the server."""
     source: Source
     traits: Traits
 
@@ -111,14 +111,22 @@ CATALOGUE: dict[str, CatalogueEntry] = {
         ),
     )
 }
+
+
+def has_sql(spec: ServerSpec) -> bool:
+    """Whether the server executes SQL; a server of one's own (basedir) and an external one do."""
+    entry = CATALOGUE.get(spec.name or "")
+    return entry is None or entry.version.has_sql
+
+
 _builds: dict[tuple[str, Path], ServerBuild] = {}
-"""Builds that this process has asked for their version already: every run of a study needs its build again."""
+"""Builds whose version this process knows: every run of a study needs its build again."""
 
 
 async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = silent) -> ServerBuild:
     """The build that an experiment's [server] names; downloads it where it is not in the cache yet.
 
-    Raises UserError for a base directory that holds no server, HostError where it cannot be had.
+    Raises UserError for a base directory that holds no server, HostError if it cannot be obtained.
     """
     if spec.basedir is not None:
         root = _own_place(spec.basedir)
@@ -143,7 +151,7 @@ def _own_place(basedir: str) -> Path:
 
 
 async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBuild | None:
-    """The build where it is on this host already; None where it would have to be fetched or unpacked first.
+    """The build where it is on this host already; None if it would have to be fetched or unpacked first.
 
     Raises UserError for a base directory that is not there or holds no server.
     """

@@ -13,15 +13,10 @@ from pathlib import Path
 from mydyno.errors import ServerError
 from mydyno.hosts.local import Completed
 from mydyno.servers.build import ServerBuild, first_existing
-from mydyno.servers.instance import (
-    ACCOUNT_HOSTS,
-    CONTROL_USER,
-    LOAD_USER,
-    LOG_TAIL_LINES,
-    START_TIMEOUT_S,
-    Instance,
-)
-from mydyno.servers.variables_by_version import fitted
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER
+from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
+from mydyno.servers.running.private import LOG_TAIL_LINES, START_TIMEOUT_S
+from mydyno.servers.variables_by_version import adapt_variables
 
 NEEDED_SQL = ("system_tables", "system_tables_data")
 BOOTSTRAP_SQL = (
@@ -31,16 +26,16 @@ BOOTSTRAP_SQL = (
 PARTS = ("system_tables", "performance_tables", "system_tables_data", "sys_schema")
 
 
-async def initialise(instance: Instance) -> None:
+async def initialise(instance: MysqldServer) -> None:
     """A fresh data directory with mydyno's accounts and no others that need no password; the server is left stopped.
 
-    Raises ServerError with the words of the server's own initialisation.
+    Raises ServerError with the messages of the server's own initialisation.
     """
     shutil.rmtree(instance.folder, ignore_errors=True)
     for folder in (instance.folder, instance.folder / "tmp"):
         instance.own(folder)
     build = instance.build
-    base = fitted(instance.settings.base, build.version, build.variables).variables
+    base = adapt_variables(instance.settings.base, build.version, build.variables).variables
     shaping = [f"--{name}={value}" for name, value in {**base, **instance.settings.variables}.items()
                if name.startswith("innodb_")]  # fmt: skip
     options = [
@@ -57,7 +52,7 @@ async def initialise(instance: Instance) -> None:
     await _make_accounts(instance)
 
 
-async def _by_itself(instance: Instance, options: list[str]) -> Completed:
+async def _by_itself(instance: MysqldServer, options: list[str]) -> Completed:
     build = instance.build
     return await instance.host.run(
         [*build.command, "--no-defaults", "--initialize-insecure", *options],
@@ -69,7 +64,7 @@ async def _by_itself(instance: Instance, options: list[str]) -> Completed:
     )
 
 
-async def _bootstrap(instance: Instance, options: list[str]) -> Completed:
+async def _bootstrap(instance: MysqldServer, options: list[str]) -> Completed:
     build = instance.build
     instance.own(instance.data)
     script = instance.folder / "bootstrap.sql"
@@ -104,7 +99,7 @@ def bootstrap_sql(build: ServerBuild) -> str:
     for part in PARTS:
         path = _bootstrap_file(build.messages, part)
         if path is None and part in NEEDED_SQL:
-            raise ServerError(f"{build.messages} has no mysql_{part}.sql", "is the server unpacked whole?")
+            raise ServerError(f"{build.messages} has no mysql_{part}.sql", "is the server unpacked completely?")
         if path is not None:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             texts.append("".join(line for line in lines if "@current_hostname" not in line))
@@ -115,7 +110,7 @@ def _bootstrap_file(share: Path, part: str) -> Path | None:
     return first_existing(share, *(name.format(part) for name in BOOTSTRAP_SQL))
 
 
-async def _make_accounts(instance: Instance) -> None:
+async def _make_accounts(instance: MysqldServer) -> None:
     """By --init-file at a first start: no moment at which root without a password can be reached over a port."""
     control = [f"'{CONTROL_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
     load = [f"'{LOAD_USER}'@'{host}'" for host in ACCOUNT_HOSTS]

@@ -1,4 +1,4 @@
-"""One session on the load's own path (namespace, TLS, compression), to be asked what the server gave it.
+"""One session on the load's own path (namespace, TLS, compression), for reading what the server negotiated.
 
 PyMySQL speaks TLS but not the compressed protocol; the frames of that are put under it here. A client may send frames
 that are not compressed, so only what comes in is ever unpacked.
@@ -75,7 +75,7 @@ class LoadSession(Control):
         return found
 
     async def session_status(self, *names: str) -> dict[str, str]:
-        """SHOW SESSION STATUS of these names; what the server does not know is absent."""
+        """SHOW SESSION STATUS of these names; what the server does not have is absent."""
         found = {}
         for name in names:
             for key, value in await self.rows("SHOW SESSION STATUS LIKE %s", name):

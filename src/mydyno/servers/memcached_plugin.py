@@ -1,4 +1,4 @@
-"""The InnoDB memcached plugin of MySQL 5.6: what configures it before it starts, in the words that it really reads.
+"""The InnoDB memcached plugin of MySQL 5.6: what configures it before it starts, in the form that it actually reads.
 
 Tried with 5.6.14; where its code says more, storage/innobase's plugin/innodb_memcached of 5.6/5.7:
 - of cache_policies only the first row by primary key is read (innodb_config.c), when the plugin starts; an UPDATE
@@ -22,7 +22,7 @@ _CHOICES = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL"
 def configuring_sql(policies: Mapping[str, str]) -> list[str]:
     """Statements that make the plugin's tables, say the policy of each command, name our table, and install it."""
     columns = ", ".join(f"{command}_policy {_CHOICES}" for command in (*COMMANDS, "flush"))
-    said = ", ".join(f"'{policies[command]}'" for command in COMMANDS)
+    choices = ", ".join(f"'{policies[command]}'" for command in COMMANDS)
     return [
         "CREATE DATABASE IF NOT EXISTS innodb_memcache",
         f"CREATE TABLE innodb_memcache.cache_policies (policy_name VARCHAR(40) PRIMARY KEY, {columns}) ENGINE = InnoDB",
@@ -32,7 +32,7 @@ def configuring_sql(policies: Mapping[str, str]) -> list[str]:
         "expire_time_column VARCHAR(250), unique_idx_name_on_key VARCHAR(250) NOT NULL) ENGINE = InnoDB",
         "CREATE TABLE innodb_memcache.config_options (name VARCHAR(50) NOT NULL PRIMARY KEY, value VARCHAR(50)) "
         "ENGINE = InnoDB",
-        f"INSERT INTO innodb_memcache.cache_policies VALUES ('mydyno', {said}, 'disabled')",
+        f"INSERT INTO innodb_memcache.cache_policies VALUES ('mydyno', {choices}, 'disabled')",
         "INSERT INTO innodb_memcache.containers VALUES ('kv', 'sbtest', 'kv', 'k', 'v', 'flags', 'cas', 'expires', "
         "'PRIMARY')",
         "INSERT INTO innodb_memcache.config_options VALUES ('separator', '|'), ('table_map_delimiter', '.')",

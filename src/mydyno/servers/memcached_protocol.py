@@ -46,11 +46,11 @@ class MemcachedClient:
 
     async def version(self) -> str:
         """Of memcached its own; of the plugin MySQL's."""
-        return (await self._ask("version")).decode(errors="replace").removeprefix("VERSION ")
+        return (await self._request("version")).decode(errors="replace").removeprefix("VERSION ")
 
     async def stats(self, group: str = "") -> dict[str, str]:
         """What `stats` tells, or one of its groups (settings, slabs)."""
-        line = await self._ask(f"stats {group}".strip())
+        line = await self._request(f"stats {group}".strip())
         found = {}
         while line != b"END":
             words = line.decode(errors="replace").split(" ", 2)
@@ -62,11 +62,11 @@ class MemcachedClient:
 
     async def set(self, key: str, value: bytes) -> bool:
         """Store a value; whether it was stored."""
-        return await self._ask(f"set {key} 0 0 {len(value)}", value) == b"STORED"
+        return await self._request(f"set {key} 0 0 {len(value)}", value) == b"STORED"
 
     async def get(self, key: str) -> Found | None:
-        """The value of a key; None where it is not there."""
-        line = await self._ask(f"get {key}")
+        """The value of a key; None if it does not exist."""
+        line = await self._request(f"get {key}")
         if line == b"END":
             return None
         words = line.split()
@@ -78,10 +78,10 @@ class MemcachedClient:
         return Found(value.removesuffix(END), int(words[2]))
 
     async def delete(self, key: str) -> bool:
-        """Delete a key; whether it was there."""
-        return await self._ask(f"delete {key}") == b"DELETED"
+        """Delete a key; returns whether it existed."""
+        return await self._request(f"delete {key}") == b"DELETED"
 
-    async def _ask(self, command: str, data: bytes | None = None) -> bytes:
+    async def _request(self, command: str, data: bytes | None = None) -> bytes:
         assert self._streams is not None
         writer = self._streams[1]
         writer.write(command.encode() + END + (data + END if data is not None else b""))

@@ -15,7 +15,7 @@ def option_name(name: str) -> str:
 
 
 def option_value(value: Scalar) -> str:
-    """A value as option files want it: booleans as ON and OFF."""
+    """A value in the syntax of option files: booleans as ON and OFF."""
     if isinstance(value, bool):
         return "ON" if value else "OFF"
     return str(value)
@@ -54,7 +54,7 @@ def my_cnf(
         own["skip_networking"] = "ON"
     else:
         own |= {"bind_address": "127.0.0.1", "port": port}
-    asked = {option_name(name): value for name, value in variables.items()}
-    merged = {name: value for name, value in own.items() if name not in asked} | asked
+    specified = {option_name(name): value for name, value in variables.items()}
+    merged = {name: value for name, value in own.items() if name not in specified} | specified
     comments = "".join(f"# {note}\n" for note in notes)
     return f"{comments}[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())

@@ -1,4 +1,4 @@
-"""The control connection: SQL that mydyno itself sends, never the load. PyMySQL in a thread."""
+"""The control connection: SQL sent by mydyno itself, never the load. PyMySQL in a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mydyno.errors import ServerError
 
 @dataclass(frozen=True)
 class ClientTls:
-    """What a client asks of TLS."""
+    """The TLS options of a client."""
 
     mode: Literal["disabled", "required", "verify_ca", "verify_identity"] = "disabled"
     authority: Path | None = None
@@ -31,7 +31,7 @@ class ClientTls:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens and as whom to come; the password is never printed."""
+    """Where a server listens, and the account; the password is never printed."""
 
     user: str
     password: str = field(repr=False)
@@ -42,14 +42,20 @@ class Address:
     namespace: Path | None = None
     """The network namespace that it is reached from; None: mydyno's own."""
     tls: ClientTls | None = None
-    """What the client asks of TLS; None: the client's own default (mydyno's drivers: none)."""
+    """The TLS options of the client; None: the client's own default (mydyno's drivers: none)."""
     compression: str = "off"
     """Of the protocol: off, zlib or zstd, with a level as in zstd:3."""
 
     @property
     def entering(self) -> list[str]:
-        """The command that enters the namespace and executes what follows; empty where there is none."""
+        """The command that enters the namespace and executes what follows; empty if there is none."""
         return [] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"]
+
+
+def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysql.cursors.Cursor]]) -> None:
+    """Close a connection that was made after its user had been cancelled."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()
 
 
 class Control:
@@ -61,7 +67,12 @@ class Control:
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
 
     async def __aenter__(self) -> Self:
-        self._connection = await asyncio.to_thread(self._connect)
+        connecting = asyncio.ensure_future(asyncio.to_thread(self._connect))
+        try:
+            self._connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            connecting.add_done_callback(_close_late)  # the thread goes on, and nobody else would close it
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -95,7 +106,7 @@ class Control:
             return  # the server has gone before us
 
     async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
-        """All rows of one statement. Raises ServerError with the statement and the server's words."""
+        """All rows of one statement. Raises ServerError with the statement and the server's message."""
         return await asyncio.to_thread(self._rows, sql, arguments)
 
     def _rows(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -108,7 +119,7 @@ class Control:
             raise ServerError(f"{sql.partition(' IDENTIFIED')[0][:120]}: {_words(error)}") from error
 
     async def scalar(self, sql: str, *arguments: object) -> Any:
-        """The first column of the first row; None where there is no row."""
+        """The first column of the first row; None if there is no row."""
         rows = await self.rows(sql, *arguments)
         return rows[0][0] if rows else None
 
@@ -127,7 +138,7 @@ class Control:
         return found
 
     async def debug(self) -> None:
-        """COM_DEBUG: the server writes what it knows of its own state to its log. Raises ServerError."""
+        """COM_DEBUG: the server writes its internal state to its log. Raises ServerError."""
         await asyncio.to_thread(self._debug)
 
     def _debug(self) -> None:

@@ -17,8 +17,9 @@ from mydyno.model.experiment import Scalar
 from mydyno.model.quantities import format_bytes
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.initialisation import initialise
-from mydyno.servers.instance import Instance
 from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.private import PrivateServer
 from mydyno.store.files import write_text
 
 TEMPLATE_FORMAT = 3
@@ -83,7 +84,7 @@ def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], label: str, 
 
 
 def present_template(root: Path, key: str) -> Template | None:
-    """The template of that key, if it is whole."""
+    """The template of that key, if it is complete."""
     facts = root / key / "template.json"
     if not facts.is_file():
         return None
@@ -91,7 +92,7 @@ def present_template(root: Path, key: str) -> Template | None:
 
 
 async def build_template(
-    root: Path, key: str, instance: Instance, fill: Callable[[Instance], Awaitable[None]]
+    root: Path, key: str, instance: MysqldServer, fill: Callable[[MysqldServer], Awaitable[None]]
 ) -> Template:
     """Initialise, start, fill, purge, stop, keep. `instance.folder` must be `root/.KEY.new`.
 
@@ -122,17 +123,17 @@ async def build_template(
         shutil.rmtree(aside, ignore_errors=True)
 
 
-async def copy_template(template: Template, instance: Instance, host: LocalHost) -> None:
-    """Give the instance its own copy of the data; blocks are shared where the file system can (reflink).
+async def copy_template(template: Template, instance: PrivateServer, host: LocalHost) -> None:
+    """Create the instance's own copy of the data; blocks are shared if the file system supports it (reflink).
 
-    Raises HostError where the disk is too full, before a byte is copied.
+    Raises HostError if the disk is too full, before a byte is copied.
     """
     free_bytes = shutil.disk_usage(template.folder).free
     if free_bytes < template.size_bytes * 1.1 + (256 << 20):
         raise HostError(
             f"{format_bytes(free_bytes)} free on the disk of {template.folder.parent}, "
             f"a copy of the data needs {format_bytes(template.size_bytes)}",
-            "free some space, or put the data elsewhere: --data DIR",
+            "free some space, or use another disk: --data DIR",
         )
     shutil.rmtree(instance.folder, ignore_errors=True)
     instance.own(instance.folder)

@@ -1,6 +1,7 @@
-"""Does the server resume TLS sessions? Asked by two sessions on the load's own path, the second offering the first's.
+"""Does the server resume TLS sessions? Two sessions are made on the load's own path; the second offers the first's.
 
-The server's Ssl_session_cache_hits cannot tell: sessions resumed by a ticket, which MariaDB hands out, are not counted.
+The server's Ssl_session_cache_hits cannot be used: it does not count sessions resumed by a ticket, as MariaDB issues
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ResumingContext(ssl.SSLContext):
 
 
 async def resumes_sessions(address: Address) -> bool:
-    """Whether a second session resumed the first one's. Raises ServerError where one cannot be made."""
+    """Whether a second session resumed the first one's. Raises ServerError if one cannot be made."""
     assert address.tls is not None
     context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
     limit_context(context, address.tls)

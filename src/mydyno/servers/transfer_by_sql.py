@@ -33,7 +33,7 @@ UP = b"DO '%s'" % (b"x" * CHUNK_BYTES)
 
 
 async def timed_transfers(address: Address, window_s: float = WINDOW_S) -> tuple[Transfer, Transfer]:
-    """(from the server, to the server). Raises ServerError where there is no session, or no byte arrives."""
+    """(from the server, to the server). Raises ServerError if there is no session, or no byte arrives."""
     plain = dataclasses.replace(address, tls=None, compression="off")
     found = []
     for statement, receive in ((DOWN, _receive_rows), (UP, _receive_answers)):

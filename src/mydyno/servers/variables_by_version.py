@@ -1,4 +1,4 @@
-"""What an experiment says for all its servers, in each version's own words.
+"""The experiment's variables for all servers, translated for each version.
 
 A variable that a version calls otherwise is translated; one that it does not have, because there is nothing to set, is
 left out; both with a sentence. Only [server.variables] is treated so: what an arm says is the question, and is never
@@ -20,7 +20,7 @@ DEFAULT_LOG_FILES = 2
 
 
 @dataclass
-class Fitted:
+class AdaptedVariables:
     """Variables as one version takes them, and what was changed about them."""
 
     variables: dict[str, Scalar] = field(default_factory=dict)
@@ -31,20 +31,22 @@ Rule = Callable[[ServerVersion, dict[str, Scalar], list[str]], None]
 """Changes the variables in place and adds its sentences."""
 
 
-def fitted(variables: Mapping[str, Scalar], version: ServerVersion, known: frozenset[str] = frozenset()) -> Fitted:
+def adapt_variables(
+    variables: Mapping[str, Scalar], version: ServerVersion, known: frozenset[str] = frozenset()
+) -> AdaptedVariables:
     """The variables (names with underscores) for this version.
 
     `known`: the options that the build lists, where it is at hand. What it does not list is left out too: whether any
     server of the study knows the name was checked before.
     """
-    result = Fitted(dict(variables))
+    result = AdaptedVariables(dict(variables))
     for rule in (_redo_log, _binary_log):
         rule(version, result.variables, result.notes)
     for name in list(result.variables):
         reason = _absent(name, version, known)
         if reason is not None:
             del result.variables[name]
-            result.notes.append(f"{name} is left out: {reason}")
+            result.notes.append(f"{name} is omitted: {reason}")
     return result
 
 
@@ -55,7 +57,7 @@ def _redo_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[
         if capacity is None and size is not None:
             total = parse_bytes(size) * int(files or DEFAULT_LOG_FILES)
             variables["innodb_redo_log_capacity"] = total
-            notes.append(f"innodb_redo_log_capacity = {format_bytes(total)} stands for {_said(size, files)}")
+            notes.append(f"innodb_redo_log_capacity = {format_bytes(total)} replaces {_log_size_text(size, files)}")
         for name in ("innodb_log_file_size", "innodb_log_files_in_group"):
             variables.pop(name, None)
         return
@@ -63,17 +65,19 @@ def _redo_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[
         total = parse_bytes(capacity)
         one = total if version.flavour == "mariadb" else total // DEFAULT_LOG_FILES
         variables["innodb_log_file_size"] = one
-        notes.append(f"innodb_log_file_size = {format_bytes(one)} stands for innodb_redo_log_capacity = {capacity}")
+        notes.append(f"innodb_log_file_size = {format_bytes(one)} replaces innodb_redo_log_capacity = {capacity}")
     variables.pop("innodb_redo_log_capacity", None)
     if version.is_mariadb_from(10, 5) and files is not None:
         del variables["innodb_log_files_in_group"]
         if size is not None:
             total = parse_bytes(size) * int(files)
             variables["innodb_log_file_size"] = total
-            notes.append(f"innodb_log_file_size = {format_bytes(total)}, one file, stands for {_said(size, files)}")
+            notes.append(
+                f"innodb_log_file_size = {format_bytes(total)}, one file, replaces {_log_size_text(size, files)}"
+            )
 
 
-def _said(size: Scalar, files: Scalar | None) -> str:
+def _log_size_text(size: Scalar, files: Scalar | None) -> str:
     count = f"innodb_log_files_in_group = {files}" if files is not None else f"MySQL's {DEFAULT_LOG_FILES} files"
     return f"innodb_log_file_size = {size} in {count}"
 
@@ -86,7 +90,7 @@ def _binary_log(version: ServerVersion, variables: dict[str, Scalar], notes: lis
     del variables["log_bin"]
     if version.is_mysql_from(8, 0):
         variables["disable_log_bin"] = "ON"
-        notes.append("disable_log_bin stands for log_bin = OFF")
+        notes.append("disable_log_bin replaces log_bin = OFF")
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Span:
     mysql: tuple[tuple[int, ...], tuple[int, ...] | None] | None
     mariadb: tuple[tuple[int, ...], tuple[int, ...] | None] | None
     without: str
-    """What holds where there is no such variable: why leaving it out changes nothing."""
+    """Why omitting the variable changes nothing on servers without it."""
 
     def holds(self, version: ServerVersion) -> bool:
         """Whether this version has it."""
@@ -108,7 +112,7 @@ _ALWAYS = ((5, 5), None)
 SPANS: dict[str, Span] = {
     "innodb_buffer_pool_load_at_startup": Span(((5, 6), None), ((10, 0), None), "nothing is loaded when it starts"),
     "innodb_buffer_pool_dump_at_shutdown": Span(((5, 6), None), ((10, 0), None), "nothing is dumped when it stops"),
-    "innodb_buffer_pool_instances": Span(_ALWAYS, ((5, 5), (10, 6)), "its buffer pool is one"),
+    "innodb_buffer_pool_instances": Span(_ALWAYS, ((5, 5), (10, 6)), "its buffer pool has one instance"),
     "innodb_thread_concurrency": Span(_ALWAYS, ((5, 5), (10, 6)), "it has no limit of its own on threads in InnoDB"),
     "innodb_use_sys_malloc": Span(((5, 5), (5, 7)), ((5, 5), (10, 2)), "it always uses the system's malloc"),
     "innodb_file_format": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it has one file format"),
@@ -124,7 +128,7 @@ SPANS: dict[str, Span] = {
 
 
 def _absent(name: str, version: ServerVersion, known: frozenset[str]) -> str | None:
-    """Why this version has no such variable; None where it has, or where nothing is known of it."""
+    """Why this version has no such variable; None if it has, or where nothing is known of it."""
     if name in SPANS and not SPANS[name].holds(version):
         return f"{version.name} does not have it ({SPANS[name].without})"
     if known and not is_known(name, known):

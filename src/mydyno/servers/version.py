@@ -1,6 +1,6 @@
-"""Which server it is, and what differs between versions. Compares tuples; MariaDB is told by name (never by number).
+"""Which server it is, and what differs between versions. Compares tuples; MariaDB is recognised by name alone.
 
-A memcached tells its version as "memcached 1.6.18" (`memcached --version`).
+memcached reports its version as "memcached 1.6.18" (`memcached --version`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Literal
 
 from mydyno.errors import UserError
 
-_TOLD = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
+_REPORTED = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
 _NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _LINE = re.compile(r"(memcached )?\d+\.\d+(-MariaDB)?")
-"""A version as the catalogue says it, without a patch level."""
+"""A version as in the catalogue, without a patch level."""
 
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "memcached": "memcached"}
 
 
 @dataclass(frozen=True)
 class ServerVersion:
-    """A server's version as the server itself tells it."""
+    """A server's version as reported by the server."""
 
     text: str
     flavour: Literal["mysql", "mariadb", "memcached"]
@@ -33,8 +33,8 @@ class ServerVersion:
         # `mysqld --version` prints the path first, which may hold any word, then "Ver 10.11.19-MariaDB…"
         if text.startswith("memcached "):
             return cls._of_memcached(text.strip())
-        told = _TOLD.search(text)
-        text = told[1].strip() if told else text
+        reported = _REPORTED.search(text)
+        text = reported[1].strip() if reported else text
         mariadb = "mariadb" in text.lower()
         # What MariaDB calls itself towards old clients and through proxies: 5.5.5-10.11.19-MariaDB
         match = _NUMBER.search(text.removeprefix("5.5.5-") if mariadb else text)
@@ -42,7 +42,7 @@ class ServerVersion:
             raise UserError(f"no version number in {text!r}", "is it a MySQL or MariaDB server?")
         number = (int(match[1]), int(match[2]), int(match[3] or 0))
         if number < (5, 5, 0):
-            raise UserError(f"server version {text} is older than 5.5, the oldest that mydyno knows")
+            raise UserError(f"server version {text} is older than 5.5, the oldest version that mydyno supports")
         return cls(text, "mariadb" if mariadb else "mysql", number)
 
     @classmethod
@@ -55,8 +55,13 @@ class ServerVersion:
     @property
     def name(self) -> str:
         """For sentences: "MariaDB 10.11.19"; of a line whose patch level is not known: "MariaDB 10.11"."""
-        told = self.number[:2] if _LINE.fullmatch(self.text) else self.number
-        return f"{NAMES[self.flavour]} {'.'.join(map(str, told))}"
+        reported = self.number[:2] if _LINE.fullmatch(self.text) else self.number
+        return f"{NAMES[self.flavour]} {'.'.join(map(str, reported))}"
+
+    @property
+    def has_sql(self) -> bool:
+        """Whether such a server executes SQL: MySQL and MariaDB do, memcached does not."""
+        return self.flavour != "memcached"
 
     def is_mysql_from(self, *number: int) -> bool:
         """Whether it is MySQL of this version or a later one (calendar versions, 26.7, are later)."""
@@ -79,7 +84,7 @@ class ServerVersion:
 
     @property
     def quiet_variables(self) -> dict[str, str]:
-        """Settings that keep a private server from looking outside: no name look-ups, no TCP port of its own choice."""
+        """Settings that keep a private server from external access: no name look-ups, no TCP port of its own choice."""
         quiet = {"skip_name_resolve": "ON"}
         if self.is_mysql_from(8, 0, 11):
             quiet["mysqlx"] = "OFF"

@@ -1,4 +1,4 @@
-"""Does our measurement agree with a published one? Published studies give a ratio, rarely an interval."""
+"""Whether a measurement agrees with a published one. Published studies give a ratio, rarely an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a correlated series really says: the number of independent values that would say as much."""
+"""The effective sample size of a correlated series: the number of independent values with the same information."""
 
 from __future__ import annotations
 

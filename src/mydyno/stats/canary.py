@@ -1,4 +1,4 @@
-"""Which canary readings (CPU loop, memory, fsync, network) say that the host was not itself before a block."""
+"""Which canary readings (CPU loop, memory, fsync, network) are outside the host's usual range."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Estimate:
         return None if self.mean is None else exp(self.mean)
 
     def p(self) -> float | None:
-        """The two-sided p of the t; 1 without any difference or spread; None where it does not exist."""
+        """The two-sided p of t; 1 without any difference or spread; None if it does not exist."""
         if self.mean is None or self.error is None:
             return None
         if self.error == 0.0:

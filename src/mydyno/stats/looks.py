@@ -12,7 +12,7 @@ LOOKS: dict[int, float] = {6: 0.03125, 10: 0.004, 16: 0.004, 26: 0.005, 40: 0.00
 
 
 def alpha_at(blocks: int) -> float | None:
-    """The error rate of the look at exactly this number of blocks; None where no look is due."""
+    """The error rate of the look at exactly this number of blocks; None if no look is due."""
     return LOOKS.get(blocks)
 
 

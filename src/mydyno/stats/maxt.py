@@ -41,7 +41,7 @@ class Contrast:
     """One contrast of a family: its adjusted answers beside the unadjusted sign-flip.
 
     `p_sign_flip` and `p_adjusted_sign_flip` rest on symmetry alone, `p_adjusted_t` on t (the p that belongs to
-    `interval`); `p` is the larger of the two adjusted ones: the weaker answer. All are None where n is 0; with n = 1
+    `interval`); `p` is the larger of the two adjusted ones: the weaker answer. All are None if n is 0; with n = 1
     there is no interval and no t. Where all blocks gave one ratio, t does not exist and the sign-flip stands alone.
     """
 

@@ -21,7 +21,7 @@ class NoiseFloor:
 
     `interval` is of the mean ratio A′ / A. `quantiles` maps 0.5, 0.9 and 1.0 to ratios >= 1: in half of the blocks the
     copies differed by no more than the first. `floor` is the one number that verdicts use, as a ratio >= 1: the larger
-    of that median and of the mean A/A ratio. All are None where no block has both copies (`interval` also for one
+    of that median and of the mean A/A ratio. All are None if no block has both copies (`interval` also for one
     block).
     """
 

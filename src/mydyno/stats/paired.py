@@ -24,7 +24,7 @@ NO_SPREAD = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A ratio and the interval of it; `low` and `high` are None where fewer than two blocks exist."""
+    """A ratio and the interval of it; `low` and `high` are None if fewer than two blocks exist."""
 
     low: float | None
     high: float | None
@@ -57,7 +57,7 @@ class Paired:
 
 
 def log_ratio(arm: float | None, control: float | None) -> float | None:
-    """ln(arm / control), or None where either is missing, zero, negative or not finite."""
+    """ln(arm / control), or None if either is missing, zero, negative or not finite."""
     if arm is None or control is None or not isfinite(arm) or not isfinite(control) or arm <= 0 or control <= 0:
         return None
     return log(arm) - log(control)

@@ -35,7 +35,7 @@ Factors = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SampleSize:
     """Blocks that a margin needs: to find it, to show equivalence, for an exact p; `blocks` is the largest of them."""
 
     detection: int
@@ -100,19 +100,6 @@ def projected_half_width(
     return expm1(critical * sd * sqrt(SHARE_OF_A_A / n_blocks))
 
 
-def blocks_for_half_width(half_width: float, sd: float, servers: int, contrasts: int = 1, alpha: float = 0.05) -> int:
-    """The fewest blocks with which `projected_half_width` is at most this; MOST_BLOCKS if none is enough."""
-    _check(sd, half_width)
-    return _fewest(lambda n: (projected_half_width(sd, n, servers, contrasts, alpha) or 0.0) <= half_width)
-
-
-def look_for_half_width(half_width: float, sd: float, servers: int, contrasts: int = 1) -> int | None:
-    """The first look of a sequential study at which the half-width is at most this, each at its own error rate."""
-    _check(sd, half_width)
-    widths = {look: projected_half_width(sd, look, servers, contrasts, alpha) for look, alpha in LOOKS.items()}
-    return next((look for look, width in widths.items() if width is not None and width <= half_width), None)
-
-
 def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
     """The fewest blocks with which a label permutation can still be significant after Holm over this many contrasts.
 
@@ -125,7 +112,9 @@ def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
 
 
 @lru_cache(maxsize=1024)
-def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, freedom: int = 1, labels: int = 3) -> Plan:
+def sample_size(
+    sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, freedom: int = 1, labels: int = 3
+) -> SampleSize:
     """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power.
 
     Detection is planned at Bonferroni's share of alpha, so that it holds for each of the contrasts.
@@ -133,19 +122,19 @@ def plan(sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, free
     detection = blocks_for_detection(sd, margin, alpha=alpha / contrasts, freedom=freedom)
     equivalent = blocks_for_equivalence(sd, margin, alpha=alpha, freedom=freedom)
     exactness = minimum_blocks(contrasts, alpha, labels)
-    return Plan(detection, equivalent, exactness, max(detection, equivalent, exactness))
+    return SampleSize(detection, equivalent, exactness, max(detection, equivalent, exactness))
 
 
 def planned_look(sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3) -> int | None:
-    """The first look after so many blocks that meets `plan` at its own error rate; None where none does."""
+    """The first look after so many blocks that meets `sample_size` at its own error rate; None where none does."""
     for look, alpha in LOOKS.items():
-        if look > after and plan(sd, margin, contrasts, alpha, freedom, labels).blocks <= look:
+        if look > after and sample_size(sd, margin, contrasts, alpha, freedom, labels).blocks <= look:
             return look
     return None
 
 
 def planned_exact_look(contrasts: int, after: int, labels: int = 3) -> int | None:
-    """The first look after so many blocks at which a label permutation can be significant; None where none is."""
+    """The first look after so many blocks at which a label permutation can be significant; None if none is."""
     looks = (look for look, alpha in LOOKS.items() if look > after and minimum_blocks(contrasts, alpha, labels) <= look)
     return next(looks, None)
 

@@ -41,7 +41,7 @@ def block_residuals(values: Mapping[tuple[int, str], float]) -> list[Residual]:
 def order_effect_p(runs: Sequence[tuple[int, str, int, float]]) -> float | None:
     """Whether the position in the block matters: p of the F test of position as a factor, beside arm and block.
 
-    `runs` holds (block, arm, position, value). Works on ln(value); the control's copies are one arm. None where there
+    `runs` holds (block, arm, position, value). Works on ln(value); the control's copies are one arm. None if there
     are too few runs, positions are not crossed with arms, or nothing varies. Raises BugError for a value that is not
     positive.
     """

@@ -55,13 +55,18 @@ def demeaned(values: Array, groups: Groups) -> Array:
     return out
 
 
+def enough_for_slopes(groups: Groups, covariates: int) -> bool:
+    """Whether there are enough slices to estimate the coefficients of so many covariates."""
+    return groups.residual_freedom() >= LEAST_SLICES_PER_COVARIATE * covariates
+
+
 def slopes(log_values: Array, covariates: Array, groups: Groups) -> Array:
     """The coefficient of each covariate (n × k) on the log values (n); zeros where there are too few slices.
 
     Slices without a finite log value must have been left out. A covariate that does not vary gets 0.
     """
     count = covariates.shape[1]
-    if count == 0 or groups.residual_freedom() < LEAST_SLICES_PER_COVARIATE * count:
+    if count == 0 or not enough_for_slopes(groups, count):
         return np.zeros(count)
     y, x = demeaned(log_values, groups), demeaned(covariates, groups)
     varies = x.std(axis=0) > 1e-9
@@ -95,7 +100,7 @@ def carry_over(residuals: Array, preceding: NDArray[np.str_]) -> float | None:
     """The largest mean effect (in logs) of the arm that was loaded before a slice, where there is one beyond noise.
 
     `residuals` are log values less the means of lane and cycle, `preceding` names the arm of the slice before; empty
-    for the first of a step. None where an analysis of variance finds nothing at 0.1 %.
+    for the first of a step. None if an analysis of variance finds nothing at 0.1 %.
     """
     groups = [residuals[preceding == name] for name in np.unique(preceding) if name]
     groups = [group for group in groups if group.size > 2]
@@ -123,3 +128,15 @@ def spread_between(block_ratios: Array, within: float | None, cycles: float) -> 
     if block_ratios.size < 2 or within is None or cycles <= 0:
         return None
     return float(np.sqrt(max(0.0, float(block_ratios.var(ddof=1)) - within**2 / cycles)))
+
+
+def welch_ratio(logs: Array, reference: Array, confidence: float = 0.95) -> tuple[float, float, float]:
+    """(low, ratio, high) of the geometric means of two independent samples given as logs; at least 2 values each.
+
+    Welch's t interval (Biometrika 34, 1947) on the difference of the means of the logs.
+    """
+    difference = float(logs.mean() - reference.mean())
+    if max(np.ptp(logs), np.ptp(reference)) < 1e-9:  # no noise: the interval has no width
+        return float(np.exp(difference)), float(np.exp(difference)), float(np.exp(difference))
+    found = scipy_stats.ttest_ind(logs, reference, equal_var=False).confidence_interval(confidence)
+    return float(np.exp(found.low)), float(np.exp(difference)), float(np.exp(found.high))

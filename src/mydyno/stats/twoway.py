@@ -30,7 +30,7 @@ Found by simulation of coverage at nominal 95 %, arms' noise 1.5, 2 and 3 times 
 class TwoWay:
     """Residuals in the shape of the table (NaN where it has no value), the sd of one value, degrees of freedom.
 
-    `sd` is None where no freedom is left, and 0 where nothing but rounding is.
+    `sd` is None if no freedom is left, and 0 where nothing but rounding is.
     """
 
     residuals: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""journal.jsonl: append-only, one event a line, synced before the next step is taken. What makes resume exact."""
+"""journal.jsonl: append-only, one event a line, synced before the next action. It makes resume exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to a study's samples, answered by DuckDB straight from the parquet files."""
+"""Queries on a study's samples, executed by DuckDB on the parquet files."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from mydyno.model.records import SliceRecord
 from mydyno.store.files import write_text
 
 SLICES_FILE = "slices.jsonl"
+ALONE_FILE = "alone.jsonl"
+"""The control's slices with the other servers stopped; in a study's first block."""
 
 
 def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:
@@ -20,17 +22,17 @@ def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:
 
 
 def read_slices(path: Path) -> list[SliceRecord]:
-    """Every slice of the file, in its order; an absent file has none. Raises UserError where a line is damaged."""
+    """Every slice of the file, in its order; an absent file has none. Raises UserError if a line is damaged."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder whole?") from error
+        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
     slices = []
     for number, line in enumerate(lines, 1):
         try:
             slices.append(SliceRecord.model_validate_json(line))
         except ValidationError as error:
-            raise UserError(f"{path}, line {number}: {error}", "is the study folder whole?") from error
+            raise UserError(f"{path}, line {number}: {error}", "is the study folder complete?") from error
     return slices

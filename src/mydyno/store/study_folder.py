@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from mydyno.errors import UserError
 from mydyno.model.plan import Plan
-from mydyno.model.records import FORMAT, RunRecord, StudyRecord, Summary
+from mydyno.model.records import READ_FORMATS, RunRecord, StudyRecord
+from mydyno.model.summary import Summary
 from mydyno.store.files import sync_folder, write_text
 from mydyno.store.journal import Journal
 
@@ -33,7 +34,7 @@ class StudyFolder:
 
     @classmethod
     def create(cls, path: Path, study: StudyRecord, plan: Plan) -> StudyFolder:
-        """A new folder with study.json and plan.json. Raises UserError where the path is already taken."""
+        """A new folder with study.json and plan.json. Raises UserError if the path is already taken."""
         try:
             path.mkdir(parents=True)
         except FileExistsError:
@@ -46,29 +47,32 @@ class StudyFolder:
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """An existing study. Raises UserError where it is not one, or of a newer format."""
+        """An existing study. Raises UserError if it is not one, or of a newer format."""
         if not (path / "study.json").is_file():
-            raise UserError(f"{path} is no study: it has no study.json", "see `mydyno list` for the studies here")
+            raise UserError(f"{path} is not a study: it has no study.json", "`mydyno list` lists the studies")
         folder = cls(path)
         try:
             document = json.loads((path / "study.json").read_bytes())
         except (OSError, ValueError) as error:
-            raise UserError(f"{path / 'study.json'} cannot be read: {error}", "is the study folder whole?") from error
+            raise UserError(
+                f"{path / 'study.json'} cannot be read: {error}", "is the study folder complete?"
+            ) from error
         found = document.get("format") if isinstance(document, dict) else None
-        if found != FORMAT:
-            raise UserError(f"{path} has format {found}; this mydyno reads format {FORMAT}", "use a newer mydyno")
+        if found not in READ_FORMATS:
+            known = ", ".join(map(str, READ_FORMATS))
+            raise UserError(f"{path} has format {found}; this mydyno reads formats {known}", "use a newer mydyno")
         return folder
 
     def study(self) -> StudyRecord:
-        """study.json. Raises UserError where it is damaged."""
+        """study.json. Raises UserError if it is damaged."""
         return self._read("study.json", StudyRecord)
 
     def plan(self) -> Plan:
-        """plan.json. Raises UserError where it is damaged."""
+        """plan.json. Raises UserError if it is damaged."""
         return self._read("plan.json", Plan)
 
     def run(self, folder: str) -> RunRecord:
-        """run.json of one run, by its folder below the study. Raises UserError where it is damaged."""
+        """run.json of one run, by its folder below the study. Raises UserError if it is damaged."""
         return self._read(f"{folder}/run.json", RunRecord)
 
     def runs(self) -> Iterator[RunRecord]:
@@ -78,7 +82,7 @@ class StudyFolder:
                 yield self.run(planned.folder)
 
     def summary(self) -> Summary | None:
-        """summary.json, or None where there is none yet."""
+        """summary.json, or None if there is none yet."""
         return self._read("summary.json", Summary) if (self.path / "summary.json").is_file() else None
 
     def write_summary(self, summary: Summary) -> None:
@@ -105,7 +109,8 @@ class StudyFolder:
         sync_folder(aside)
         aside.rename(final)
         sync_folder(final.parent)
-        self.journal.append("run_finished", folder=record.folder, valid=record.valid, reasons=list(record.reasons))
+        reasons = [reason.model_dump() for reason in record.reasons]
+        self.journal.append("run_finished", folder=record.folder, valid=record.valid, reasons=reasons)
 
     def begin_block(self, block: int) -> Path:
         """An empty folder aside in which an interleaved block collects its runs' folders until commit_block."""
@@ -135,11 +140,11 @@ class StudyFolder:
         return self.path / "blocks" / f"{block:02d}"
 
     def write_plan(self, plan: Plan) -> None:
-        """Replace plan.json: a continued study has more blocks; those that it had stay as they were."""
+        """Replace plan.json: a continued study has more blocks; the existing blocks remain unchanged."""
         write_text(self.path / "plan.json", plan.model_dump_json(by_alias=True, indent=1))
 
     def discard_unfinished(self) -> list[str]:
-        """Remove what a killed study left of runs that never finished; gives their names."""
+        """Remove what a killed study left of unfinished runs; returns their names."""
         removed = []
         for aside in sorted((*self.path.glob("blocks/*/.*.unfinished"), *self.path.glob("blocks/.*.unfinished"))):
             shutil.rmtree(aside)
@@ -155,4 +160,4 @@ class StudyFolder:
         try:
             return model.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            raise UserError(f"{path} cannot be read: {error}", "is the study folder whole?") from error
+            raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error

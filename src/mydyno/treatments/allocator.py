@@ -2,8 +2,8 @@
 binary, user and environment, and by the maps of the live process.
 
 glibc is preloaded like the others, because some builds link tcmalloc; it is then the C library of the loader that the
-server runs by, and the C++ library with it. A preload that silently failed does not hold, and neither does an option
-that the library does not take.
+server runs by, and the C++ library with it. The treatment is not in force if the preload failed silently, or if the
+library rejected an option.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from mydyno.errors import BugError, HostError, UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.records import Evidence
-from mydyno.parts.debian import DebianPackages
-from mydyno.servers.instance import Instance
+from mydyno.packages.debian import DebianPackages
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
 from mydyno.treatments.allocator_memory import StatisticsCall, statistics_call, where_memory_lies
 from mydyno.treatments.allocator_options import PREFIXES, ReadBack, foreign_variables, read_back
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.dynamic_linker import (
     MALLOC_SYMBOLS,
     OPERATOR_PREFIXES,
@@ -45,7 +46,7 @@ class AllocatorSetting(Frozen):
     """An allocator with options: { name = "jemalloc", library = "/path/libjemalloc.so", environment = {…} }."""
 
     name: AllocatorName
-    library: Text | None = Field(None, description="a library of your own, instead of the packaged one")
+    library: Text | None = Field(None, description="path of a library to use instead of the packaged one")
     environment: dict[Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")], Scalar] = Field(
         default_factory=dict, description="the allocator's own variables, e.g. MALLOC_CONF"
     )
@@ -70,7 +71,7 @@ SETTING: TypeAdapter[Any] = TypeAdapter(AllocatorName | AllocatorSetting)
 
 @dataclass(frozen=True)
 class Package:
-    """Where an allocator's library comes from and how it tells its version."""
+    """The source of an allocator's library and how to read its version."""
 
     package: str
     library: str
@@ -101,7 +102,7 @@ GLIBC_VERSION_CALL = (
 OTHER_ALLOCATORS = ("libjemalloc", "libtcmalloc", "libmimalloc", "libhoard", "libsnmalloc", "librpmalloc")
 
 
-class AllocatorTreatment(TreatmentDefaults):
+class AllocatorTreatment(Treatment):
     """One arm's allocator."""
 
     name = "allocator"
@@ -126,7 +127,7 @@ class AllocatorTreatment(TreatmentDefaults):
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
         """The library, from Debian's package, the user's path, or the system (glibc); asks it for its version.
 
-        Raises HostError where it cannot be had, UserError where the user's library tells no version of its kind.
+        Raises HostError if it cannot be obtained, UserError where the user's library tells no version of its kind.
         """
         if self.setting.library is not None:
             self._library = Path(self.setting.library).resolve()
@@ -135,7 +136,7 @@ class AllocatorTreatment(TreatmentDefaults):
         else:
             package = PACKAGES[self.setting.name]
             self._library = (await DebianPackages(cache, host).get([package.package])).find(package.library)
-        self._version = await self._ask_version(host)
+        self._version = await self._read_version(host)
         return {self.setting.library or self.setting.name: self._version}
 
     @property
@@ -145,24 +146,24 @@ class AllocatorTreatment(TreatmentDefaults):
             raise BugError("an allocator was used before get()")
         return self._library
 
-    async def _ask_version(self, host: LocalHost) -> str:
+    async def _read_version(self, host: LocalHost) -> str:
         call = PACKAGES[self.setting.name].version_call if self.setting.name in PACKAGES else GLIBC_VERSION_CALL
         # In a process that has it from the start: jemalloc's static TLS does not fit into one that runs already.
         code = f"import ctypes, json, sys; library = ctypes.CDLL(sys.argv[1]); {call}; print(json.dumps(version))"
-        told = await host.run(
+        reported = await host.run(
             [sys.executable, "-c", code, str(self.library)], environment={"LD_PRELOAD": str(self.library)}, timeout_s=60
         )
         try:
-            return str(json.loads(told.output.strip().splitlines()[-1]))
+            return str(json.loads(reported.output.strip().splitlines()[-1]))
         except (ValueError, IndexError):
-            words = told.output.strip().splitlines()[-1:] or [f"exit code {told.exit_code}"]
+            words = reported.output.strip().splitlines()[-1:] or [f"exit code {reported.exit_code}"]
             raise UserError(
-                f"{self.library} does not tell its version as {self.setting.name} does: {words[0]}"
+                f"{self.library} does not report its version as {self.setting.name} does: {words[0]}"
             ) from None
 
-    async def apply(self, instance: Instance) -> None:
-        """Preload it into the server's own process; glibc is the one of the loader that the server runs by."""
-        build, host = instance.build, instance.host
+    async def apply(self, instance: RunningServer) -> None:
+        """Preload it into the server's own process; glibc is that of the server's loader."""
+        build, host = as_private(instance).build, instance.host
         self._preload = [self.library]
         if self.setting.name == "glibc" and self.setting.library is None:
             linked = await linked_libraries(build.program, build.loader, build.environment, host)
@@ -177,14 +178,19 @@ class AllocatorTreatment(TreatmentDefaults):
         instance.settings.folders += [library.parent for library in self._preload]
         self._options = await read_back(self.setting.name, self.library, self.setting.variables, host, build.loader)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """The linker's bindings, and the live process's maps."""
-        folders = [*instance.build.folders, *instance.settings.folders]
-        found = await bindings(instance.build.command, instance.environment, instance.host, folders)
+        server = as_private(instance)
+        folders = [*server.build.folders, *server.settings.folders]
+        found = await bindings(server.build.command, server.environment, server.host, folders)
         maps = mapped_libraries(instance.pid)
-        self._statistics_call = statistics_call(found, instance.build.program, self.library)
-        reasons = self._binding_reasons(found, instance) + self._map_reasons(maps) + self._option_reasons(instance)
-        users = _with_program_first(found.of("malloc").get(self._provider(found), []), instance.build.program)
+        self._statistics_call = statistics_call(found, server.build.program, self.library)
+        reasons = (
+            self._binding_reasons(found, server.build.program)
+            + self._map_reasons(maps)
+            + self._option_reasons(instance)
+        )
+        users = _with_program_first(found.of("malloc").get(self._provider(found), []), server.build.program)
         facts: dict[str, Any] = {
             "library": str(self.library),
             "version": self._version,
@@ -196,7 +202,7 @@ class AllocatorTreatment(TreatmentDefaults):
             "mapped_allocators": _allocators_in(maps or []),
             "preload_refused": list(found.refused),
             "options": self._options.facts,
-            "options_untold": list(self._options.untold),
+            "options_untold": list(self._options.unreported),
         }
         if reasons:
             return Evidence(
@@ -206,7 +212,10 @@ class AllocatorTreatment(TreatmentDefaults):
             f"malloc of {', '.join(users[:3])}{' …' if len(users) > 3 else ''} binds to "
             f"{self.library.name} ({self.setting.name} {self._version}), mapped in the live process"
             + "".join(f"; {name} = {value}" for name, value in self._options.facts.items())
-            + "".join(f"; {name} is in its environment, and the library cannot tell" for name in self._options.untold)
+            + "".join(
+                f"; {name} is in its environment, but the library does not report it"
+                for name in self._options.unreported
+            )
         )
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
@@ -217,15 +226,15 @@ class AllocatorTreatment(TreatmentDefaults):
                 return provider
         return str(self.library)
 
-    def _binding_reasons(self, found: Bindings, instance: Instance) -> list[str]:
-        secure = secure_execution_reason(instance.build.program)
+    def _binding_reasons(self, found: Bindings, program: Path) -> list[str]:
+        secure = secure_execution_reason(program)
         if secure:
-            return [f"LD_PRELOAD is dropped in silence: {secure}"]
+            return [f"LD_PRELOAD is silently ignored: {secure}"]
         if found.refused:
             return [f"the dynamic linker could not preload {', '.join(found.refused)}"]
         reasons = []
         for symbol in MALLOC_SYMBOLS:
-            others = found.served_by(symbol, instance.build.program) - {self.library.resolve()}
+            others = found.served_by(symbol, program) - {self.library.resolve()}
             if symbol.startswith(OPERATOR_PREFIXES):  # the C++ library's operators call malloc
                 others = {path for path in others if not path.name.startswith("libstdc++")}
             if others:
@@ -242,7 +251,7 @@ class AllocatorTreatment(TreatmentDefaults):
             return [f"{self.library.name} is not mapped in the live process"]
         return []
 
-    def _option_reasons(self, instance: Instance) -> list[str]:
+    def _option_reasons(self, instance: RunningServer) -> list[str]:
         actual = live_environment(instance.pid)
         lost = [
             f"{name} is {actual.get(name, 'not set')} in the live process, wanted {value}"
@@ -251,16 +260,16 @@ class AllocatorTreatment(TreatmentDefaults):
         ]
         return [*lost, *self._options.wrong]
 
-    async def account(self, instance: Instance) -> Evidence:
-        """Where the memory lies after the load: it proves nothing more, and what cannot be told fails nothing."""
+    async def account(self, instance: RunningServer) -> Evidence:
+        """The use of memory after the load; it is information only, and an unavailable value is not a failure."""
         facts = await where_memory_lies(instance, self._statistics_call)
-        untold = facts.get("untold")
-        asked = (
-            f"{self.setting.name} not asked ({untold})"
-            if untold
-            else f"{self.setting.name} asked by {self._statistics_call.symbol}"
+        unreported = facts.get("untold")
+        source = (
+            f"{self.setting.name} not read ({unreported})"
+            if unreported
+            else f"{self.setting.name} read by {self._statistics_call.symbol}"
         )
-        text = f"where its memory lay after the last step: smaps read, {asked}"
+        text = f"use of memory after the last step: smaps read, {source}"
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
 
@@ -272,8 +281,8 @@ def _with_program_first(users: Sequence[str], program: Path) -> list[str]:
 
 async def _private_glibc_version(loader: Sequence[str], library: Path, host: LocalHost) -> str:
     """A C library is a program that prints its version; its own loader runs it."""
-    told = await host.run([*loader, str(library)], timeout_s=30)
-    match = re.search(r"release version (\d+\.\d+)", told.output)
+    reported = await host.run([*loader, str(library)], timeout_s=30)
+    match = re.search(r"release version (\d+\.\d+)", reported.output)
     return match[1] if match else "of unknown version"
 
 
@@ -283,8 +292,8 @@ def _allocators_in(maps: Iterable[str]) -> list[str]:
 
 async def _system_libc(host: LocalHost) -> Path:
     """The libc that programs of this host use, as the dynamic linker itself finds it."""
-    told = await host.run(["ldd", "/bin/sh"], timeout_s=30)
-    for line in told.output.splitlines():
+    reported = await host.run(["ldd", "/bin/sh"], timeout_s=30)
+    for line in reported.output.splitlines():
         if "libc.so.6 =>" in line:
             return Path(line.split("=>")[1].split("(")[0].strip()).resolve()
     raise HostError("ldd does not name the host's libc.so.6", "is this a glibc system?")

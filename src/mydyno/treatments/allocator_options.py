@@ -1,9 +1,9 @@
 """Options of allocators by environment variables, and reading them back from the library itself.
 
-Read back in a small process of its own that has the same library preloaded and the same variables: what it takes there,
-it takes in the server. What it cannot tell is said, not guessed.
+Read back in a small process of its own that has the same library preloaded and the same variables: what it accepts
+there, it accepts in the server. What it does not report is stated, not guessed.
 
-- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)); a key that it does not know does not hold.
+- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)); a key that it does not know is not in force.
 - glibc: MALLOC_ARENA_MAX and GLIBC_TUNABLES, by the dynamic loader's --list-tunables (glibc >= 2.33).
 - tcmalloc: TCMALLOC_…, where MallocExtension_GetNumericProperty has a property for it (gperftools, malloc_extension.h).
 - mimalloc: MIMALLOC_…, by the option list that MIMALLOC_VERBOSE=1 prints.
@@ -70,14 +70,14 @@ _MIMALLOC_OPTION = re.compile(r"mimalloc: option '(\w+)': (-?\d+)")
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What the library says of its options."""
+    """The options as reported by the library."""
 
     facts: dict[str, str]
     """Option → the value in force."""
     wrong: tuple[str, ...]
-    """Sentences on options that it does not know or takes otherwise."""
-    untold: tuple[str, ...]
-    """Variables that it cannot tell about."""
+    """Sentences on options that it does not know or that have another value."""
+    unreported: tuple[str, ...]
+    """Variables that it does not report."""
 
 
 def foreign_variables(allocator: str, names: Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ def foreign_variables(allocator: str, names: Sequence[str]) -> list[str]:
 async def read_back(
     allocator: str, library: Path, environment: Mapping[str, str], host: LocalHost, loader: Sequence[str] = ()
 ) -> ReadBack:
-    """Ask the library for every option that the variables set. `loader`: a private dynamic loader, for its glibc."""
+    """Read every option that the variables set from the library. `loader`: a private dynamic loader, for its glibc."""
     if not environment:
         return ReadBack({}, (), ())
     if allocator == "jemalloc":
@@ -100,15 +100,15 @@ async def read_back(
     return await _mimalloc(library, environment, host)
 
 
-async def _ask(reader: str, library: Path, keys: Sequence[str], environment: Mapping[str, str],
+async def _query(reader: str, library: Path, keys: Sequence[str], environment: Mapping[str, str],
                host: LocalHost) -> dict[str, str | None]:  # fmt: skip
-    told = await host.run(
+    reported = await host.run(
         [sys.executable, "-c", reader, str(library), *keys],
         environment={**environment, "LD_PRELOAD": str(library)},
         timeout_s=60,
     )
     try:
-        found: dict[str, str | None] = json.loads(told.output.strip().splitlines()[-1])
+        found: dict[str, str | None] = json.loads(reported.output.strip().splitlines()[-1])
     except (ValueError, IndexError):
         return {}
     return found
@@ -117,7 +117,7 @@ async def _ask(reader: str, library: Path, keys: Sequence[str], environment: Map
 async def _jemalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
     text = environment.get("MALLOC_CONF", "")
     wanted = {key: value for part in text.split(",") if part for key, _, value in [part.partition(":")]}
-    found = await _ask(_JEMALLOC_READER, library, list(wanted), environment, host)
+    found = await _query(_JEMALLOC_READER, library, list(wanted), environment, host)
     wrong = []
     for key, value in wanted.items():
         actual = found.get(key)
@@ -130,8 +130,8 @@ async def _jemalloc(library: Path, environment: Mapping[str, str], host: LocalHo
 
 async def _glibc(environment: Mapping[str, str], host: LocalHost, loader: Sequence[str]) -> ReadBack:
     program = loader[0] if loader else await _host_loader(host)
-    told = await host.run([program, "--list-tunables"], environment=environment, timeout_s=30)
-    actual = dict(_TUNABLE.findall(told.output))
+    reported = await host.run([program, "--list-tunables"], environment=environment, timeout_s=30)
+    actual = dict(_TUNABLE.findall(reported.output))
     wanted = {TUNABLES[name]: value for name, value in environment.items() if name in TUNABLES}
     pairs = [pair.partition("=") for pair in environment.get("GLIBC_TUNABLES", "").split(":") if "=" in pair]
     wanted |= {name: value for name, _, value in pairs}
@@ -142,33 +142,35 @@ async def _glibc(environment: Mapping[str, str], host: LocalHost, loader: Sequen
         for name, value in wanted.items()
         if name not in actual or not _same(value, actual[name])
     ]
-    untold = tuple(name for name in environment if name not in TUNABLES and name != "GLIBC_TUNABLES")
+    unreported = tuple(name for name in environment if name not in TUNABLES and name != "GLIBC_TUNABLES")
     facts = {name: str(int(actual[name], 0)) for name in wanted if name in actual}
-    return ReadBack(facts, tuple(wrong), untold)
+    return ReadBack(facts, tuple(wrong), unreported)
 
 
 async def _host_loader(host: LocalHost) -> str:
-    told = await host.run(["ldd", "/bin/sh"], timeout_s=30)
-    return next((line.split()[0] for line in told.output.splitlines() if "/ld-" in line), "/lib64/ld-linux-x86-64.so.2")
+    reported = await host.run(["ldd", "/bin/sh"], timeout_s=30)
+    return next(
+        (line.split()[0] for line in reported.output.splitlines() if "/ld-" in line), "/lib64/ld-linux-x86-64.so.2"
+    )
 
 
 async def _tcmalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
     wanted = {TCMALLOC_PROPERTIES[name]: value for name, value in environment.items() if name in TCMALLOC_PROPERTIES}
-    found = await _ask(_TCMALLOC_READER, library, list(wanted), environment, host) if wanted else {}
+    found = await _query(_TCMALLOC_READER, library, list(wanted), environment, host) if wanted else {}
     wrong = [
         f"tcmalloc's {name} is {found.get(name) or 'unknown to it'}, wanted {value}"
         for name, value in wanted.items()
         if not _same(value, found.get(name) or "")
     ]
-    untold = tuple(name for name in environment if name not in TCMALLOC_PROPERTIES)
-    return ReadBack({name: str(found.get(name)) for name in wanted}, tuple(wrong), untold)
+    unreported = tuple(name for name in environment if name not in TCMALLOC_PROPERTIES)
+    return ReadBack({name: str(found.get(name)) for name in wanted}, tuple(wrong), unreported)
 
 
 async def _mimalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
-    told = await host.run(
+    reported = await host.run(
         ["true"], environment={**environment, "MIMALLOC_VERBOSE": "1", "LD_PRELOAD": str(library)}, timeout_s=30
     )
-    actual = dict(_MIMALLOC_OPTION.findall(told.output))
+    actual = dict(_MIMALLOC_OPTION.findall(reported.output))
     wanted = {name.removeprefix("MIMALLOC_").lower(): value for name, value in environment.items()}
     wrong = []
     for name, value in wanted.items():

@@ -1,4 +1,4 @@
-"""All treatments by name: how their value is validated, and what makes one."""
+"""All treatments by name: how their value is validated, and how one is created."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
 """A control group for each server, version 1 or 2: CPUs, CPU quota, disk bandwidth, memory; entered before exec.
 
-- `cpus`: a list such as `"0-5"`; a list of such lists, one for each place; `"split"`: the host's CPUs divided over the
-  run's instances; `"split/4"`: one of four equal parts, by the instance's place.
+- `cpus`: a list such as `"0-5"`; a list of such lists, one for each slot; `"split"`: the host's CPUs divided over the
+  run's instances; `"split/4"`: one of four equal parts, by the instance's slot.
 - `cpu_quota`: CPU seconds per second, for instance `1.5`.
 - `read_bps`, `write_bps`: bytes per second on the data's disk, for instance `"20M"`.
 - `read_iops`, `write_iops`: requests per second on the data's disk.
 - `memory_high`: bytes of memory; version 1 has no such bound and gets memory.limit_in_bytes instead.
 
 Proved by: every thread's membership and allowed CPUs, the kernel's own reading of each limit, and after the load by the
-bytes that the group was charged for against what the server's process moved: what the kernel writes back for it outside
-of the group escapes the limits. Before the first block a direct read and write inside such a group must keep to them.
+bytes that the group was charged for against what the server's process moved: the limits do not apply to what the kernel
+writes back for it outside of the group. Before the first block, a direct read and write inside such a group must stay
+within them.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
-from mydyno.servers.instance import Instance, Place
 from mydyno.servers.my_cnf import option_name
-from mydyno.treatments.base import TreatmentDefaults
-from mydyno.treatments.direct_io import Paced, paced_io
+from mydyno.servers.running.base import CpuSlot, RunningServer
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.direct_io import ThrottledTransfer, paced_io
 
 Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, json_schema_extra={"type": ["string", "integer"]})]
 SPLIT = "split"
 TOLERANCE = 0.10
 ESCAPE_FLOOR_BYTES = 16 << 20
-"""Bytes that may escape without a word: error log, temporary files, the file system's own journal."""
+"""Bytes that may escape without an error: error log, temporary files, the file system's own journal."""
 
 
 class CgroupSetting(Frozen):
@@ -67,7 +68,7 @@ class CgroupSetting(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _has_a_limit(self) -> Self:
         if not self.model_fields_set:
             raise ValueError(f"at least one of {', '.join(type(self).model_fields)}")
         return self
@@ -76,7 +77,7 @@ class CgroupSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(CgroupSetting)
 
 
-class CgroupTreatment(TreatmentDefaults):
+class CgroupTreatment(Treatment):
     """The control groups of one arm's instances."""
 
     name = "cgroup"
@@ -87,16 +88,18 @@ class CgroupTreatment(TreatmentDefaults):
         self._made: dict[int, _Made] = {}
         self._host: LocalHost | None = None
 
-    def limits(self, place: Place, disk: Disk | None) -> Limits:
-        """The setting for one place, on this host's CPUs and the data's disk."""
-        said = self.setting.model_dump(exclude={"cpus"})
+    def limits(self, slot: CpuSlot, disk: Disk | None) -> Limits:
+        """The setting for one slot, on this host's CPUs and the data's disk."""
+        specified = self.setting.model_dump(exclude={"cpus"})
         return Limits(
-            cpus=cpus_of(self.setting.cpus, place, usable_cpus()), device=None if disk is None else disk.device, **said
+            cpus=cpus_of(self.setting.cpus, slot, usable_cpus()),
+            device=None if disk is None else disk.device,
+            **specified,
         )
 
     @property
     def _controllers(self) -> tuple[str, ...]:
-        return self.limits(Place(), None).controllers
+        return self.limits(CpuSlot(), None).controllers
 
     @property
     def _limits_io(self) -> bool:
@@ -108,8 +111,8 @@ class CgroupTreatment(TreatmentDefaults):
             return "an external server (dsn) was started by others; use server.name or server.basedir"
         slots, reasons = self._cgroups.slots(self._controllers)
         usable = set(usable_cpus())
-        said = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
-        absent = {cpu for text in said if not text.startswith(SPLIT) for cpu in cpu_set(text)} - usable
+        specified = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
+        absent = {cpu for text in specified if not text.startswith(SPLIT) for cpu in cpu_set(text)} - usable
         if absent:
             reasons.append(f"CPU {cpu_list(absent)} is not among the usable CPUs of this host ({cpu_list(usable)})")
         flush = {option_name(name): str(v) for name, v in server.variables.items()}.get(
@@ -123,12 +126,12 @@ class CgroupTreatment(TreatmentDefaults):
         ):
             reasons.append(
                 f"innodb_flush_method = {flush}: cgroup v1 does not limit pages that the kernel writes back later, so "
-                "writes would escape; say O_DIRECT, or use a host with cgroup v2"
+                "the limits do not apply to writes; set O_DIRECT, or use a host with cgroup v2"
             )
         return "; ".join(reasons) or None
 
     def disk_obstacle(self, data: Path) -> str | None:
-        """Data on something that has no disk, or whose writes are charged to nobody."""
+        """Data on a file system without a disk, or whose writes are not charged to a group."""
         if not self._limits_io:
             return None
         try:
@@ -137,27 +140,28 @@ class CgroupTreatment(TreatmentDefaults):
             return f"{error.message} ({error.hint})" if error.hint else error.message
         return None
 
-    def host_changes(self) -> list[str]:
+    def host_changes(self, server: ServerSpec) -> list[str]:
         """The groups, made for each run and removed after it."""
+        del server
         slots, _ = self._cgroups.slots(self._controllers)
         parents = dict.fromkeys(str(slot.parent) for slot in slots.values())
-        return [f"makes control groups mydyno-… below {', '.join(parents)}, and removes them after each run"]
+        return [f"creates control groups mydyno-… below {', '.join(parents)}, and removes them after each run"]
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Nothing to fetch."""
         self._host = host
         return {}
 
-    async def apply(self, instance: Instance) -> None:
+    async def apply(self, instance: RunningServer) -> None:
         """Make the instance's group, and let the server enter it before it becomes the server."""
         disk = disk_of(instance.folder, self._cgroups.root) if self._limits_io else None
-        limits = self.limits(instance.place, disk)
+        limits = self.limits(instance.cpu_slot, disk)
         group, number = make_group(self._cgroups, instance.host, f"{instance.host.cookie}-{instance.number}", limits)
         self._made[instance.number] = _Made(group, limits, number, disk)
         instance.settings.wrappers.insert(0, group.entering())
 
-    async def evidence(self, instance: Instance) -> Evidence:
-        """Membership and CPUs of every thread, and every limit as the kernel tells it."""
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """Membership and CPUs of every thread, and every limit as reported by the kernel."""
         made = self._made[instance.number]
         threads = self._cgroups.memberships(instance.pid)
         wrong = self._cgroups.wrong_settings(made.group, made.limits)
@@ -167,13 +171,13 @@ class CgroupTreatment(TreatmentDefaults):
             if any(not groups.get(name, "").endswith(f"/{made.group.name}") for name in made.hierarchies())
         ]
         if outside:
-            wrong.append(f"{len(outside)} of {len(threads)} threads are outside of the group")
+            wrong.append(f"{len(outside)} of {len(threads)} threads are outside the group")
         allowed = {_allowed_cpus(instance.pid, thread) for thread in threads} - {None}
         if made.limits.cpus is not None and any(cpu_set(str(cpus)) - cpu_set(made.limits.cpus) for cpus in allowed):
             wrong.append(f"threads may run on CPU {' / '.join(sorted(map(str, allowed)))}, wanted {made.limits.cpus}")
         made.begin(instance.pid)
         facts = {
-            "place": instance.place.number,
+            "place": instance.cpu_slot.number,
             "groups": [str(folder) for folder in made.group.folders],
             "versions": {name: slot.version for name, slot in made.group.slots.items()},
             "threads": len(threads),
@@ -183,7 +187,7 @@ class CgroupTreatment(TreatmentDefaults):
         text = "; ".join(wrong) or f"all {len(threads)} threads inside; {limit_words(made.limits)} (read back)"
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
 
-    async def account(self, instance: Instance) -> Evidence:
+    async def account(self, instance: RunningServer) -> Evidence:
         """What the group was charged for against what the server's process moved, and against the limits."""
         made = self._made[instance.number]
         wrong, facts, words = made.end(instance.pid)
@@ -196,11 +200,11 @@ class CgroupTreatment(TreatmentDefaults):
         )
 
     async def rehearse(self, host: LocalHost, scratch: Path) -> Evidence | None:
-        """A direct write and read inside such a group; None where none is limited. Raises HostError where it fails."""
+        """A direct write and read inside such a group; None if none is limited. Raises HostError if it fails."""
         if not self._limits_io:
             return None
         disk = disk_of(scratch, self._cgroups.root)
-        limits = self.limits(Place(), disk)
+        limits = self.limits(CpuSlot(), disk)
         group, number = make_group(self._cgroups, host, f"{host.cookie}-rehearsal", limits)
         try:
             paced = await paced_io(host, group, limits, scratch / "rehearsal.bin")
@@ -217,7 +221,7 @@ class CgroupTreatment(TreatmentDefaults):
         )
 
     async def undo(self) -> None:
-        """Remove the groups; what does not go stays in the undo journal."""
+        """Remove the groups; what cannot be removed stays in the undo journal."""
         for made in self._made.values():
             if self._host is not None:
                 self._host.undo.undo(made.journal_number)
@@ -298,23 +302,23 @@ def usable_cpus() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def cpus_of(said: str | tuple[str, ...] | None, place: Place, usable: list[int]) -> str | None:
-    """The CPUs of one place. Where there are fewer CPUs than parts, places share them evenly."""
-    if said is None:
+def cpus_of(specified: str | tuple[str, ...] | None, slot: CpuSlot, usable: list[int]) -> str | None:
+    """The CPUs of one slot. Where there are fewer CPUs than parts, slots share them evenly."""
+    if specified is None:
         return None
-    if isinstance(said, tuple):
-        return said[(place.number - 1) % len(said)]
-    word, _, count = said.partition("/")
+    if isinstance(specified, tuple):
+        return specified[(slot.number - 1) % len(specified)]
+    word, _, count = specified.partition("/")
     if word != SPLIT:
-        return said
-    parts = int(count) if count else len(place.taken)
-    index = (place.number - 1) % parts if count else place.rank - 1
+        return specified
+    parts = int(count) if count else len(slot.taken)
+    index = (slot.number - 1) % parts if count else slot.rank - 1
     first, last = index * len(usable) // parts, (index + 1) * len(usable) // parts
     return cpu_list(usable[first : max(last, first + 1)])
 
 
 def limit_words(limits: Limits) -> str:
-    """The limits for people."""
+    """The limits as text."""
     words = [f"CPU {limits.cpus}"] if limits.cpus is not None else []
     words += [f"quota {limits.cpu_quota:g} CPUs"] if limits.cpu_quota is not None else []
     for word, value in (("read", limits.read_bps), ("write", limits.write_bps)):
@@ -325,7 +329,7 @@ def limit_words(limits: Limits) -> str:
     return ", ".join(words)
 
 
-def _too_fast(paced: Paced) -> str:
+def _too_fast(paced: ThrottledTransfer) -> str:
     if paced.share > 1 + TOLERANCE:
         return f"{paced.words()}: more than {TOLERANCE:.0%} above the limit"
     if paced.charged_bytes < paced.size_bytes * (1 - TOLERANCE):
@@ -342,7 +346,7 @@ def _allowed_cpus(pid: int, thread: int) -> str | None:
 
 
 def _moved_bytes(pid: int) -> tuple[int, int] | None:
-    """(read, written) bytes of the process at the storage layer (/proc/PID/io); None where it cannot be read."""
+    """(read, written) bytes of the process at the storage layer (/proc/PID/io); None if it cannot be read."""
     try:
         fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     except OSError:

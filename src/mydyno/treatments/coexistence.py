@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from mydyno.hosts.settings import Settings
-from mydyno.model.experiment import ArmSpec, Experiment, Scalar, steps_of
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.servers.catalogue import has_sql
 from mydyno.servers.memcached_options import MIB
 from mydyno.servers.my_cnf import option_name
-from mydyno.treatments.base import NeededInEveryArm, Treatment
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.treatments.memcached import MemcachedTreatment
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
@@ -34,10 +34,10 @@ COPY_SHARE = 1.15
 """Space for a copy of the data while it is loaded, in terms of the prepared data."""
 
 
-def interleaving_obstacles(experiment: Experiment, settings: Settings) -> list[str]:
+def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str]:
     """Why the servers of all arms, and the control's second copy, cannot be up at the same time here.
 
-    Sentences for plan; empty where the experiment can be interleaved.
+    Sentences for plan; empty if the experiment can be interleaved.
     """
     if experiment.server.dsn is not None:
         return ["an external server (dsn) is one server; all arms share it"]
@@ -46,12 +46,12 @@ def interleaving_obstacles(experiment: Experiment, settings: Settings) -> list[s
         *_incomplete_arms(experiment),
         *_drivers(experiment),
         *_memory(experiment),
-        *_disk(experiment, settings.data),
+        *_disk(experiment, paths.data),
     ]
 
 
 def client_work_differs(experiment: Experiment) -> list[str]:
-    """Why the load program's work for one query may differ between arms; empty where it is the same in all of them.
+    """Why the load program's work for one query may differ between arms; empty if it is the same in all of them.
 
     Where it differs, the load program's CPU time per query does not measure the host's speed.
     """
@@ -71,7 +71,7 @@ def _named(arm: ArmSpec, name: str) -> Iterator[Treatment]:
 
 
 def _treatments_alone(experiment: Experiment) -> list[str]:
-    """Treatments that hold for every server of the host; what several arms have is said once, with their names."""
+    """Treatments that hold for every server of the host; what several arms have is reported once, with their names."""
     found: dict[str, list[str]] = {}
     for arm in experiment.arms:
         for treatment in treatments_of(arm):
@@ -85,7 +85,7 @@ def _incomplete_arms(experiment: Experiment) -> list[str]:
     found: dict[tuple[str, str], set[str]] = {}
     for arm in experiment.arms:
         for treatment in treatments_of(arm):
-            if isinstance(treatment, NeededInEveryArm) and treatment.coexists:
+            if treatment.needed_in_every_arm_because and treatment.coexists:
                 found.setdefault((treatment.name, treatment.needed_in_every_arm_because), set()).add(arm.name)
     lacking = {
         key: [arm.name for arm in experiment.arms if key[0] not in arm.treatments and arm.name not in having]
@@ -95,9 +95,9 @@ def _incomplete_arms(experiment: Experiment) -> list[str]:
 
 
 def _drivers(experiment: Experiment) -> list[str]:
-    names = dict.fromkeys(step.driver for step in steps_of(experiment) if step.driver not in HOLDING_DRIVERS)
+    names = dict.fromkeys(step.driver for step in experiment.resolved_steps if step.driver not in HOLDING_DRIVERS)
     return [
-        f"{name} keeps the block design: it cannot hold its connections between slices; say driver = "
+        f"{name} keeps the block design: it cannot hold its connections between slices; set driver = "
         f'"{HOLDING_DRIVERS[0]}" in [[steps]]'
         for name in names
     ]
@@ -111,18 +111,14 @@ def _servers(experiment: Experiment) -> list[tuple[ArmSpec, int]]:
 
 
 def _variables(arm: ArmSpec, experiment: Experiment) -> dict[str, Scalar]:
-    said = {option_name(name): value for name, value in experiment.server.variables.items()}
-    return said | {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+    specified = {option_name(name): value for name, value in experiment.server.variables.items()}
+    return specified | {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
 
 
 def server_bytes(arm: ArmSpec, experiment: Experiment) -> int:
     """Memory that one server of the arm is expected to take: its buffer pool or cache, and the rest."""
-    cache = sum(
-        parse_bytes(treatment.setting.memory)
-        for treatment in treatments_of(arm)
-        if isinstance(treatment, MemcachedTreatment)
-    )
-    if server_of(arm, experiment.server).name == "memcached":
+    cache = sum(treatment.server_memory_bytes for treatment in treatments_of(arm))
+    if not has_sql(server_of(arm, experiment.server)):
         return (cache or 64 * MIB) + MEMCACHED_REST_BYTES
     pool = _size(_variables(arm, experiment), "innodb_buffer_pool_size", DEFAULT_POOL_BYTES)
     return pool + MYSQLD_REST_BYTES + cache
@@ -148,8 +144,8 @@ def _memory(experiment: Experiment) -> list[str]:
         return []
     return [
         f"memory: {sum(count for _, count in servers)} servers at the same time need about {format_bytes(needed)}, "
-        f"and {MEMORY_SHARE:.0%} of this host's {format_bytes(memory)} are for them; fewer arms or a smaller "
-        "innodb_buffer_pool_size would fit"
+        f"and {MEMORY_SHARE:.0%} of this host's {format_bytes(memory)} are available; use fewer arms or a smaller "
+        "innodb_buffer_pool_size"
     ]
 
 
@@ -164,7 +160,7 @@ def _redo_bytes(variables: dict[str, Scalar]) -> int:
 def _disk(experiment: Experiment, folder: Path) -> list[str]:
     size = kind_of(experiment.data).size_bytes(experiment.data)
     of_servers = [
-        (count, 0 if server_of(arm, experiment.server).name == "memcached" else size * COPY_SHARE)
+        (count, size * COPY_SHARE if has_sql(server_of(arm, experiment.server)) else 0)
         for arm, count in _servers(experiment)
     ]
     redo = sum(count * _redo_bytes(_variables(arm, experiment)) for arm, count in _servers(experiment))

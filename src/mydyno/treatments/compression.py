@@ -1,10 +1,9 @@
 """Compression of the protocol: `compression = "off"`, "zlib", "zstd", or { algorithm, level }.
 
-Proved twice in every run: a session on the load's own path is asked for its Compression status before the load, and
-after each step dynoload's count of bytes on the connection is held against its count of bytes in the protocol's
-packets, with the interface's own count beside them. zstd needs MySQL >= 8.0.18 (MariaDB has zlib alone). Both sides
-use zstd's level; zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes)
-are never compressed.
+Proved twice in every run: the Compression status of a session on the load's own path is read before the load, and after
+each step dynoload's count of bytes on the connection is compared with its count of bytes in the protocol's packets; the
+interface's own count is reported too. zstd needs MySQL >= 8.0.18 (MariaDB has zlib alone). Both sides use zstd's level;
+zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes) are never compressed.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 from mydyno.errors import ServerError
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.external import ExternalInstance
-from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
+from mydyno.servers.running.base import LOAD_USER, RunningServer
+from mydyno.servers.running.private import as_private
 from mydyno.store.samples import Sample
-from mydyno.treatments.base import TreatmentDefaults
-from mydyno.treatments.load_path import external_obstacle, speak
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.client_path import configure_client_path, external_obstacle
 from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
@@ -50,7 +49,7 @@ class CompressionSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(AlgorithmName | CompressionSetting)
 
 
-class CompressionTreatment(TreatmentDefaults):
+class CompressionTreatment(Treatment):
     """One arm's compression."""
 
     name = "compression"
@@ -63,39 +62,44 @@ class CompressionTreatment(TreatmentDefaults):
         """The load compresses and decompresses what the server does."""
         return True
 
+    @property
+    def is_proved_for_one_instance_only(self) -> bool:
+        """Its bytes are counted for the whole step."""
+        return True
+
     def obstacle(self, server: ServerSpec) -> str | None:
-        """MariaDB's protocol knows zlib alone; an external server is asked for it when the run begins."""
+        """MariaDB's protocol supports zlib only; an external server is checked when the run begins."""
         if server.dsn is not None:
             return external_obstacle(server)
         if self.setting.algorithm == "zstd" and (server.name or "").startswith("mariadb"):
-            return 'MariaDB\'s protocol compresses with zlib alone; say "zlib", or take MySQL >= 8.0.18'
+            return 'MariaDB\'s protocol compresses with zlib only; set "zlib", or use MySQL >= 8.0.18'
         return None
 
     def driver_obstacle(self, driver: str) -> str | None:
         """sysbench 1.0.20 knows zlib without a level, and counts no bytes."""
         if self.setting.algorithm != "off" and driver != "dynoload":
-            return f'{driver} does not count the bytes that prove compression; say driver = "dynoload" in [[steps]]'
+            return f'{driver} does not count the bytes that prove compression; set driver = "dynoload" in [[steps]]'
         return None
 
-    async def apply(self, instance: Instance) -> None:
-        """To the load, and to a server that chooses among several. Raises ServerError where it lacks the algorithm."""
+    async def apply(self, instance: RunningServer) -> None:
+        """To the load, and to a server that chooses among several. Raises ServerError if it lacks the algorithm."""
         algorithm, level = self.setting.algorithm, self.setting.level
-        said = algorithm if level is None else f"{algorithm}:{level}"
-        if isinstance(instance, ExternalInstance):
-            speak(instance, compression=said)
+        specified = algorithm if level is None else f"{algorithm}:{level}"
+        if not instance.is_private:
+            configure_client_path(instance, compression=specified)
             return
-        version = instance.build.version
+        version = as_private(instance).build.version
         chooses = version.flavour == "mysql" and version.number >= (8, 0, 18)
         if algorithm == "zstd" and not chooses:
-            raise ServerError(f"{version.name} compresses with zlib alone; zstd needs MySQL >= 8.0.18")
+            raise ServerError(f"{version.name} compresses with zlib only; zstd needs MySQL >= 8.0.18")
         if chooses:
             # It prefers zlib where it may; "uncompressed" stays for mydyno's own sessions.
             allowed = "uncompressed" if algorithm == "off" else f"{algorithm},uncompressed"
             instance.settings.variables["protocol_compression_algorithms"] = allowed
-        speak(instance, compression=said)
+        configure_client_path(instance, compression=specified)
 
-    async def evidence(self, instance: Instance) -> Evidence:
-        """Compression, algorithm and level, as far as the server tells them, of a session on the load's own path."""
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """Compression, algorithm and level, as far as the server reports them, of a session on the load's own path."""
         try:
             async with LoadSession(instance.address(LOAD_USER)) as session:
                 facts: dict[str, Any] = await session.session_status(
@@ -105,9 +109,9 @@ class CompressionTreatment(TreatmentDefaults):
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
         status = facts.get("Compression", "unknown")
         holds = status == ("OFF" if self.setting.algorithm == "off" else "ON")
-        told = facts.get("Compression_algorithm")
-        if told and self.setting.algorithm != "off":
-            holds = holds and told == self.setting.algorithm
+        reported = facts.get("Compression_algorithm")
+        if reported and self.setting.algorithm != "off":
+            holds = holds and reported == self.setting.algorithm
         words = ", ".join(f"{name} {value}" for name, value in facts.items() if value)
         text = f"a session on the load's path has {words or 'no Compression status'}"
         text += "" if holds else f", wanted {self.setting.algorithm}"
@@ -138,7 +142,7 @@ class CompressionTreatment(TreatmentDefaults):
 
 
 def interface_bytes(step: StepRecord, samples: Sequence[Sample]) -> float | None:
-    """Bytes that the sampled interfaces sent during the measured window; None where none was sampled."""
+    """Bytes that the sampled interfaces sent during the measured window; None if none was sampled."""
     begin = step.started_unix_ns + step.warmup_s * 1e9
     end = begin + step.measure_s * 1e9
     rates = [

@@ -1,4 +1,4 @@
-"""A direct write and read inside a control group, timed: whether the kernel keeps to the group's I/O limits here.
+"""A direct write and read inside a control group, timed: whether the kernel enforces the group's I/O limits.
 
 By dd(1) with O_DIRECT, so that neither the page cache nor later write-back is in the time; dd's own clock counts. A
 disk that is slower than the limit shows less than the limit, which proves nothing against it.
@@ -24,14 +24,14 @@ _COPIED = re.compile(r"copied, ([\d.e+-]+) s")
 
 
 @dataclass(frozen=True)
-class Paced:
-    """One direction as it went."""
+class ThrottledTransfer:
+    """The result of one direction."""
 
     direction: str
     size_bytes: int
     took_s: float
     least_s: float
-    """The time that it must take at the limit."""
+    """The shortest time at the limit."""
     charged_bytes: int
     """What the group was charged for."""
 
@@ -48,8 +48,8 @@ class Paced:
         )
 
 
-async def paced_io(host: LocalHost, group: Group, limits: Limits, path: Path) -> list[Paced]:
-    """Write and read a file for some seconds each, as far as they are limited. Raises HostError where dd fails."""
+async def paced_io(host: LocalHost, group: Group, limits: Limits, path: Path) -> list[ThrottledTransfer]:
+    """Write and read a file for some seconds each, as far as they are limited. Raises HostError if dd fails."""
     rates = (
         ("write", limits.write_bps, limits.write_iops),
         ("read", limits.read_bps, limits.read_iops),
@@ -72,7 +72,7 @@ async def paced_io(host: LocalHost, group: Group, limits: Limits, path: Path) ->
             after = group.io_bytes(str(limits.device))
             index = 1 if direction == "write" else 0
             least_s = max(block * count / bps if bps else 0.0, count / iops if iops else 0.0)
-            found.append(Paced(direction, block * count, took_s, least_s, after[index] - before[index]))
+            found.append(ThrottledTransfer(direction, block * count, took_s, least_s, after[index] - before[index]))
     finally:
         path.unlink(missing_ok=True)
     return found
@@ -94,7 +94,7 @@ async def _dd(host: LocalHost, entering: Sequence[str], arguments: Sequence[str]
     process = await host.start(argv, stdout=asyncio.subprocess.PIPE, entering=entering)
     output, _ = await process.streams.communicate()
     words = output.decode(errors="replace")
-    told = _COPIED.search(words)
-    if process.exit_code or told is None:
+    match = _COPIED.search(words)
+    if process.exit_code or match is None:
         raise HostError(f"{' '.join(argv)} failed with exit code {process.exit_code}: {words.strip()[-200:]}")
-    return float(told[1])
+    return float(match[1])

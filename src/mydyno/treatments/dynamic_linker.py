@@ -1,4 +1,4 @@
-"""What the dynamic linker says and the kernel shows about a process's libraries (ld.so(8), proc(5))."""
+"""A process's libraries as reported by the dynamic linker and the kernel (ld.so(8), proc(5))."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MALLOC_SYMBOLS = (
 )
 """The C allocation interface, and C++'s operator new and delete, which the C++ library or the allocator serves."""
 STATISTICS_SYMBOLS = ("mallinfo2", "mallinfo")
-"""How a server asks its allocator what it holds (mallinfo(3)); the first one that it uses counts."""
+"""The functions by which a server reads its allocator's figures (mallinfo(3)); the first one that it uses counts."""
 OPERATOR_PREFIXES = ("_Zn", "_Zd")
 
 
@@ -46,7 +46,7 @@ class Bindings:
     output: str
 
     def of(self, symbol: str) -> dict[str, list[str]]:
-        """provider → users of one symbol; empty where nobody binds it."""
+        """provider → users of one symbol; empty if nobody binds it."""
         return self.providers.get(symbol, {})
 
     def served_by(self, symbol: str, program: Path) -> set[Path]:
@@ -98,12 +98,12 @@ async def linked_libraries(
 ) -> dict[str, Path]:
     """{soname: file} of everything that the dynamic linker loads for a program by itself (ldd(1))."""
     command = [*loader, "--list", str(program)] if loader else ["ldd", str(program)]
-    told = await host.run(command, environment=environment, timeout_s=30)
-    return {name: Path(path).resolve() for name, path in _LINKED.findall(told.output)}
+    reported = await host.run(command, environment=environment, timeout_s=30)
+    return {name: Path(path).resolve() for name, path in _LINKED.findall(reported.output)}
 
 
 def mapped_libraries(pid: int) -> list[str] | None:
-    """Shared objects mapped into the live process; None where the kernel does not let us read them."""
+    """Shared objects mapped into the live process; None if the kernel does not permit reading them."""
     try:
         text = Path(f"/proc/{pid}/maps").read_text(errors="replace")
     except OSError:
@@ -113,7 +113,7 @@ def mapped_libraries(pid: int) -> list[str] | None:
 
 
 def secure_execution_reason(program: Path) -> str | None:
-    """Why the linker runs this program in secure-execution mode and drops LD_PRELOAD in silence; None where not."""
+    """Why the linker runs this program in secure-execution mode and ignores LD_PRELOAD; None if it does not."""
     try:
         mode = program.stat().st_mode
     except OSError:

@@ -9,15 +9,15 @@ from pydantic import Field, TypeAdapter
 
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.records import Evidence
-from mydyno.servers.instance import Instance
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.servers.running.base import RunningServer
+from mydyno.treatments.base import Treatment
 
 SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Scalar], config=FINITE
 )
 
 
-class EnvironmentTreatment(TreatmentDefaults):
+class EnvironmentTreatment(Treatment):
     """Environment variables of one arm."""
 
     name = "environment"
@@ -31,11 +31,11 @@ class EnvironmentTreatment(TreatmentDefaults):
             return "an external server (dsn) was started by others; use server.name or server.basedir"
         return None
 
-    async def apply(self, instance: Instance) -> None:
+    async def apply(self, instance: RunningServer) -> None:
         """Into the process's environment."""
         instance.settings.environment.update(self._wanted)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """Each variable as the live process has it."""
         actual = live_environment(instance.pid)
         wrong = [
@@ -49,7 +49,7 @@ class EnvironmentTreatment(TreatmentDefaults):
 
 
 def live_environment(pid: int) -> dict[str, str]:
-    """/proc/PID/environ as a mapping; empty where it cannot be read."""
+    """/proc/PID/environ as a mapping; empty if it cannot be read."""
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

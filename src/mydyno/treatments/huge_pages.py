@@ -1,11 +1,11 @@
 """The buffer pool's pages: "4k", "thp" (transparent huge pages) or "hugetlb" (large_pages, 2 MB reserved ahead).
 
-Every arm says both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp": InnoDB
-itself never asks by madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and
-vm.hugetlb_shm_group lets the server's group have them, which MySQL before 8.0 needs because it asks by shmget. All
-three are written to the undo journal first, and given back after the run (kernel: admin-guide/mm/hugetlbpage.rst).
+Every arm sets both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp": InnoDB itself
+never uses madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and vm.hugetlb_shm_group
+permits the server's group to use them, which MySQL before 8.0 needs because it uses shmget. All three are written to
+the undo journal first, and restored after the run (kernel: admin-guide/mm/hugetlbpage.rst).
 
-Proved from smaps of the live process, never from the variable: servers fall back to small pages in silence. Memory on
+Proved from smaps of the live process, never from the variable: servers fall back to small pages silently. Memory on
 hugetlb pages is not in RSS; the metric server_hugetlb_bytes has it.
 """
 
@@ -25,10 +25,11 @@ from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
 from mydyno.servers.catalogue import CATALOGUE
-from mydyno.servers.instance import Instance
-from mydyno.servers.variables_by_version import fitted
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
+from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.allocator_memory import where_memory_lies
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 Pages = Literal["4k", "thp", "hugetlb"]
@@ -43,12 +44,12 @@ OTHER_CACHES: dict[str, int] = {
     "aria_pagecache_buffer_size": 128 << 20,
     "innodb_log_buffer_size": 16 << 20,
 }
-"""What else asks for huge pages when large_pages is on, with the largest default of any version."""
+"""The other users of huge pages when large_pages is on, with the largest default of any version."""
 SPARE_SHARE = 0.06
 """Block descriptors and rounding: 3 to 5 % on top of the pool in MySQL (measured on 5.5, 5.6 and 9.7)."""
 
 
-class HugePagesTreatment(TreatmentDefaults):
+class HugePagesTreatment(Treatment):
     """One arm's pages."""
 
     name = "huge_pages"
@@ -56,7 +57,7 @@ class HugePagesTreatment(TreatmentDefaults):
     def __init__(self, value: Pages) -> None:
         self._pages = value
         self._holds: list[Hold] = []
-        self._instance: Instance | None = None
+        self._instance: RunningServer | None = None
 
     @property
     def alone_because(self) -> str:
@@ -85,47 +86,48 @@ class HugePagesTreatment(TreatmentDefaults):
         if self._pages == "hugetlb":
             needed, free = reserve_bytes(server.variables), _free_bytes()
             if needed > free:
-                return f"{format_bytes(needed)} of huge pages are needed, {format_bytes(free)} of memory are free"
+                return f"{format_bytes(needed)} of huge pages are needed, but {format_bytes(free)} of memory are free"
         return None
 
-    def host_changes(self) -> list[str]:
+    def host_changes(self, server: ServerSpec) -> list[str]:
         """What is set for the time of a run."""
-        changes = [f"{THP} = {self._thp} (given back after each run)"]
+        del server
+        changes = [f"{THP} = {self._thp} (restored after each run)"]
         if self._pages == "hugetlb":
-            changes.append("vm.nr_hugepages and vm.hugetlb_shm_group (given back after each run)")
+            changes.append("vm.nr_hugepages and vm.hugetlb_shm_group (restored after each run)")
         return changes
 
     @property
     def _thp(self) -> str:
         return "always" if self._pages == "thp" else "never"
 
-    async def apply(self, instance: Instance) -> None:
-        """Set the kernel, then my.cnf. Raises HostError where the kernel refuses."""
+    async def apply(self, instance: RunningServer) -> None:
+        """Set the kernel, then my.cnf. Raises HostError if the kernel refuses."""
         self._instance = instance
         instance.settings.variables["large_pages"] = "ON" if self._pages == "hugetlb" else "OFF"
         self._set(THP, self._thp)
         if self._pages != "hugetlb":
             return
-        base = fitted(instance.settings.base, instance.build.version, instance.build.variables).variables
+        build = as_private(instance).build
+        base = adapt_variables(instance.settings.base, build.version, build.variables).variables
         pages = -(-reserve_bytes({**base, **instance.settings.variables}) // PAGE_BYTES)
         if instance.host.server_user is not None:
             self._set(SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
-        assert instance.undo is not None
         hold, granted = instance.host.held_settings.add(instance.undo, NR_HUGEPAGES, pages)
         self._holds.append(hold)
         if granted < pages:
             await self.undo()
             raise HostError(
-                f"vm.nr_hugepages: {pages} more were asked for, the kernel gave {granted}",
-                "memory is fragmented: reboot, or echo 1 > /proc/sys/vm/compact_memory, or take a smaller buffer pool",
+                f"vm.nr_hugepages: {pages} more pages were requested, the kernel reserved {granted}",
+                "memory is fragmented: reboot, or echo 1 > /proc/sys/vm/compact_memory, or use a smaller buffer pool",
             )
 
     def _set(self, path: Path, value: str) -> None:
-        assert self._instance is not None and self._instance.undo is not None
+        assert self._instance is not None
         hold, _ = self._instance.host.held_settings.hold(self._instance.undo, path, value)
         self._holds.append(hold)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """The pool's mappings in the live process, and the kernel's setting."""
         async with instance.control() as control:
             variables = await control.variables()
@@ -160,14 +162,14 @@ class HugePagesTreatment(TreatmentDefaults):
         }
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
 
-    async def account(self, instance: Instance) -> Evidence:
-        """Where the memory lies after the load: it proves nothing more, and what cannot be told fails nothing."""
+    async def account(self, instance: RunningServer) -> Evidence:
+        """The use of memory after the load; it is information only, and an unavailable value is not a failure."""
         facts = await where_memory_lies(instance, None)
-        text = f"where its memory lay after the last step: {facts.get('untold', 'smaps read')}"
+        text = f"use of memory after the last step: {facts.get('untold', 'smaps read')}"
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
     async def undo(self) -> None:
-        """Give every setting back, the last one first; one that another server needs stays until that one is down."""
+        """Restore every setting, the last one first; one that another server needs stays until that server stops."""
         if self._instance is None:
             return
         for hold in reversed(self._holds):
@@ -185,7 +187,7 @@ def _words(pages: Pages, where: int, pool: int, thp: str) -> str:
 
 
 def _switched_off(pid: int) -> bool:
-    """Whether the process did prctl(PR_SET_THP_DISABLE); false where the kernel does not tell (before 5.0)."""
+    """Whether the process did prctl(PR_SET_THP_DISABLE); false if the kernel does not report it (before 5.0)."""
     try:
         return "\nTHP_enabled:\t0" in Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,13 +1,15 @@
-"""What counts as proof of a link: transfers in both directions, held against Ethernet of the speed asked for."""
+"""What counts as proof of a link: transfers in both directions, compared with Ethernet of the requested speed."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from mydyno.hosts.link import Shape
 from mydyno.hosts.transfer import Transfer
 
 TOLERANCE = 0.05
 ATTEMPTS = 6
-"""Of a timed transfer that came out wrong: neighbours on the CPUs disturb it."""
+"""Of a timed transfer that came out wrong: other load on the CPUs disturbs it."""
 TIMED_ATTEMPTS = 3
 """Of a transfer in which the receiver waited so long for a CPU that there was nothing to time."""
 CPU_BOUND = 0.85
@@ -15,31 +17,48 @@ STRICT_SHARE = 0.25
 """A cap below this share of what the bare pair delivers must be reached, however busy the CPUs are."""
 
 
-def is_as_fast_as_asked(shape: Shape, transfer: Transfer) -> bool:
+@dataclass(frozen=True)
+class LinkProof:
+    """What the transfers prove about a link."""
+
+    holds: bool
+    """Whether the link is what the experiment requests, or as fast as this host's CPUs allow."""
+    reached: bool
+    """Whether it delivers the requested bandwidth; true for a link that is not shaped."""
+    text: str
+
+
+def is_as_fast_as_requested(shape: Shape, transfer: Transfer) -> bool:
     """Whether one direction is within the tolerance; true for a link that is not shaped."""
     expected = shape.payload_bits_per_s
     return expected is None or abs(transfer.bits_per_s / expected - 1) <= TOLERANCE
 
 
-def judge(shape: Shape, bare_bits_per_s: float, down: Transfer, up: Transfer) -> tuple[bool, str]:
-    """Whether the link is what was asked for, and the sentence that says what it is."""
+def judge(shape: Shape, bare_bits_per_s: float, down: Transfer, up: Transfer) -> LinkProof:
+    """Whether the link is what was requested, by a transfer from the server to the load and one back."""
     both = (
         f"{down.bits_per_s / 1e6:.0f} Mbit/s from server to load, {up.bits_per_s / 1e6:.0f} Mbit/s back "
         "(TCP payload, timed)"
     )
     expected = shape.payload_bits_per_s
     if expected is None:
-        return True, f"{both}, not shaped"
+        return LinkProof(True, True, f"{both}, not shaped")
     wanted = f"Ethernet of {(shape.bits_per_s or 0) / 1e6:.0f} Mbit/s delivers {expected / 1e6:.0f}"
     fastest, slowest = max(down.bits_per_s, up.bits_per_s), min(down.bits_per_s, up.bits_per_s)
     if fastest > expected * (1 + TOLERANCE):
-        return False, f"{both}: too fast, the shaping does not hold; {wanted}"
+        return LinkProof(False, False, f"{both}: too fast, the shaping does not hold; {wanted}")
     if slowest >= expected * (1 - TOLERANCE):
-        return True, f"{both}; {wanted}"
+        return LinkProof(True, True, f"{both}; {wanted}")
     if expected > bare_bits_per_s * STRICT_SHARE and max(down.cpu_busy, up.cpu_busy) >= CPU_BOUND:
-        return True, (
-            f"{both}: the bandwidth was not reached ({wanted}); this host's CPUs were {down.cpu_busy:.0%} busy and "
-            f"carry {bare_bits_per_s / 1e6:.0f} Mbit/s without any cap, so its CPUs are the limit, not the link"
+        return LinkProof(
+            True,
+            False,
+            (
+                f"{both}: the bandwidth was not reached ({wanted}); this host's CPUs were {down.cpu_busy:.0%} busy and "
+                f"carry {bare_bits_per_s / 1e6:.0f} Mbit/s without any cap, so its CPUs are the limit, not the link"
+            ),
         )
     busy = max(down.cpu_busy, up.cpu_busy)
-    return False, f"{both}: more than {TOLERANCE:.0%} too slow, with the CPUs {busy:.0%} busy; {wanted}"
+    return LinkProof(
+        False, False, f"{both}: more than {TOLERANCE:.0%} too slow, with the CPUs {busy:.0%} busy; {wanted}"
+    )

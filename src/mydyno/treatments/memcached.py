@@ -1,12 +1,12 @@
 """memcached's protocol: `memcached = "caching"`, or { policy, memory, threads, r_batch_size, w_batch_size, crash }.
 
-On a server with the InnoDB memcached plugin (mysql-5.6) the policy says where commands go: innodb_only (the table),
-cache_only (memory) or caching (both); { get, set, delete } says it for each command. On the server `memcached` there
-is no policy. The policy is written before the plugin starts, for it reads it once. Proved in every run by what it does:
-a set that appears in the table or does not, a row of SQL's that a get finds or does not, a row that SQL changed and a
-get gives as it was or as it is. After each step the server's counters tell whether hits came from the table or from
-the cache. `crash = true` ends the run by kill -9 just behind acknowledged sets, starts the server again, and counts
-what is gone.
+On a server with the InnoDB memcached plugin (mysql-5.6) the policy sets where commands go: innodb_only (the table),
+cache_only (memory) or caching (both); { get, set, delete } sets it for each command. On the server `memcached` there is
+no policy. The policy is written before the plugin starts, because the plugin reads it once. Verified in every run by
+its behaviour: whether a set appears in the table, whether a get finds a row inserted by SQL, and whether a get returns
+the old or the new value of a row that SQL changed. After each step the server's counters show whether hits came from
+the table or from the cache. `crash = true` ends the run by kill -9 immediately after acknowledged sets, starts the
+server again, and counts what is lost.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mydyno.hosts.ports import LOOPBACK, free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.catalogue import CATALOGUE
-from mydyno.servers.instance import Instance
-from mydyno.servers.load_path import LoadPath
+from mydyno.servers.catalogue import CATALOGUE, has_sql
+from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
 from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import MemcachedClient
+from mydyno.servers.running.base import RunningServer
 from mydyno.store.samples import Sample
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.memcached_behaviour import behaviour, expected, observed
 from mydyno.treatments.memcached_crash import crash
 from mydyno.treatments.memcached_sources import sources_of_hits
@@ -54,13 +54,13 @@ class MemcachedSetting(Frozen):
     threads: int = Field(4, ge=1, le=64, description="worker threads (-t)")
     r_batch_size: int = Field(1, ge=1, le=1 << 30, description="gets after which the plugin ends its transaction")
     w_batch_size: int = Field(1, ge=1, le=1 << 20, description="sets after which the plugin commits")
-    crash: bool = Field(False, description="end each run by kill -9 and count what is lost of acknowledged sets")
+    crash: bool = Field(False, description="end each run by kill -9 and count the lost acknowledged sets")
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(PolicyName | MemcachedSetting)
 
 
-class MemcachedTreatment(TreatmentDefaults):
+class MemcachedTreatment(Treatment):
     """One arm's memcached."""
 
     name = "memcached"
@@ -81,35 +81,44 @@ class MemcachedTreatment(TreatmentDefaults):
         """A miss is a shorter reply than a hit, and policy and memory decide how many misses there are."""
         return True
 
+    @property
+    def server_memory_bytes(self) -> int:
+        """The cache."""
+        return parse_bytes(self.setting.memory)
+
+    @property
+    def is_proved_for_one_instance_only(self) -> bool:
+        """Its hits and sets are counted for the whole step."""
+        return True
+
     def obstacle(self, server: ServerSpec) -> str | None:
-        """An external server's plugin is others' own."""
+        """The plugin of an external server is not configured."""
         if server.dsn is not None:
             return "an external server (dsn) is never configured; use server.name or server.basedir"
         return None
 
     def server_obstacle(self, server: ServerSpec) -> str | None:
         """The arm's server must have the plugin, or be memcached; only the plugin has a policy."""
-        native = server.name == "memcached"
         entry = CATALOGUE.get(server.name or "")
         if entry is not None and not entry.traits.memcached:
             return f'{server.name} has no memcached; use server = "mysql-5.6" or server = "memcached"'
-        if native and self.setting.policy is not None:
-            return "the server memcached has no policy: it has no table; leave policy out"
+        if not has_sql(server) and self.setting.policy is not None:
+            return "the server memcached has no policy: it has no table; remove policy"
         return None
 
-    async def apply(self, instance: Instance) -> None:
+    async def apply(self, instance: RunningServer) -> None:
         """Options into my.cnf or onto the command line, the policy into the start; the load goes to that port."""
         connections = max(1024, int(instance.settings.base.get("max_connections", 0)) + SPARE_CONNECTIONS)
         options = MemcachedOptions(free_port(), parse_bytes(self.setting.memory), self.setting.threads, connections)
         instance.settings.memcached = options
-        if instance.build.version.flavour == "memcached":
+        if not instance.has_sql:
             return
-        instance.settings.load_path = LoadPath(LOOPBACK, options.port, LOOPBACK)
+        instance.settings.client_path = ClientPath(LOOPBACK, options.port, LOOPBACK)
         setting = self.setting
         instance.settings.variables.update(plugin_variables(options, setting.r_batch_size, setting.w_batch_size))
         instance.settings.init_sql += configuring_sql(self.policies)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """Who listens with how much memory, by stats; and of the plugin what its policy does, by SQL and protocol."""
         try:
             holds, text, facts = await self._proof(instance)
@@ -117,21 +126,23 @@ class MemcachedTreatment(TreatmentDefaults):
             holds, text, facts = False, error.message, {}
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
 
-    async def _proof(self, instance: Instance) -> tuple[bool, str, dict[str, Any]]:
+    async def _proof(self, instance: RunningServer) -> tuple[bool, str, dict[str, Any]]:
         options = instance.settings.memcached
         assert options is not None
         async with MemcachedClient(LOOPBACK, options.port) as client:
-            told = await client.stats()
-            facts: dict[str, Any] = {name: told.get(name) for name in ("pid", "version", "limit_maxbytes", "threads")}
+            reported = await client.stats()
+            facts: dict[str, Any] = {
+                name: reported.get(name) for name in ("pid", "version", "limit_maxbytes", "threads")
+            }
             wrong = [
-                f"{name} is {told.get(name)}, wanted {wanted}"
+                f"{name} is {reported.get(name)}, wanted {wanted}"
                 for name, wanted in (
                     ("pid", instance.pid), ("limit_maxbytes", options.memory_bytes), ("threads", options.threads),
                 )
-                if told.get(name) != str(wanted)
+                if reported.get(name) != str(wanted)
             ]  # fmt: skip
             where = f"{format_bytes(options.memory_bytes)} and {options.threads} threads by stats"
-            if instance.build.version.flavour == "memcached":
+            if not instance.has_sql:
                 return not wrong, "; ".join(wrong) or f"memcached has {where}", facts
             async with instance.control() as control:
                 for name in ("r_batch_size", "w_batch_size"):
@@ -139,16 +150,16 @@ class MemcachedTreatment(TreatmentDefaults):
                     facts[name] = int(actual)
                     if int(actual) != getattr(self.setting, name):
                         wrong.append(f"{name} is {actual}, wanted {getattr(self.setting, name)}")
-                seen = await observed(client, control)
-        facts["policies"], facts["seen"] = self.policies, seen.__dict__
-        if seen != expected(self.policies):
-            wrong.append(f"this is not what the policy does: {behaviour(seen)}")
-        return not wrong, "; ".join(wrong) or f"{behaviour(seen)}; {where}", facts
+                observation = await observed(client, control)
+        facts["policies"], facts["seen"] = self.policies, observation.__dict__
+        if observation != expected(self.policies):
+            wrong.append(f"this is not the behaviour of the policy: {behaviour(observation)}")
+        return not wrong, "; ".join(wrong) or f"{behaviour(observation)}; {where}", facts
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
         """Where the step's hits came from, and how the server's memory grew, by the server's own counters."""
         return sources_of_hits(self.name, self.policies if self.setting.policy else None, step, samples)
 
-    async def end_evidence(self, instance: Instance) -> Evidence | None:
-        """What is gone after kill -9, where the experiment asks for it."""
+    async def end_evidence(self, instance: RunningServer) -> Evidence | None:
+        """What is lost after kill -9, if the experiment sets `crash`."""
         return await crash(self.name, instance) if self.setting.crash else None

@@ -1,6 +1,6 @@
 """What a crash costs: sets that were acknowledged, then kill -9 at once, a new start, and a count of what is left.
 
-It ends the run, behind its last step and its last sample. kill -9 takes the process, not the kernel: what InnoDB has
+It ends the run, after its last step and its last sample. kill -9 takes the process, not the kernel: what InnoDB has
 written but not synced (innodb_flush_log_at_trx_commit = 2) survives it, and would not survive a power failure.
 """
 
@@ -12,16 +12,20 @@ from typing import Any
 from mydyno.errors import ServerError
 from mydyno.hosts.ports import LOOPBACK
 from mydyno.model.records import Evidence
-from mydyno.servers.instance import Instance
 from mydyno.servers.memcached_protocol import MemcachedClient
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
 
 SETS = 200
 DEATH_S = 30.0
 VALUE = b"acknowledged"
 
 
-async def crash(treatment: str, instance: Instance) -> Evidence:
-    """Kill, start, count. It does not hold where the server did not come back, or did not acknowledge the sets."""
+async def crash(treatment: str, instance: RunningServer) -> Evidence:
+    """Kill, start, count.
+
+    The evidence does not hold if the server did not start again, or did not acknowledge the sets.
+    """
     try:
         facts = await _killed_and_counted(instance)
     except ServerError as error:
@@ -36,11 +40,10 @@ async def crash(treatment: str, instance: Instance) -> Evidence:
     return Evidence(treatment=treatment, holds=holds, text=text, facts=facts, instance=instance.number)
 
 
-async def _killed_and_counted(instance: Instance) -> dict[str, Any]:
+async def _killed_and_counted(instance: RunningServer) -> dict[str, Any]:
     options = instance.settings.memcached
     assert options is not None
     assert instance.process is not None
-    native = instance.build.version.flavour == "memcached"
     async with MemcachedClient(LOOPBACK, options.port) as client:
         cached = int((await client.stats()).get("curr_items", 0))
         keys_before = max(cached, await _rows(instance))
@@ -49,7 +52,7 @@ async def _killed_and_counted(instance: Instance) -> dict[str, Any]:
             acknowledged += await client.set(f"mydyno-crash-{number}", VALUE)
         instance.process.send(signal.SIGKILL)  # behind the last reply, with no moment between
     await instance.process.wait(DEATH_S)
-    instance.socket.unlink(missing_ok=True)  # the killed server's: nobody answers there
+    as_private(instance).socket.unlink(missing_ok=True)  # the killed server's: nobody answers there
     instance.settings.init_sql.clear()  # tables, policy and plugin are in the data directory by now
     await instance.start()
     async with MemcachedClient(LOOPBACK, options.port) as client:
@@ -60,7 +63,7 @@ async def _killed_and_counted(instance: Instance) -> dict[str, Any]:
         cached = int((await client.stats()).get("curr_items", 0))
     rows = await _rows(instance)
     variables: dict[str, Any] = {}
-    if not native:
+    if instance.has_sql:
         async with instance.control() as control:
             for name in ("innodb_flush_log_at_trx_commit", "daemon_memcached_w_batch_size"):
                 variables[name] = int(await control.scalar(f"SELECT @@{name}"))
@@ -73,9 +76,9 @@ async def _killed_and_counted(instance: Instance) -> dict[str, Any]:
     }
 
 
-async def _rows(instance: Instance) -> int:
+async def _rows(instance: RunningServer) -> int:
     """Rows of the table; none where there is no SQL."""
-    if instance.build.version.flavour == "memcached":
+    if not instance.has_sql:
         return 0
     async with instance.control() as control:
         return int(await control.scalar("SELECT COUNT(*) FROM sbtest.kv"))

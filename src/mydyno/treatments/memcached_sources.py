@@ -1,10 +1,10 @@
 """Where a step's hits and sets went, and what memory the server took meanwhile, from its own counters and samples.
 
-memcached's own get_hits tells no source: the plugin counts a hit in the table like one in the cache. Nor does
-Innodb_rows_read: the plugin's gets do not count there (5.6.14, tried). What tells is Innodb_buffer_pool_read_requests:
-a get of the table asks for a page on each level of the index, a get of the cache for none. Sets of the table count as
-Innodb_rows_inserted and Innodb_rows_updated. Counters are of the whole step, warm-up included; the memory's growth is
-of the measured window's samples.
+memcached's own get_hits does not distinguish the sources: the plugin counts a hit in the table like one in the cache.
+Nor does Innodb_rows_read, which does not include the plugin's gets (5.6.14, tested). Innodb_buffer_pool_read_requests
+does: a get from the table reads a page on each level of the index, a get from the cache reads none. Sets of the table
+count as Innodb_rows_inserted and Innodb_rows_updated. Counters are of the whole step, warm-up included; the memory's
+growth is of the measured window's samples.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mydyno.store.samples import Sample
 
 SLACK = 0.05
 OF_OTHERS = 5_000
-"""Pages that InnoDB asks for within a step for others than the load (statistics, purge, mydyno's own)."""
-TOLD_GROWTH_BYTES = 100_000
+"""Pages that InnoDB reads within a step for other purposes than the load (statistics, purge, mydyno itself)."""
+REPORTED_GROWTH_BYTES = 100_000
 TABLE = ("innodb_only", "caching")
 
 
 def sources_of_hits(
     treatment: str, policies: Mapping[str, str] | None, step: StepRecord, samples: Sequence[Sample]
 ) -> Evidence:
-    """One sentence and its facts; it does not hold where gets or sets went where the policy does not send them.
+    """One sentence and its facts; it does not hold if gets or sets went to the wrong place for the policy.
 
     `policies` is None for a memcached without a table.
     """
@@ -45,14 +45,14 @@ def sources_of_hits(
         if sets:
             found.append(f"{rows / sets:.1%} of {sets:,.0f} sets went to the table")
         elif hits:
-            found.append(f"{pages / hits:.2f} pages of InnoDB were asked for per hit")
+            found.append(f"{pages / hits:.2f} pages of InnoDB were requested per hit")
         holds = _gets_allowed(policies, pages, hits, sets) and _sets_allowed(policies["set"], rows, sets)
     evicted = counted.get("memcached_evictions", 0.0)
     found += [f"{evicted:,.0f} items were evicted"] if evicted else []
     growth = growth_bytes(step, samples)
     if growth is not None:
         facts["server_rss_growth_bytes"] = growth
-        found += [f"resident memory grew by {growth / 1e6:.1f} MB"] if growth > TOLD_GROWTH_BYTES else []
+        found += [f"resident memory grew by {growth / 1e6:.1f} MB"] if growth > REPORTED_GROWTH_BYTES else []
         in_window = step.driver.key_values.get("cmd_get", 0.0)
         if in_window:
             facts["server_rss_growth_bytes_per_million_gets"] = round(growth / in_window * 1e6)
@@ -60,7 +60,7 @@ def sources_of_hits(
 
 
 def _gets_allowed(policies: Mapping[str, str], pages: float, hits: float, sets: float) -> bool:
-    """innodb_only asks for a page at least per hit; without any policy on the table none is asked for."""
+    """innodb_only reads at least one page per hit; without any policy on the table none is read."""
     if policies["get"] == "innodb_only":
         return pages >= hits * (1 - SLACK) - OF_OTHERS
     if policies["get"] == "cache_only" and policies["set"] == "cache_only":

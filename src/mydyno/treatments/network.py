@@ -3,11 +3,11 @@
 To an external server (dsn) it is the real one: server.card names this host's card, whose speed ethtool sets; without
 it, `network = {}` measures the link as it is.
 
-`network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with
-`network = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what
-Ethernet of that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). A bandwidth beyond what this host's CPUs can carry is
-measured and said. A pair has the delays of one host (some 20 µs there and back), a real network five times that. Needs
-root.
+`network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with `network
+= {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of
+that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). If this host's CPUs cannot sustain a bandwidth, the actual one is
+measured and reported. A pair has the delays of one host (some 20 µs there and back), a real network five times that.
+Needs root.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from mydyno.hosts.link import (
 )
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.namespace import entering, make_namespace, namespace_path
-from mydyno.hosts.network_means import network_means
+from mydyno.hosts.network_capabilities import network_means
 from mydyno.hosts.transfer import Transfer, timed_transfer
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.records import Evidence
-from mydyno.servers.external import ExternalInstance
-from mydyno.servers.instance import Instance
-from mydyno.servers.load_path import LoadPath
+from mydyno.servers.client_path import ClientPath
+from mydyno.servers.running.base import RunningServer
 from mydyno.treatments import network_external
-from mydyno.treatments.base import TreatmentDefaults
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_asked, judge
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
 
 PORT = 3306
 
@@ -58,20 +57,20 @@ Bandwidth = Annotated[str, AfterValidator(_is_bandwidth)]
 
 
 class NetworkSetting(Frozen):
-    """{ bandwidth = "1gbit", latency = "50us" }; both may be left out."""
+    """{ bandwidth = "1gbit", latency = "50us" }; both are optional."""
 
     bandwidth: Bandwidth | None = Field(
-        None, description="of each direction, as Ethernet of that speed: 100mbit, 1gbit, 2.5gbit, 10gbit"
+        None, description="bandwidth of each direction, as Ethernet of that speed: 100mbit, 1gbit, 2.5gbit, 10gbit"
     )
     latency: Annotated[str, Field(pattern=r"^\d+(\.\d+)?(us|ms|s)$")] | None = Field(
-        None, description="added to each direction by netem, e.g. 50us"
+        None, description="latency added to each direction by netem, e.g. 50us"
     )
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Bandwidth | NetworkSetting)
 
 
-class NetworkTreatment(TreatmentDefaults):
+class NetworkTreatment(Treatment):
     """One arm's network."""
 
     name = "network"
@@ -93,11 +92,18 @@ class NetworkTreatment(TreatmentDefaults):
         """The load's system calls and the packets that it handles depend on the link."""
         return True
 
+    @property
+    def is_proved_for_one_instance_only(self) -> bool:
+        """The facts that a report reads are those of one link."""
+        return True
+
     def obstacle(self, server: ServerSpec) -> str | None:
         """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
         if server.dsn is not None:
             return network_external.obstacle(self._shape, server)
-        obstacle = network_means().obstacle(self._shape.bits_per_s is not None, self._shape.latency is not None)
+        obstacle = network_means().obstacle(
+            bandwidth=self._shape.bits_per_s is not None, latency=self._shape.latency is not None
+        )
         if obstacle is None:
             try:
                 free_addresses(taken_networks())
@@ -105,27 +111,26 @@ class NetworkTreatment(TreatmentDefaults):
                 return f"{error.message}; {error.hint}"
         return obstacle
 
-    def host_changes(self) -> list[str]:
-        """Two namespaces and a pair of interfaces inside them, for as long as a run lasts."""
+    def host_changes(self, server: ServerSpec) -> list[str]:
+        """Two namespaces and a pair of interfaces inside them for the time of a run; of an external server, the card.
+
+        The card's speed is set where server.card names one.
+        """
+        if server.dsn is not None:
+            return [] if server.card is None else network_external.host_changes(self._shape, server.card)
         return [
             "two network namespaces for each server (mydyno-STUDY-server, mydyno-STUDY-load) with a veth pair between "
-            "them, made for each run and removed after it; no interface of the host is touched"
+            "them, created for each run and removed after it; no interface of the host is changed"
         ]
-
-    def host_changes_for(self, server: ServerSpec) -> list[str]:
-        """To an external server no namespace is made; a card's speed is set where one is named."""
-        if server.dsn is None:
-            return self.host_changes()
-        return [] if server.card is None else network_external.host_changes(self._shape, server.card)
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Nothing to fetch."""
         self._host = host
         return {}
 
-    async def apply(self, instance: Instance) -> None:
-        """Make the link, measure it bare, shape it, and lead the server into one end and the load into the other."""
-        if isinstance(instance, ExternalInstance):
+    async def apply(self, instance: RunningServer) -> None:
+        """Create the link, measure it unshaped, shape it, and run the server at one end and the load at the other."""
+        if not instance.is_private:
             self._external = network_external.CardLink(self._shape, instance)
             await self._external.apply()
             return
@@ -154,7 +159,7 @@ class NetworkTreatment(TreatmentDefaults):
         settings.wrappers.append(entering(server.namespace))
         settings.interface = server.interface
         settings.variables.update({"skip_networking": "OFF", "bind_address": server.address, "port": PORT})
-        settings.load_path = LoadPath(server.address, PORT, load.address, load.namespace)
+        settings.client_path = ClientPath(server.address, PORT, load.address, load.namespace)
 
     async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
         """One timed transfer, made again where a busy host let none be timed. Raises HostError."""
@@ -165,12 +170,12 @@ class NetworkTreatment(TreatmentDefaults):
                 )
             except OSError as error:
                 if attempt + 1 == TIMED_ATTEMPTS:
-                    words = f"no data comes from {source.interface} to {destination.interface}: {error}"
+                    words = f"no data arrive from {source.interface} at {destination.interface}: {error}"
                     raise HostError(words) from error
         raise AssertionError("unreachable")
 
-    async def evidence(self, instance: Instance) -> Evidence:
-        """A timed transfer each way, and what tc says of both ends."""
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """A timed transfer each way, and tc's description of both ends."""
         if self._external is not None:
             evidence = await self._external.evidence()
             return evidence.model_copy(update={"facts": {"bandwidth": self.setting.bandwidth, **evidence.facts}})
@@ -193,9 +198,9 @@ class NetworkTreatment(TreatmentDefaults):
             }
         except HostError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
-        holds, text = judge(self._shape, self._bare.bits_per_s, down, up)
-        facts["reached"] = holds and "not reached" not in text
-        return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+        proof = judge(self._shape, self._bare.bits_per_s, down, up)
+        facts["reached"] = proof.reached
+        return Evidence(treatment=self.name, holds=proof.holds, text=proof.text, facts=facts, instance=instance.number)
 
     async def _best(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
         """The first of several transfers that is within the tolerance, else the fastest.
@@ -206,7 +211,7 @@ class NetworkTreatment(TreatmentDefaults):
         found: list[Transfer] = []
         while len(found) < ATTEMPTS:
             found.append(await self._transfer(source, destination))
-            if is_as_fast_as_asked(self._shape, found[-1]):
+            if is_as_fast_as_requested(self._shape, found[-1]):
                 return found[-1]
         return max(found, key=lambda transfer: transfer.bits_per_s)
 

@@ -1,9 +1,9 @@
-"""The network to an external server: its bandwidth is that of this host's network card, set by ethtool where asked.
+"""The network to an external server: its bandwidth is that of this host's network card, which ethtool can set.
 
 `server.card` names the card that leads to the server, and with it asks for that: both directions of a wire have one
 speed, so this end suffices. The card's state is in the undo journal before it is changed, and given back after each
 run. Proved in every run by the speed read back, and by a timed transfer each way over the server's own port (nothing
-is started on its host). Without a card nothing is changed: an arm may then only say `network = {}`, measured as it is.
+is started on its host). Without a card nothing is changed: an arm may then only have `network = {}`, measured as it is.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from mydyno.hosts.link import Shape
 from mydyno.hosts.transfer import Transfer
 from mydyno.model.experiment import ServerSpec
 from mydyno.model.records import Evidence
-from mydyno.servers.external import ExternalInstance, parse_dsn
+from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.running.base import RunningServer
 from mydyno.servers.transfer_by_sql import timed_transfers
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_asked, judge
-from mydyno.treatments.load_path import external_obstacle
+from mydyno.treatments.client_path import external_obstacle
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
 
 
 def obstacle(shape: Shape, server: ServerSpec) -> str | None:
-    """Why the way to this external server cannot be made so; None where it can."""
+    """Why the path to this external server cannot be set up; None if it can."""
     words = external_obstacle(server)
     if words is not None:
         return words
     if shape.latency is not None:
-        return "latency needs the server's host too; with an external server (dsn) leave it out"
+        return "latency needs the server's host too; remove it for an external server (dsn)"
     if shape.bits_per_s is None:
         return None
     host = parse_dsn(server.dsn or "").host
     leads = network_card.interface_towards(host)
     if server.card is None:
         return (
-            "shaping both directions needs the server's host. With an external server (dsn) the bandwidth is that of "
+            "shaping both directions needs the server's host. For an external server (dsn) the bandwidth is that of "
             f"this host's network card, set by ethtool where server.card names it (to {host} leads "
             f"{leads or 'no interface'}): --set server.card={leads or 'NAME'}; or leave bandwidth out and say "
             "network = {}, which measures the link as it is (docs/guides/network.md, Two real hosts)"
@@ -51,20 +52,22 @@ def host_changes(shape: Shape, card: str) -> list[str]:
     """What is changed on this host, for plan."""
     if shape.bits_per_s is None:
         return []
-    return [f"{card} set to {_mbit_per_s(shape)} Mb/s by ethtool (its link goes down for seconds; given back each run)"]
+    return [
+        f"{card} set to {_mbit_per_s(shape)} Mb/s by ethtool (its link goes down for seconds; restored after each run)"
+    ]
 
 
 class CardLink:
     """One arm's link to an external server."""
 
-    def __init__(self, shape: Shape, instance: ExternalInstance) -> None:
+    def __init__(self, shape: Shape, instance: RunningServer) -> None:
         self._shape = shape
         self._instance = instance
         self._bare: Transfer | None = None
         self._change: int | None = None
 
     async def apply(self) -> None:
-        """Measure the link as it is, journal the card's state, set its speed. Raises StudyError where it is refused."""
+        """Measure the link as it is, journal the card's state, set its speed. Raises StudyError if it is refused."""
         if self._shape.bits_per_s is None or self._instance.card is None:
             return
         card, speed = self._instance.card, _mbit_per_s(self._shape)
@@ -92,19 +95,20 @@ class CardLink:
         except (HostError, ServerError) as error:
             return Evidence(treatment="network", holds=False, text=error.message, facts=facts)
         bare = self._bare.bits_per_s if self._bare else down.bits_per_s
-        holds, text = judge(self._shape, bare, down, up)
+        proof = judge(self._shape, bare, down, up)
+        holds, text = proof.holds, proof.text
         facts |= {
             "expected_bits_per_s": self._shape.payload_bits_per_s,
             "to_load_bits_per_s": round(down.bits_per_s),
             "to_server_bits_per_s": round(up.bits_per_s),
             "bare_bits_per_s": round(bare),
             "cpu_busy": round(max(down.cpu_busy, up.cpu_busy), 3),
-            "reached": holds and "not reached" not in text,
+            "reached": proof.reached,
         }
         if state is not None:
             facts["card"] = dataclasses.asdict(state)
-            told = "unknown" if state.speed_mbit_per_s is None else f"{state.speed_mbit_per_s} Mb/s"
-            text = f"ethtool says {told}, {state.duplex or 'unknown'} duplex of {self._instance.card}; {text}"
+            reported = "unknown" if state.speed_mbit_per_s is None else f"{state.speed_mbit_per_s} Mb/s"
+            text = f"ethtool reports {reported}, {state.duplex or 'unknown'} duplex of {self._instance.card}; {text}"
             holds = holds and (state.speed_mbit_per_s, state.duplex) == (_mbit_per_s(self._shape), "full")
         return Evidence(treatment="network", holds=holds, text=text, facts=facts)
 
@@ -119,7 +123,7 @@ class CardLink:
                 if failed == TIMED_ATTEMPTS:
                     raise
                 continue
-            if all(is_as_fast_as_asked(self._shape, one) for one in found):
+            if all(is_as_fast_as_requested(self._shape, one) for one in found):
                 break
         assert found is not None, "there are fewer failures than attempts"
         return found
@@ -130,7 +134,7 @@ class CardLink:
         return await asyncio.to_thread(network_card.card_state, self._instance.card)
 
     async def undo(self) -> None:
-        """Give the card's speed back."""
+        """Restore the card's speed."""
         if self._change is not None:
             await asyncio.to_thread(self._instance.undo.undo, self._change)
             self._change = None

@@ -1,4 +1,4 @@
-"""The server itself as the treatment: a build per arm, proved by what it tells by SQL and by the process's file."""
+"""The server itself as the treatment: a build per arm, verified by SQL and by the file of the process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mydyno.model.problems import nearest
 from mydyno.model.records import Evidence
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import CATALOGUE, get_build
-from mydyno.servers.instance import Instance
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
 from mydyno.servers.sources.tarball import is_archive
 from mydyno.servers.version import ServerVersion
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.treatments.base import Treatment
 
 
 def _in_catalogue(name: str) -> str:
@@ -27,7 +28,7 @@ def _in_catalogue(name: str) -> str:
 
 
 class BasedirSetting(Frozen):
-    """A server of one's own: { basedir = "/usr/local/mysql" }."""
+    """An installed server: { basedir = "/usr/local/mysql" }."""
 
     basedir: str = Field(min_length=1)
 
@@ -44,7 +45,7 @@ def server_of(arm: ArmSpec, otherwise: ServerSpec) -> ServerSpec:
     return ServerSpec.model_validate({**place, "variables": otherwise.variables})
 
 
-class ServerTreatment(TreatmentDefaults):
+class ServerTreatment(Treatment):
     """One arm's server."""
 
     name = "server"
@@ -69,34 +70,34 @@ class ServerTreatment(TreatmentDefaults):
         return None
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
-        """The build; gives its version. Raises HostError."""
+        """Provide the build; returns its version. Raises HostError."""
         self._build = await get_build(self._spec, cache, host)
         return {f"server {self._build.name}": self._build.version.text}
 
-    async def apply(self, instance: Instance) -> None:
-        """Exchange the build before anything else is said about the instance."""
+    async def apply(self, instance: RunningServer) -> None:
+        """Set the build before all other settings of the instance."""
         assert self._build is not None
-        instance.build = self._build
+        as_private(instance).build = self._build
 
-    async def evidence(self, instance: Instance) -> Evidence:
-        """The version that the server tells, against what its program told, and the live process's own file."""
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """The version reported by the server and by its program, and the file of the live process."""
         assert self._build is not None
-        told = await instance.told_version()
-        running = ServerVersion.parse(told)
+        reported = await instance.reported_version()
+        running = ServerVersion.parse(reported)
         program = self._build.program.resolve()
         mapped = program_of(instance.pid, bool(self._build.loader), program)
-        asked = "version" if running.flavour == "memcached" else "SELECT VERSION()"
+        command = instance.version_command
         reasons = []
         if (running.flavour, running.number) != (self._build.version.flavour, self._build.version.number):
-            reasons.append(f"{asked} says {told}, the program says {self._build.version.text}")
+            reasons.append(f"{command} returns {reported}, the program says {self._build.version.text}")
         if mapped != program:
             reasons.append(f"the process runs {mapped or 'a file that cannot be read'}, not {program}")
-        text = "; ".join(reasons) or f"{asked} says {told}, run from {program}"
+        text = "; ".join(reasons) or f"{command} returns {reported}, run from {program}"
         facts = {
-            "version": told,
+            "version": reported,
             "program": str(program),
             "loader": list(self._build.loader),
-            "notes": list(instance.notes),
+            "notes": list(as_private(instance).notes),
         }
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
 

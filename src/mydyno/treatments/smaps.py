@@ -32,7 +32,7 @@ class Mapping:
 
 
 def read_mappings(pid: int) -> list[Mapping] | None:
-    """None where the kernel does not let us read them."""
+    """None if the kernel does not permit reading them."""
     try:
         return parse_smaps(Path(f"/proc/{pid}/smaps").read_text(errors="replace"))
     except OSError:
@@ -71,19 +71,19 @@ def _mapping(head: tuple[str, str], fields: dict[str, int]) -> Mapping:
 
 @dataclass(frozen=True)
 class PoolMappings:
-    """What of a buffer pool lies where, in bytes."""
+    """The pages of a buffer pool by kind, in bytes."""
 
     hugetlb: int
     eligible: int
     """On 4 KiB pages that the kernel may replace by transparent huge pages."""
     plain: int
-    """On 4 KiB pages that stay so."""
+    """On 4 KiB pages that the kernel does not replace."""
 
 
 def pool_mappings(mappings: Sequence[Mapping], unit_bytes: int) -> PoolMappings:
     """The mappings that can hold a piece of the pool: those of at least `unit_bytes`, a chunk or an instance's share.
 
-    Smaller ones (key cache, log buffers) ask for huge pages too and may take what the pool then lacks.
+    Smaller ones (key cache, log buffers) ask for huge pages too and may use pages that the pool then lacks.
     """
     hugetlb = eligible = plain = 0
     for mapping in mappings:

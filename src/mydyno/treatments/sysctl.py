@@ -1,9 +1,9 @@
-"""Settings of the running kernel: `sysctl = { "vm.swappiness" = 1 }`, set before the server starts, given back after.
+"""Settings of the running kernel: `sysctl = { "vm.swappiness" = 1 }`, set before the server starts, then restored.
 
 Each is written to the undo journal with its value from before, then set, and read back once the server runs: a value
-that the kernel rounds, clips or ignores does not hold, and the evidence says what it made of it. Names are those of
-sysctl(8). Most of net.* belongs to a network namespace, and these are the host's: they do not reach the namespaces of
-the treatment `network`, so an arm with both does not hold. Needs root.
+that the kernel rounds, clips or ignores makes the run invalid, and the evidence contains the actual value. Names are
+those of sysctl(8). Most of net.* belongs to a network namespace, and this treatment sets the host's: it does not affect
+the namespaces of the treatment `network`, so a run of an arm with both is invalid. Needs root.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mydyno.hosts.kernel_settings import read_setting, write_setting
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.records import Evidence
-from mydyno.servers.instance import Instance
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.servers.running.base import RunningServer
+from mydyno.treatments.base import Treatment
 
 SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")], Scalar], config=FINITE
@@ -28,7 +28,7 @@ SETTING: TypeAdapter[Any] = TypeAdapter(
 ROOT = Path("/proc/sys")
 
 
-class SysctlTreatment(TreatmentDefaults):
+class SysctlTreatment(Treatment):
     """Kernel settings of one arm."""
 
     name = "sysctl"
@@ -46,25 +46,25 @@ class SysctlTreatment(TreatmentDefaults):
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, and a kernel that has each of them and lets them be written."""
         if server.dsn is not None:
-            return "an external server (dsn) runs under a kernel that is not ours to set"
+            return "an external server (dsn) has a kernel that mydyno cannot configure"
         for name in self._wanted:
             if not setting_path(name).is_file():
                 return f"this kernel has no {name}: {setting_path(name)} is not there (sysctl -a lists what it has)"
         if os.geteuid() != 0:
-            return "setting the kernel needs root; run mydyno as root"
+            return "kernel settings need root; run mydyno as root"
         for name in self._wanted:
             if not os.access(setting_path(name), os.W_OK):
                 return f"{name} cannot be written here (a container, or a setting that can only be read)"
         return None
 
-    def host_changes(self) -> list[str]:
+    def host_changes(self, server: ServerSpec) -> list[str]:
         """What is set for the time of a run."""
-        return [f"sysctl {name} = {value} (given back after each run)" for name, value in self._wanted.items()]
+        del server
+        return [f"sysctl {name} = {value} (restored after each run)" for name, value in self._wanted.items()]
 
-    async def apply(self, instance: Instance) -> None:
-        """Journal and set each. Raises HostError where the kernel refuses a value."""
+    async def apply(self, instance: RunningServer) -> None:
+        """Journal and set each. Raises HostError if the kernel refuses a value."""
         self._undo = instance.undo
-        assert self._undo is not None
         for name, value in self._wanted.items():
             path = setting_path(name)
             before = read_setting(path)
@@ -72,11 +72,11 @@ class SysctlTreatment(TreatmentDefaults):
                 self._entries.append(self._undo.will_change("sysctl", path=str(path), before=before))
                 write_setting(path, value)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """Each read back while the server runs."""
         actual: dict[str, str] = {}
         reasons = []
-        path = instance.settings.load_path
+        path = instance.settings.client_path
         for name, value in self._wanted.items():
             try:
                 actual[name] = read_setting(setting_path(name))
@@ -84,14 +84,14 @@ class SysctlTreatment(TreatmentDefaults):
                 reasons.append(error.message)
                 continue
             if not _same(actual[name], value):
-                reasons.append(f"the kernel made {actual[name]} of {name} = {value}")
+                reasons.append(f"{name} is {actual[name]}, although {value} was written")
             if name.startswith("net.") and path is not None and path.namespace is not None:
                 reasons.append(f"{name} is the host's, and the server runs in a network namespace with its own")
         text = "; ".join(reasons) or ", ".join(f"{name} = {now}" for name, now in actual.items()) + " (read back)"
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=actual, instance=instance.number)
 
     async def undo(self) -> None:
-        """Give every setting back, the last one first."""
+        """Restore every setting, the last one first."""
         for number in reversed(self._entries):
             assert self._undo is not None
             self._undo.undo(number)
@@ -108,5 +108,5 @@ def _text(setting: Scalar) -> str:
 
 
 def _same(first: str, second: str) -> bool:
-    """Whether two values are the same, however their numbers are set apart: the kernel writes tabs."""
+    """Whether two values are equal, ignoring white space: the kernel writes tabs."""
     return first.split() == second.split()

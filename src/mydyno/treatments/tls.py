@@ -1,15 +1,15 @@
 """TLS between load and server: `tls = "off"`, "1.2", "1.3", or { version, cipher, verify, resumption, key }.
 
-The server gets a certificate of the study's own authority and one version of TLS; the load gets the same, so that no
-other can be spoken. Proved twice in every run: a session on the load's own path is asked for Ssl_version and Ssl_cipher
-before the load, and after each step the server's counters tell how many of the load's sessions made a TLS handshake:
-all of them, or, with "off", none; dynoload tells version and suite of every session of its own, and whether its
-handshake was a full one or resumed an earlier session. Whether the server resumes sessions is tried before the load by
-two sessions; the load offers its own where `resumption` is true. Only dynoload can be held to it: sysbench 1.0.20 goes
-on in plain text where TLS fails. "off" goes with any driver.
+The server gets a certificate of the study's own authority and one version of TLS; the load has the same settings, so no
+other version can be negotiated. Verified twice in every run: Ssl_version and Ssl_cipher of a session on the load's own
+path are read before the load, and after each step the server's counters show how many of the load's sessions made a TLS
+handshake: all of them, or, with "off", none; dynoload reports the version and suite of each of its sessions, and
+whether its handshake was full or resumed an earlier session. Whether the server resumes sessions is tested before the
+load with two sessions; the load offers its own if `resumption` is true. Only dynoload can be restricted to TLS:
+sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
 
-An external server (dsn) keeps its own certificate and its own choice of versions: the load's side alone is held, and
-its own count of handshakes stands for the server's, whose counters count other people's sessions too.
+An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, and its
+own count of handshakes replaces that of the server, whose counters include other clients' sessions.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mydyno.hosts.certificates import make_certificates
 from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.external import ExternalInstance
-from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
+from mydyno.servers.running.base import LOAD_USER, RunningServer
+from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
 from mydyno.servers.tls_resumption import resumes_sessions
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
-from mydyno.treatments.base import TreatmentDefaults
-from mydyno.treatments.load_path import external_obstacle, plain_sessions, speak
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.client_path import configure_client_path, external_obstacle, plain_sessions
 from mydyno.workloads import connect
 
 VersionName = Literal["off", "1.2", "1.3"]
@@ -48,7 +48,7 @@ class TlsSetting(Frozen):
     """{ version = "1.2", cipher = "ECDHE-RSA-AES128-GCM-SHA256", verify = "identity", resumption = false }."""
 
     version: VersionName
-    cipher: str | None = Field(None, description="the one suite allowed, by OpenSSL's name")
+    cipher: str | None = Field(None, description="the only cipher suite allowed, by OpenSSL's name")
     verify: Literal["none", "ca", "identity"] = Field("none", description="what the load checks of the certificate")
     resumption: bool = Field(True, description="whether a later connection may resume an earlier one's session")
     key: Literal["rsa-2048", "ecdsa-p256"] = Field(DEFAULT_KEY, description="the server's key")
@@ -62,7 +62,7 @@ MODES: dict[str, Mode] = {
 }
 
 
-class TlsTreatment(TreatmentDefaults):
+class TlsTreatment(Treatment):
     """One arm's TLS."""
 
     name = "tls"
@@ -78,22 +78,29 @@ class TlsTreatment(TreatmentDefaults):
         """The load encrypts and decrypts what the server does."""
         return True
 
+    @property
+    def is_proved_for_one_instance_only(self) -> bool:
+        """Its handshakes are counted for the whole step."""
+        return True
+
     def obstacle(self, server: ServerSpec) -> str | None:
-        """Needs openssl for certificates; an external server has its own, which nobody here can verify or exchange."""
+        """Needs openssl for certificates; an external server has its own, which mydyno cannot verify or replace."""
         if server.dsn is not None:
             words = external_obstacle(server)
             chosen = "verify" if self.setting.verify != "none" else "key" if self.setting.key != DEFAULT_KEY else None
             if words is None and chosen is not None:
-                return f"{chosen} needs the server's host: the certificate of an external server (dsn) is its owner's"
+                return (
+                    f"{chosen} needs the server's host: the certificate of an external server (dsn) cannot be changed"
+                )
             return words
         if self.setting.version != "off" and shutil.which("openssl") is None:
-            return "openssl is not on PATH: it makes the study's certificates"
+            return "openssl is not on PATH: it is needed for the study's certificates"
         return None
 
     def driver_obstacle(self, driver: str) -> str | None:
         """sysbench 1.0.20 takes no version and no suite, and speaks plain text where TLS fails."""
         if self.setting.version != "off" and driver != "dynoload":
-            return f'{driver} cannot be held to one version of TLS; say driver = "dynoload" in [[steps]]'
+            return f'{driver} cannot be restricted to one version of TLS; set driver = "dynoload" in [[steps]]'
         return None
 
     async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
@@ -103,18 +110,18 @@ class TlsTreatment(TreatmentDefaults):
             return {}
         return {"openssl": (await host.run(["openssl", "version"], timeout_s=30)).output.strip()}
 
-    async def apply(self, instance: Instance) -> None:
+    async def apply(self, instance: RunningServer) -> None:
         """Certificates and the one version into my.cnf; the same to the load."""
-        speak(instance)
-        if isinstance(instance, ExternalInstance):
+        configure_client_path(instance)
+        if not instance.is_private:
             self._external = True
-            speak(instance, tls=self._asked("required", None))
+            configure_client_path(instance, tls=self._client_tls("required", None))
             return
         if self.setting.version == "off":
-            instance.settings.variables.update(off_variables(instance.build.version))
-            speak(instance, tls=ClientTls())
+            instance.settings.variables.update(off_variables(as_private(instance).build.version))
+            configure_client_path(instance, tls=ClientTls())
             return
-        path = instance.settings.load_path
+        path = instance.settings.client_path
         assert path is not None
         folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}-{instance.number}"
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -126,18 +133,18 @@ class TlsTreatment(TreatmentDefaults):
         instance.settings.folders.append(folder)
         instance.settings.variables.update(
             {"ssl_ca": str(made.authority), "ssl_cert": str(made.certificate), "ssl_key": str(made.key)}
-            | server_variables(instance.build.version, self.setting)
+            | server_variables(as_private(instance).build.version, self.setting)
         )
-        speak(instance, tls=self._asked(MODES[self.setting.verify], made.authority))
+        configure_client_path(instance, tls=self._client_tls(MODES[self.setting.verify], made.authority))
 
-    def _asked(self, mode: Mode, authority: Path | None) -> ClientTls:
-        """What the load asks of TLS."""
+    def _client_tls(self, mode: Mode, authority: Path | None) -> ClientTls:
+        """The TLS options of the load."""
         if self.setting.version == "off":
             return ClientTls()
         ciphers = (self.setting.cipher,) if self.setting.cipher else ()
         return ClientTls(mode, authority, (self.setting.version,), ciphers, self.setting.resumption)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """Ssl_version and Ssl_cipher of a session on the load's own path."""
         try:
             async with LoadSession(instance.address(LOAD_USER)) as session:
@@ -165,8 +172,8 @@ class TlsTreatment(TreatmentDefaults):
     def _resuming(self, facts: dict[str, Any]) -> str:
         server = "the server resumes sessions" if facts["resumes"] else "the server resumes no session"
         if not self.setting.resumption:
-            return f"{server}, the load offers none"
-        return server + (", and the load offers its own" if facts["resumes"] else ": each handshake is a full one")
+            return f"{server}, the load offers no session"
+        return server + (", and the load offers its own" if facts["resumes"] else ": every handshake is full")
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
         """How many of the step's sessions made a TLS handshake, as the server and dynoload counted them."""
@@ -202,37 +209,41 @@ class TlsTreatment(TreatmentDefaults):
         return holds, text
 
     def _as_the_driver_counted(self, step: StepRecord) -> tuple[bool, str]:
-        """Every session has the version and the suite that were asked for; resumed ones come only where they may."""
-        told = step.driver.tls.get("whole_load", {})
-        full, resumed = int(told.get("full", 0)), int(told.get("resumed", 0))
+        """Every session has the wanted version and suite; sessions are resumed only if that is allowed."""
+        reported = step.driver.tls.get("whole_load", {})
+        full, resumed = int(reported.get("full", 0)), int(reported.get("resumed", 0))
         if self.setting.version == "off":
             return full + resumed == 0, f"dynoload counted {full + resumed} TLS handshakes"
-        agreed = [(one["version"], one["cipher_suite"], int(one["connections"])) for one in told.get("negotiated", ())]
-        spoken = ", ".join(f"{count} with {version} {suite}" for version, suite, count in agreed)
-        text = f"dynoload counted {full} full handshakes and {resumed} resumed ones ({spoken or 'no session'})"
+        agreed = [
+            (one["version"], one["cipher_suite"], int(one["connections"])) for one in reported.get("negotiated", ())
+        ]
+        sessions = ", ".join(f"{count} with {version} {suite}" for version, suite, count in agreed)
+        text = f"dynoload counted {full} full handshakes and {resumed} resumed ones ({sessions or 'no session'})"
         wanted = f"TLSv{self.setting.version}"
-        as_asked = all(version == wanted and self.setting.cipher in (None, suite) for version, suite, _ in agreed)
-        holds = as_asked and full + resumed >= step.connections
+        as_requested = all(version == wanted and self.setting.cipher in (None, suite) for version, suite, _ in agreed)
+        holds = as_requested and full + resumed >= step.connections
         if resumed and not self.setting.resumption:
-            return False, f"{text}: none was to be resumed"
+            return False, f"{text}: no session should have been resumed"
         if step.workload == connect.NAME and self.setting.resumption and self._resumes and resumed < full:
             return False, f"{text}: most should have been resumed"
         return holds, text
 
 
 def off_variables(version: ServerVersion) -> dict[str, Scalar]:
-    """What turns TLS off in the server: MySQL 8.4 has no `ssl` option any more."""
+    """The setting that turns TLS off in the server: MySQL 8.4 has no `ssl` option any more."""
     if version.flavour == "mysql" and version.number >= (8, 0, 26):
         return {"tls_version": ""}
     return {"ssl": "OFF"}
 
 
 def server_variables(version: ServerVersion, setting: TlsSetting) -> dict[str, Scalar]:
-    """The one version and suite, in the words of this server. Raises ServerError where it is too old for them."""
+    """The settings of this server for the one version and suite. Raises ServerError if it is too old for them."""
     mysql = version.flavour == "mysql"
     first = {"1.2": (5, 7, 10) if mysql else (10, 4, 6), "1.3": (8, 0, 16) if mysql else (10, 4, 6)}
     if version.number < first[setting.version]:
-        raise ServerError(f"{version.name} cannot be held to TLS {setting.version}; take a newer server, or tls = off")
+        raise ServerError(
+            f"{version.name} cannot be restricted to TLS {setting.version}; use a newer server, or tls = off"
+        )
     found: dict[str, Scalar] = {"tls_version": f"TLSv{setting.version}"}
     if setting.cipher is not None:
         found["tls_ciphersuites" if mysql and setting.version == "1.3" else "ssl_cipher"] = setting.cipher

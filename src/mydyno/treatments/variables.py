@@ -1,4 +1,7 @@
-"""Server variables: said in my.cnf, proved by SHOW GLOBAL VARIABLES. What it rounds or ignores does not hold."""
+"""Server variables: set in my.cnf, verified by SHOW GLOBAL VARIABLES.
+
+A value that the server rounds or ignores makes the run invalid.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from pydantic import TypeAdapter
 from mydyno.model.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.quantities import parse_bytes
 from mydyno.model.records import Evidence
-from mydyno.servers.instance import Instance
 from mydyno.servers.my_cnf import option_name, option_value
-from mydyno.treatments.base import TreatmentDefaults
+from mydyno.servers.running.base import RunningServer
+from mydyno.treatments.base import Treatment
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
@@ -22,7 +25,7 @@ _READ_AS = {
     "default_time_zone": "time_zone",
     "memlock": "locked_in_memory",
 }
-"""Options that a server (or an old one) shows as a variable of another name."""
+"""Options that a server (or an old one) shows as a variable with another name."""
 
 _OF_THE_CONNECTION = (
     "ssl",
@@ -43,7 +46,7 @@ _OF_THE_CONNECTION = (
 """What the load program's work for a query can depend on."""
 
 
-class VariablesTreatment(TreatmentDefaults):
+class VariablesTreatment(Treatment):
     """Server variables of one arm."""
 
     name = "variables"
@@ -53,46 +56,46 @@ class VariablesTreatment(TreatmentDefaults):
 
     @property
     def touches_client(self) -> bool:
-        """Where one of them is of the connection: transport, packets, or what a result set holds."""
+        """True if one of them affects the connection: transport, packets, or the contents of result sets."""
         return any(name.startswith(_OF_THE_CONNECTION) for name in self._wanted)
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """An external server is not ours to configure."""
+        """An external server is not configured."""
         if server.dsn is not None:
             return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
         return None
 
-    async def apply(self, instance: Instance) -> None:
+    async def apply(self, instance: RunningServer) -> None:
         """Into my.cnf."""
         instance.settings.variables.update(self._wanted)
 
-    async def evidence(self, instance: Instance) -> Evidence:
+    async def evidence(self, instance: RunningServer) -> Evidence:
         """Each variable read back by SQL."""
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
-        told = {name: read_back(name, actual) for name in self._wanted}
-        facts = {name: {"wanted": option_value(value), "actual": told[name]} for name, value in self._wanted.items()}
+        found = {name: read_back(name, actual) for name in self._wanted}
+        facts = {name: {"wanted": option_value(value), "actual": found[name]} for name, value in self._wanted.items()}
         wrong = [
-            f"{name} is {'unknown to the server' if told[name] is None else told[name]}, wanted {option_value(value)}"
+            f"{name} is {'unknown to the server' if found[name] is None else found[name]}, wanted {option_value(value)}"
             for name, value in self._wanted.items()
-            if not _holds(name, option_value(value), told[name])
+            if not _holds(name, option_value(value), found[name])
         ]
-        text = "; ".join(wrong) or ", ".join(f"{name} = {told[name]}" for name in self._wanted) + " (read back by SQL)"
+        text = "; ".join(wrong) or ", ".join(f"{name} = {found[name]}" for name in self._wanted) + " (read back by SQL)"
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
 
 
 def read_back(name: str, actual: Mapping[str, str]) -> str | None:
-    """What SHOW GLOBAL VARIABLES (`actual`, names in lower case) says of an option; None where it has no such one."""
+    """What SHOW GLOBAL VARIABLES (`actual`, names in lower case) says of an option; None if it has no such one."""
     plain = name.removeprefix("loose_")
     return actual.get(plain, actual.get(_READ_AS.get(plain, plain)))
 
 
-def _holds(name: str, wanted: str, told: str | None) -> bool:
-    if told is None:
+def _holds(name: str, wanted: str, found: str | None) -> bool:
+    if found is None:
         return False
     if name == "log_bin" and wanted.upper() not in _ON_OFF:
         wanted = "ON"  # its value is the name of the log's files, and it reads back whether there are any
-    return same_setting(wanted, told)
+    return same_setting(wanted, found)
 
 
 def same_setting(wanted: str, actual: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a rule looks at: everything the statistics found for one contrast, gathered once, and the shape of a rule."""
+"""The input of a rule: all statistics of one contrast, and the interface of a rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mydyno.stats.contrast import Estimate
 from mydyno.stats.looks import next_look
 from mydyno.stats.paired import Interval, Paired
 from mydyno.stats.permutation import smallest_p
-from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection, blocks_for_equivalence, plan, planned_look
+from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection, blocks_for_equivalence, planned_look, sample_size
 from mydyno.stats.tost import Equivalence
 from mydyno.verdicts.effect import Metric, Scope, Verdict
 
@@ -21,10 +21,10 @@ SLACK = 1e-12
 class Case:
     """One arm against a control at one step of a metric with verdicts.
 
-    `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None
-    where no block has both), `labels` how many runs of each block are exchangeable, `servers` how many servers the
-    pooled noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the
-    whole study as a clause, or empty. `looks`: the study is sequential; `due`: a verdict may be given now.
+    `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None if
+    no block has both), `labels` how many runs of each block are exchangeable, `servers` how many servers the pooled
+    noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole study
+    as a clause, or empty. `looks`: the study is sequential; `due`: a verdict may be given now.
     """
 
     metric: Metric
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def too_few_blocks(self) -> bool:
-        """Whether even the clearest result of so few blocks has an adjusted p above alpha."""
+        """Whether even the clearest result of this number of blocks has an adjusted p above alpha."""
         return self.contrasts * smallest_p(self.labels) > self.alpha + SLACK
 
     def blocks_needed(self) -> int | None:
@@ -106,7 +106,7 @@ class Case:
         if self.looks:
             look = planned_look(sd, self.margin, self.contrasts, n, freedom, labels)
             return look or MOST_BLOCKS
-        needed = plan(sd, self.margin, self.contrasts, self.alpha, freedom, labels).blocks
+        needed = sample_size(sd, self.margin, self.contrasts, self.alpha, freedom, labels).blocks
         if needed > n:
             return needed
         effect = expm1(abs(self.estimate.mean or 0.0))

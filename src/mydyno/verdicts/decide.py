@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.model.metrics import phrase_of
 from mydyno.stats.contrast import Estimate, estimate, log_ratios
 from mydyno.stats.looks import LOOKS, alpha_at, next_look
 from mydyno.stats.maxt import family_test
@@ -30,8 +31,8 @@ from mydyno.stats.twoway import TwoWay, two_way
 from mydyno.verdicts import equivalent, exploratory, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Effect, Family, Scope, Verdict
-from mydyno.verdicts.gather import Gathered, StepCells, Table
-from mydyno.verdicts.words import blocks, p_value, percent, phrase
+from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
+from mydyno.verdicts.words import blocks, p_value, percent
 
 RULES: tuple[Rule, ...] = (not_measurable.RULE, higher.RULE, lower.RULE, equivalent.RULE, inconclusive.RULE)
 """Tried in this order; the first that holds is the verdict."""
@@ -40,12 +41,12 @@ FEWEST_TO_CORRELATE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredContrast:
     """One contrast with all that belongs to it alone. `pool` and `table` are of its step."""
 
     family: Family
     cells: StepCells
-    gathered: Gathered
+    gathered: ContrastBlocks
     table: Table
     pool: TwoWay
     estimate: Estimate
@@ -126,7 +127,7 @@ def noise_floors(family: Family) -> dict[str, NoiseFloor]:
     }
 
 
-def _measure(family: Family) -> list[Measured]:
+def _measure(family: Family) -> list[MeasuredContrast]:
     """The contrasts of a family, step by step; the pooled noise of a step leaves out arms that failed."""
     arms = [arm for arm in family.arms if arm != family.control]
     found = []
@@ -144,11 +145,11 @@ def _measure(family: Family) -> list[Measured]:
             if earlier is not None and earlier_pool is not None and not one.failure:
                 before = estimate(earlier.contrast(one.arm).blocks, earlier_pool)
             p = label_permutation(list(one.blocks.values()), family.seed)
-            found.append(Measured(family, cells, one, table, pool, estimate(one.blocks, pool), p, before))
+            found.append(MeasuredContrast(family, cells, one, table, pool, estimate(one.blocks, pool), p, before))
     return found
 
 
-def _largest_t(members: Sequence[Measured], alpha: float, seed: int) -> LargestT:
+def _largest_t(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> LargestT:
     """The distribution of the largest |t| over the contrasts that have an interval."""
     having = [one for one in members if one.estimate.error]
     if len(having) < 2:
@@ -162,7 +163,7 @@ def _largest_t(members: Sequence[Measured], alpha: float, seed: int) -> LargestT
     return largest_t(_correlation(having), freedom, [groups[key] for key in shared.values()], alpha, seed)
 
 
-def _correlation(members: Sequence[Measured]) -> NDArray[np.float64]:
+def _correlation(members: Sequence[MeasuredContrast]) -> NDArray[np.float64]:
     """The correlation of the contrasts' estimates.
 
     Each is a weighted sum of log values. Two of one step share the values of the control; two of different steps or
@@ -217,7 +218,7 @@ def _a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
         of = family.a_a or family
         for step in of.steps:
             copies.setdefault((of.metric.name, of.control, step), StepCells(of, step).copies())
-            nouns[of.metric.name] = phrase(of.metric).noun
+            nouns[of.metric.name] = phrase_of(of.metric.name).noun
     rows = sorted({block for column in copies.values() for block in column})
     if not rows:
         return ""
@@ -230,7 +231,8 @@ def _a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
     mean = float(np.mean(list(copies[metric, control, step].values())))
     return (
         f"two copies of {control} differ by {percent(np.expm1(abs(mean)))} in {nouns[metric]} at step {step} "
-        f"(adjusted p = {p_value(p)}) although they are the same, so this study claims no difference and no equivalence"
+        f"(adjusted p = {p_value(p)}) although they are identical, so this study claims neither a difference nor "
+        "equivalence"
     )
 
 
@@ -238,13 +240,13 @@ def _alpha(family: Family) -> float:
     return round(1.0 - family.level, 12)
 
 
-def _rate_of_next_look(members: Sequence[Measured]) -> float:
+def _rate_of_next_look(members: Sequence[MeasuredContrast]) -> float:
     made = max((one.estimate.n for one in members), default=0)
     look = next_look(made)
     return (alpha_at(look) if look is not None else None) or min(LOOKS.values())
 
 
-def _judged(one: Measured, noise: NoiseFloor, study: Study, p_adjusted: float | None) -> Effect:
+def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_adjusted: float | None) -> Effect:
     """The effect of one contrast with a verdict: that of the first rule that holds."""
     critical = study.largest.critical_p(study.alpha)
     level = 1.0 - study.alpha
@@ -295,18 +297,18 @@ def _judged(one: Measured, noise: NoiseFloor, study: Study, p_adjusted: float | 
     )
 
 
-def _scope(one: Measured) -> Scope:
+def _scope(one: MeasuredContrast) -> Scope:
     return one.family.scopes.get(one.gathered.step, Scope())
 
 
-def _explored(one: Measured, noise: NoiseFloor) -> Effect:
+def _explored(one: MeasuredContrast, noise: NoiseFloor) -> Effect:
     """The effect of one contrast of an exploratory metric: unadjusted, with a sentence and without a verdict."""
     alpha = _alpha(one.family)
     effect = _alone(one, noise, alpha, alpha)
     return replace(effect, sentence=exploratory.sentence(effect, one.family.metric, _scope(one)))
 
 
-def _alone(one: Measured, noise: NoiseFloor, critical_p: float, alpha: float) -> Effect:
+def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float) -> Effect:
     """What the contrast shows alone, without adjustment, verdict or sentence."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
     answer = paired(list(log_ratios(gathered.blocks).values()))
@@ -353,7 +355,7 @@ def _alone(one: Measured, noise: NoiseFloor, critical_p: float, alpha: float) ->
     )
 
 
-def _reasons(gathered: Gathered) -> tuple[str, ...]:
+def _reasons(gathered: ContrastBlocks) -> tuple[str, ...]:
     lost = [f"{reason} ({blocks(count)})" for reason, count in sorted(gathered.lost.items())]
     halved = [f"{reason}, one of two copies ({blocks(count)})" for reason, count in sorted(gathered.halved.items())]
     return (*([gathered.failure] if gathered.failure else []), *lost, *halved)

@@ -1,4 +1,4 @@
-"""What goes into a verdict and what comes out: observations and their scope in, one effect per arm and step out.
+"""Input and output of the verdicts: observations and their scope, and one effect per arm and step.
 
 Everything here is frozen and plain, so that an effect can be written to summary.json and read back without this
 package.
@@ -55,7 +55,7 @@ class Metric:
 class Scope:
     """Where and when a sentence holds. Every non-empty part is printed; nothing beyond it is claimed.
 
-    `hosts` are names; `server` is "MariaDB 10.11.19"; `durability` is in the server's own words, for example
+    `hosts` are names; `server` is "MariaDB 10.11.19"; `durability` is written as the server does, for example
     "innodb_flush_log_at_trx_commit=1, sync_binlog=0"; `data_to_buffer_pool` is data size divided by the buffer pool's;
     `rate` is an open loop's, in transactions a second; dates are ISO 8601.
     """
@@ -113,7 +113,7 @@ class Family:
 class Effect:
     """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
 
-    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None where too few blocks are
+    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None if too few blocks are
     valid (a ratio needs one, an interval two) and where arm or control failed. For metrics with verdicts the interval
     is simultaneous over the study and `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the
     larger of the t's and the label permutation's.
@@ -139,7 +139,7 @@ class Effect:
     unadjusted_high: float | None
     """The interval without adjustment for other contrasts."""
     p_t: float | None
-    """Unadjusted p of the t; None where it does not exist (fewer than two blocks, no spread at all)."""
+    """Unadjusted p of the t; None if it does not exist (fewer than two blocks, no spread at all)."""
     p_permutation: float | None
     """Unadjusted p of the label permutation."""
     p_adjusted_permutation: float | None
@@ -159,12 +159,12 @@ class Effect:
     half_width: float | None = None
     """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
     method: str = "pooled"
-    """Whose noise the interval rests on: "pooled" over the servers of a step, or "pairs", this contrast's own."""
+    """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own."""
     freedom: int = 0
     """Degrees of freedom of the interval."""
     failure: str = ""
-    """That arm or control failed, in how many blocks, and why; empty where neither did."""
+    """That arm or control failed, in how many blocks, and why; empty if neither did."""
     alarm: str = ""
-    """The A/A alarm of the study as a clause; empty where there is none."""
+    """The A/A alarm of the study as a clause; empty if there is none."""
     unadjusted: tuple[float, float | None, float | None] | None = None
     """Ratio and interval of the values before they were adjusted for the host's speed, where they were."""

@@ -6,9 +6,10 @@ Per contrast and not adjusted over the family. It is the only verdict that a cha
 
 from __future__ import annotations
 
+from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, caveats, margin, phrase, signed, where
+from mydyno.verdicts.words import at_load, caveats, margin, signed, where
 
 
 def holds(case: Case) -> bool:
@@ -20,8 +21,9 @@ def sentence(case: Case) -> str:
     """Equivalent within the margin, with the interval that shows it."""
     interval = case.equivalence.interval
     assert interval.low is not None and interval.high is not None
+    noun = phrase_of(case.metric.name).noun
     return (
-        f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {phrase(case.metric).noun} "
+        f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {noun} "
         f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.n)}."
         f"{caveats(case)}"
     )

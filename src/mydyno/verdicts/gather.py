@@ -30,11 +30,11 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class ContrastBlocks:
     """One contrast: its blocks with log values of the arm and of one or two copies of the control.
 
     `tried` counts the blocks with a run of the arm, `lost` those that do not count by reason, `halved` those that count
-    with one copy of the control although two were run. `failure` is a clause, empty where neither arm nor control
+    with one copy of the control although two were run. `failure` is a clause, empty if neither arm nor control
     failed; `blocks` is then empty.
     """
 
@@ -72,7 +72,7 @@ class StepCells:
         """{block: observation} of one server."""
         return self.observations.get((arm, copy), {})
 
-    def contrast(self, arm: str) -> Gathered:
+    def contrast(self, arm: str) -> ContrastBlocks:
         """The blocks of an arm against this family's control."""
         treated, first, second = self.of(arm), self.of(self.family.control), self.of(self.family.control, 2)
         blocks: dict[int, tuple[float, ...]] = {}
@@ -99,7 +99,9 @@ class StepCells:
         failure = _failure("the arm", arm_failed, len(treated)) or _failure(
             f"the control {self.family.control}", control_failed, len(treated)
         )
-        return Gathered(self.step, arm, {} if failure else blocks, len(treated), dict(lost), dict(halved), failure)
+        return ContrastBlocks(
+            self.step, arm, {} if failure else blocks, len(treated), dict(lost), dict(halved), failure
+        )
 
     def copies(self) -> dict[int, float]:
         """{block: ln(A′ / A)} of the blocks with both copies of the control."""
@@ -124,7 +126,7 @@ class StepCells:
         return Table(rows, places, logs)
 
     def unadjusted(self) -> StepCells | None:
-        """The same step with the values before their adjustment; None where there are none."""
+        """The same step with the values before their adjustment; None if there are none."""
         observed = self.family.steps[self.step]
         if not any(one.unadjusted is not None for one in observed):
             return None
@@ -167,7 +169,7 @@ def _why(observation: Observation) -> str:
 
 
 def _failure(who: str, reasons: Sequence[str], tried: int) -> str:
-    """That somebody failed, in how many blocks, and why: the commonest reason first; empty where nobody did."""
+    """That somebody failed, in how many blocks, and why: the commonest reason first; empty if nobody did."""
     if not reasons:
         return ""
     counted = Counter(reasons).most_common()

@@ -6,9 +6,10 @@ effect is larger than the mean difference of the control's two copies.
 
 from __future__ import annotations
 
+from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, caveats, margin, percent, phrase, where
+from mydyno.verdicts.words import at_load, caveats, margin, percent, where
 
 
 def holds(case: Case) -> bool:
@@ -18,7 +19,7 @@ def holds(case: Case) -> bool:
 
 def sentence(case: Case) -> str:
     """X % more than the control, with the interval."""
-    return positive_sentence(case, phrase(case.metric).more)
+    return positive_sentence(case, phrase_of(case.metric.name).past_more)
 
 
 def positive_sentence(case: Case, words: str) -> str:

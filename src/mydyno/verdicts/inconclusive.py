@@ -2,17 +2,18 @@
 
 The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
 difference that this study can show, and about how many blocks would decide. Outside the looks of a sequential study,
-more blocks belong to a fresh study: adding them after a look at the effect, until it is significant, finds
+more blocks belong to a new study: adding them after a look at the effect, until it is significant, finds
 "differences" between identical arms in 21.8 % of experiments.
 """
 
 from __future__ import annotations
 
+from mydyno.model.metrics import phrase_of
 from mydyno.stats.permutation import smallest_p
 from mydyno.stats.power import MOST_BLOCKS, minimum_blocks, planned_exact_look
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, blocks, caveats, margin, p_value, percent, phrase, signed, where
+from mydyno.verdicts.words import at_load, blocks, caveats, margin, p_value, percent, signed, where
 
 
 def holds(case: Case) -> bool:
@@ -23,7 +24,7 @@ def holds(case: Case) -> bool:
 def sentence(case: Case) -> str:
     """What the difference could be, what this study can show, and about how many more blocks would decide."""
     interval = case.interval
-    subject = f"the difference in {phrase(case.metric).noun} between {case.arm} and {case.control}"
+    subject = f"the difference in {phrase_of(case.metric.name).noun} between {case.arm} and {case.control}"
     scope = f"{at_load(case.scope)}{where(case.scope, case.n)}"
     if interval.low is None or interval.high is None:
         only = signed(case.estimate.ratio or 1.0)
@@ -35,7 +36,7 @@ def sentence(case: Case) -> str:
 
 
 def weakness(case: Case) -> str:
-    """What keeps an interval on one side of 1 from being a difference; empty where the interval itself is undecided."""
+    """What keeps an interval on one side of 1 from being a difference; empty if the interval itself is undecided."""
     if not case.due:
         after = case.look_after
         return f"no verdict before the look at {after} blocks" if after is not None else "no verdict between looks"
@@ -63,11 +64,11 @@ def _too_few(case: Case) -> str:
 
 def ability(case: Case) -> str:
     """The smallest difference that this study can show, from the half-width; empty without an interval."""
-    return "" if case.half_width is None else f"this study can show ≥ {percent(case.half_width)} here"
+    return "" if case.half_width is None else f"this study can show ≥ {percent(case.half_width)}"
 
 
 def remedy(case: Case) -> str:
-    """About how many more blocks would decide; empty where one block leaves no spread to plan from."""
+    """About how many more blocks would decide; empty if one block leaves no spread to plan from."""
     needed = case.blocks_needed()
     if needed is None:
         return ""
@@ -76,7 +77,7 @@ def remedy(case: Case) -> str:
         return f"{number} decides within ±{margin(case.margin)} with this noise"
     more = needed - case.n
     extra = "1 more block" if more == 1 else f"{more} more blocks"
-    where_to = f"up to the look at {needed}" if case.looks else f"{needed} in a fresh study"
+    where_to = f"up to the look at {needed}" if case.looks else f"{needed} in a new study"
     return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed for ±{margin(case.margin)}"
 
 

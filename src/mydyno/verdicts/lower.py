@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
 from mydyno.verdicts.higher import positive_sentence
-from mydyno.verdicts.words import phrase
 
 
 def holds(case: Case) -> bool:
@@ -15,7 +15,7 @@ def holds(case: Case) -> bool:
 
 def sentence(case: Case) -> str:
     """X % less than the control, with the interval."""
-    return positive_sentence(case, phrase(case.metric).less)
+    return positive_sentence(case, phrase_of(case.metric.name).past_less)
 
 
 RULE = Rule(Verdict.LOWER, holds, sentence)

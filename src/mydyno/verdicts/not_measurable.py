@@ -6,9 +6,10 @@ equal servers measure the same; A and A′ differ significantly.
 
 from __future__ import annotations
 
+from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, blocks, phrase, where
+from mydyno.verdicts.words import at_load, blocks, where
 
 
 def holds(case: Case) -> bool:
@@ -27,13 +28,15 @@ def because(case: Case) -> str:
     if lost > n:
         return f"{lost} of {lost + n} blocks do not count: {gates}"
     if case.copies_differ is None:
-        return f"the second copy of {case.noise_of} has no valid run, so nothing is known of how equal servers differ"
+        return (
+            f"the second copy of {case.noise_of} has no valid run, so the difference between equal servers is unknown"
+        )
     return case.alarm
 
 
 def sentence(case: Case) -> str:
     """That it is not measurable here, and why."""
-    subject = f"{phrase(case.metric).noun} of {case.arm} against {case.control}"
+    subject = f"{phrase_of(case.metric.name).noun} of {case.arm} against {case.control}"
     count = case.tried if case.failure else case.n
     return f"Not measurable here: {subject}{at_load(case.scope)}{where(case.scope, count)}: {because(case)}."
 

@@ -1,81 +1,10 @@
-"""The words of the sentences: percentages, what a metric is called, and where they hold."""
+"""The words of the sentences: percentages, names of metrics, and scope."""
 
 from __future__ import annotations
-
-import re
-from dataclasses import dataclass
 
 from mydyno.model.load_level import load_level
 from mydyno.verdicts.case import Case
 from mydyno.verdicts.effect import Metric, Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """How one metric is spoken of: `noun` alone, and the verb phrases of more and of less with {x} for the size."""
-
-    noun: str
-    more: str
-    less: str
-
-
-def _counted(verb: str, noun: str) -> Phrase:
-    return Phrase(noun, f"{verb} {{x}} more {noun} than", f"{verb} {{x}} fewer {noun} than")
-
-
-def _used(noun: str) -> Phrase:
-    return Phrase(noun, f"used {{x}} more {noun} than", f"used {{x}} less {noun} than")
-
-
-def _had(noun: str) -> Phrase:
-    return Phrase(noun, f"had {{x}} higher {noun} than", f"had {{x}} lower {noun} than")
-
-
-PHRASES = {
-    "qps": _counted("served", "queries per second"),
-    "tps": _counted("served", "transactions per second"),
-    "ops": _counted("served", "operations per second"),
-    "kv_hit_pct": _had("share of keys found"),
-    "tpmc": _counted("completed", "New-Order transactions per minute"),
-    "cpu_user_pct": _used("user CPU"),
-    "cpu_system_pct": _used("system CPU"),
-    "cpu_iowait_pct": _had("I/O wait"),
-    "server_rss_bytes": _used("resident memory"),
-    "server_vsize_bytes": _used("virtual memory"),
-    "disk_read_bytes_per_s": _had("disk read throughput"),
-    "disk_write_bytes_per_s": _had("disk write throughput"),
-    "disk_util_pct": _had("disk utilisation"),
-    "network_rx_bytes_per_s": _had("network receive throughput"),
-    "network_tx_bytes_per_s": _had("network transmit throughput"),
-    "innodb_checkpoint_age_bytes": _had("checkpoint age"),
-    "innodb_dirty_pages_pct": _had("share of dirty pages"),
-    "tpmc_spread_pct": _had("spread of TpmC between instances"),
-    "tps_spread_pct": _had("spread of TPS between instances"),
-    "qps_spread_pct": _had("spread of QPS between instances"),
-    "server_cpu_us_per_query": _used("server CPU per query"),
-    "server_cpu_ratio": _used("server CPU per query, relative to the load program's,"),
-    "latency_mean_us": _had("mean latency"),
-    "latency_max_us": _had("maximum latency"),
-}
-"""Metrics of summary.json with words of their own; any other is called by its name."""
-
-
-def phrase(metric: Metric) -> Phrase:
-    """How to speak of a metric; a latency percentile (latency_p99_us, latency_p999_us) is recognised by its name."""
-    instance = re.fullmatch(r"(.+)_instance_(\d+)", metric.name)
-    if instance:
-        of = phrase(Metric(instance[1], metric.unit, metric.better))
-        behind = f" on instance {instance[2]}"
-        return Phrase(of.noun + behind, of.more.removesuffix(" than") + behind + " than",
-                      of.less.removesuffix(" than") + behind + " than")  # fmt: skip
-    if metric.name in PHRASES:
-        return PHRASES[metric.name]
-    percentile = re.fullmatch(r"latency_p(\d\d)(\d*)_us", metric.name)
-    if percentile:
-        whole, fraction = percentile.groups()
-        return _had(f"{whole}{'.' + fraction if fraction else ''}th-percentile latency")
-    return _had(metric.name)
-
 
 TENFOLD = 10.0
 
@@ -155,7 +84,7 @@ def caveats(case: Case) -> str:
     if case.paired.skewed:
         notes += " The block differences are skewed, so the interval may be too narrow."
     if case.estimate.error == 0.0:
-        notes += " Every block gave exactly the same ratio, so the interval has no width."
+        notes += " Every block has exactly the same ratio, so the interval has no width."
     if case.noise_of != case.control:
         notes += f" The A/A comparison is that of {case.noise_of}, the arm that every block runs twice."
     return notes

@@ -1,4 +1,4 @@
-"""All workloads by name: options, and which drivers can ask them."""
+"""All workloads by name: options, and which drivers can run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mydyno.workloads.tpcc import TpccOptions
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked of the server."""
+    """The operations, in one line."""
 
     name: str
     description: str

@@ -1,8 +1,8 @@
 """connect: one transaction is a new connection with its TLS handshake and its login, and its end.
 
-tps are connections per second, so the price of a handshake is a ratio of rates and a difference of CPU per transaction.
+tps are connections per second, so the cost of a handshake is a ratio of rates and a difference of CPU per transaction.
 Nothing is read or written; sysbench has no such workload. The server must have counted as many connections as the
-driver, dynoload, says it made.
+driver, dynoload, reports.
 """
 
 from __future__ import annotations
@@ -18,4 +18,4 @@ DESCRIPTION = "connect, TLS handshake, log in, disconnect: connections per secon
 class ConnectOptions(Frozen):
     """Options of the workload connect."""
 
-    rate: int = Field(0, ge=0, description="connections per second asked for; 0: as fast as it goes")
+    rate: int = Field(0, ge=0, description="planned connections per second; 0: as many as possible")

@@ -1,4 +1,4 @@
-"""The data that workloads need, by name: how large, how long to prepare, how to read them once, how to say it."""
+"""The data that workloads need, by name: size, time to prepare, statements that read them once, description."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DataKind:
     size_bytes: Callable[[DataSpec], int]
     """The whole data directory on disk."""
     rows_bytes: Callable[[DataSpec], int]
-    """The tables and their indexes: what is held against the buffer pool."""
+    """The tables and their indexes, compared with the buffer pool."""
     prepare_s: Callable[[DataSpec], float]
     prewarm_sql: Callable[[DataSpec], list[str]]
     words: Callable[[DataSpec], str]
@@ -67,5 +67,5 @@ DATA: dict[str, DataKind] = {
 
 
 def kind_of(data: DataSpec) -> DataKind:
-    """The kind of an experiment's data. Raises KeyError for an unknown one; parsing has refused it before."""
+    """The kind of an experiment's data. Raises KeyError for an unknown one; parsing has already rejected it."""
     return DATA[data.workload]

@@ -2,7 +2,7 @@
 
 The table lies empty in the template; every run stores all keys over the protocol before its first step, so that cache
 and table hold what the arm's policy puts there, and each step finds the same keys whatever ran before it. Options are
-passed on only where they are said.
+passed on only if they are set.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ class KvOptions(Frozen):
     """Options of the workloads kv_set, kv_get and kv_mixed (dynoload kv run)."""
 
     ratio: str | None = Field(
-        None, pattern=r"^\d+:\d+$", description="gets to sets; kv_mixed has 90:10, the others cannot say one"
+        None, pattern=r"^\d+:\d+$", description="ratio of gets to sets; 90:10 in kv_mixed, not allowed in the others"
     )
     key_choice: str | None = Field(
-        None, description="which keys: uniform, zipfian:0.99, hotspot:10%:90% or sequential; without it uniform"
+        None, description="distribution of keys: uniform (default), zipfian:0.99, hotspot:10%:90% or sequential"
     )
     hit_ratio: str | None = Field(
-        None, pattern=r"^\d+(\.\d+)?%$", description="share of the keys asked for that were stored, e.g. 95%"
+        None, pattern=r"^\d+(\.\d+)?%$", description="share of gets for keys that were stored, e.g. 95%"
     )
     verify: str | None = Field(
-        None, pattern=r"^\d+(\.\d+)?%$", description="share of the values found that are compared; without it 1%"
+        None, pattern=r"^\d+(\.\d+)?%$", description="share of found values that are compared; default 1%"
     )
-    protocol: Literal["text", "binary"] = Field("text", description="of memcached; the plugin has no meta")
-    depth: int = Field(1, ge=1, le=1024, description="operations under way on a connection at a time")
-    threads: int | None = Field(None, ge=1, description="dynoload's threads; without it one for 64 connections")
-    rate: int = Field(0, ge=0, description="operations per second asked for; 0: as fast as it goes")
-    seed: int = Field(1, ge=0, description="seeds what is asked")
+    protocol: Literal["text", "binary"] = Field("text", description="protocol; the plugin does not support meta")
+    depth: int = Field(1, ge=1, le=1024, description="operations in progress on each connection")
+    threads: int | None = Field(None, ge=1, description="dynoload's threads; default: one for 64 connections")
+    rate: int = Field(0, ge=0, description="planned operations per second; 0: as many as possible")
+    seed: int = Field(1, ge=0, description="seed of the operations")
     overwrite: float | None = Field(
-        None, ge=0, le=1, description="memaslap's: share of sets of a key it has set before"
+        None, ge=0, le=1, description="memaslap only: share of sets of a key that was set before"
     )
-    execute_number: int | None = Field(None, ge=1, description="memslap's: operations of each thread; without it 10000")
+    execute_number: int | None = Field(None, ge=1, description="memslap only: operations of each thread; default 10000")
 
 
 KV_WORKLOADS: dict[str, str] = {
@@ -46,7 +46,7 @@ KV_WORKLOADS: dict[str, str] = {
     "kv_mixed": "nine gets to one set",
 }
 KV_SECOND_OPINIONS = {"kv_set": "memslap", "kv_get": "memslap", "kv_mixed": "memaslap"}
-"""Which of libmemcached's programs asks a workload too."""
+"""The program of libmemcached that can also run a workload."""
 STORED_PER_S = 8_000.0
 """Keys stored before the first step, over the protocol into InnoDB without a sync per commit (measured: 2,000 to
 20,000)."""

@@ -1,6 +1,6 @@
 """sysbench's OLTP family: what each workload asks, its options, and what the server must have counted afterwards.
 
-Options carry sysbench 1.0.20's names (with underscores) and defaults, and are passed on only where they are said.
+Options carry sysbench 1.0.20's names (with underscores) and defaults, and are passed on only if they are set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class OltpOptions(Frozen):
 
     range_size: int = Field(100, ge=1, description="rows of one range query")
     point_selects: int = Field(10, ge=0, description="point selects in a transaction")
-    range_selects: bool = Field(True, description="whether range queries are asked at all")
+    range_selects: bool = Field(True, description="whether transactions contain range queries")
     simple_ranges: int = Field(1, ge=0, description="simple range queries in a transaction")
     sum_ranges: int = Field(1, ge=0, description="SUM() range queries in a transaction")
     order_ranges: int = Field(1, ge=0, description="ORDER BY range queries in a transaction")
@@ -37,7 +37,7 @@ class OltpOptions(Frozen):
     rand_spec_res: int = Field(75, ge=1, le=100)
     rand_pareto_h: float = Field(0.2, gt=0, lt=1)
     rand_seed: int = Field(0, ge=0, description="0: from design.seed, block and step, the same in all arms of a block")
-    rate: int = Field(0, ge=0, description="transactions per second asked for; 0: as fast as it goes")
+    rate: int = Field(0, ge=0, description="planned transactions per second; 0: as many as possible")
     db_ps_mode: Literal["auto", "disable"] = Field("auto", description="prepared statements, or text protocol")
     mysql_ssl: bool = Field(False, description="TLS, as sysbench 1.0.20 does it (see reference: it may fall back)")
     mysql_compression: bool = Field(False, description="protocol compression (zlib)")
@@ -67,7 +67,7 @@ def prewarm_sql(table: int) -> tuple[str, str]:
 
 
 def data_words(data: DataSpec) -> str:
-    """The tables, and what their texts hold where that is not sysbench's digits."""
+    """The tables, and the kind of their texts if that is not sysbench's digits."""
     return f"{data.tables} tables of {data.rows:,} rows" + ("" if data.text == "digits" else f" of {data.text}")
 
 

@@ -1,4 +1,4 @@
-"""Every workload proves its name: what the driver says it asked is held against what the server counted."""
+"""Checks the load: the operations counted by the driver are compared with the server's counters."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 
 
 def disagreements(workload: str, whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
-    """Sentences on reads, writes and calls where driver and server differ by more than 0.5 %; empty where they agree.
+    """Sentences on reads, writes and calls where driver and server differ by more than 0.5 %; empty if they agree.
 
     Of the workload connect its connections are compared too: each of its transactions is one.
 
-    `whole` has the driver's read and write counts of the whole step, or its calls where it asked stored procedures;
+    `whole` has the driver's read and write counts of the whole step, or its calls if it used stored procedures;
     `counted` the server's growth over it. Statements of transactions that were rolled back and begun again are counted
     by the server alone, so only a server that counts less than the driver, or far more, disagrees.
     """
@@ -68,10 +68,10 @@ def disagreements(workload: str, whole: Mapping[str, int], counted: Mapping[str,
         ("misses", whole.get("get_misses"), ("memcached_get_misses",)),
         ("connections", whole.get("transactions") if workload == connect.NAME else None, ("Connections",)),
     )
-    for name, said, counters in pairs:
-        if said is None or any(counter not in counted for counter in counters):
+    for name, by_driver, counters in pairs:
+        if by_driver is None or any(counter not in counted for counter in counters):
             continue
-        seen = sum(counted[counter] for counter in counters)
-        if abs(seen - said) > max(said, seen) * TOLERANCE + SLACK:
-            found.append(f"the driver counted {said} {name}, the server {seen:.0f} ({' + '.join(counters)})")
+        by_server = sum(counted[counter] for counter in counters)
+        if abs(by_server - by_driver) > max(by_driver, by_server) * TOLERANCE + SLACK:
+            found.append(f"the driver counted {by_driver} {name}, the server {by_server:.0f} ({' + '.join(counters)})")
     return found

@@ -1,7 +1,7 @@
-"""TPC-C 5.11: the five transactions on nine tables, by dynoload; TpmC-like, for no audit stands behind it.
+"""TPC-C 5.11: the five transactions on nine tables, by dynoload; TpmC-like, because it is not audited.
 
 By default without key and think times, as tpcc-mysql does it: then the number is far above what the standard's
-terminals could reach, and not comparable with a published tpmC. Options are passed on only where they are said.
+terminals could reach, and not comparable with a published tpmC. Options are passed on only if they are set.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ class TpccOptions(Frozen):
     """Options of the workload tpcc (dynoload tpcc run)."""
 
     home: Literal["fixed", "random"] = Field(
-        "fixed", description="a terminal's warehouse: one of its own, as in the standard, or any, as in tpcc-mysql"
+        "fixed", description="a terminal's warehouse: its own, as in the standard, or any, as in tpcc-mysql"
     )
-    key_and_think_times: bool = Field(False, description="the standard's pace: at most 12.86 tpmC a warehouse")
-    time_factor: float = Field(1.0, gt=0, description="what key and think times are multiplied by")
-    terminals: int | None = Field(None, ge=1, description="terminals; more than connections with key and think times")
+    key_and_think_times: bool = Field(
+        False, description="key and think times of the standard: at most 12.86 tpmC per warehouse"
+    )
+    time_factor: float = Field(1.0, gt=0, description="factor for key and think times")
+    terminals: int | None = Field(
+        None, ge=1, description="number of terminals; may exceed connections with key and think times"
+    )
     stock_level: Literal["per-item", "join"] = Field(
-        "per-item", description="Stock-Level's count: a statement an item as in tpcc-mysql, or one join"
+        "per-item", description="Stock-Level's count: one statement per item as in tpcc-mysql, or one join"
     )
-    pipelining: bool = Field(False, description="send a statement before the answers that it does not need")
+    pipelining: bool = Field(False, description="send a statement before answers on which it does not depend")
     stored_procedures: bool = Field(False, description="each transaction is one CALL; else client SQL")
-    rate: int = Field(0, ge=0, description="transactions per second asked for; 0: as fast as it goes")
-    seed: int = Field(1, ge=0, description="seeds what is asked")
+    rate: int = Field(0, ge=0, description="planned transactions per second; 0: as many as possible")
+    seed: int = Field(1, ge=0, description="seed of the operations")
 
 
 TPCC_TABLES = (

@@ -1,4 +1,4 @@
-"""Each block's own effect: a dot for each arm and block, the control's second copy hollow, zero the control."""
+"""The effect in each block: a dot for each arm and block; the control's second copy is hollow, the control is zero."""
 
 from __future__ import annotations
 

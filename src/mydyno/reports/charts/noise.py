@@ -1,4 +1,4 @@
-"""The control against its own copy in every block and step: what this set-up shows where nothing was changed."""
+"""The control against its own copy in every block and step: what this set-up shows without any change."""
 
 from __future__ import annotations
 

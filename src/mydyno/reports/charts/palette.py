@@ -1,4 +1,4 @@
-"""How arms are told apart: by colour, by marker and by dash, so that none of the three is needed alone.
+"""How arms are distinguished: by colour, by marker and by line style, so that no single one of them is needed.
 
 The colours (in report.css, `--arm0` …) are Okabe and Ito's, darkened or lightened until each has a contrast of at least
 3:1 on its background; the control is neutral ink.

@@ -1,4 +1,4 @@
-"""Order effect: what is left of every run after its arm's and block's level is taken out, by its place in the block.
+"""Order effect: the residual of every run after removing its arm's and block's level, by its position in the block.
 
 Residual = ln(run) - mean of its arm and step - mean of its block and step + mean of the step, as a share.
 """

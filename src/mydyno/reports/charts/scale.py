@@ -61,7 +61,7 @@ def level_positions(levels: Sequence[float], start: float, end: float) -> dict[f
 
 
 def tick_decimals(ticks: Sequence[float]) -> int:
-    """How many decimals tell the ticks apart."""
+    """The number of decimals that distinguishes the ticks."""
     steps = [abs(b - a) for a, b in pairwise(ticks)] or [abs(ticks[0]) or 1.0]
     step = min(steps)
     for decimals in range(7):

@@ -6,7 +6,7 @@ from math import log
 
 from markupsafe import Markup
 
-from mydyno.model.records import EffectRecord, InterleavingRecord
+from mydyno.model.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import PERCENT, metric_name, signed_percent, significant
 from mydyno.reports.result import StudyResult
@@ -17,12 +17,12 @@ COVARIATES = {
     "driver_cpu": "the load program's CPU time per query",
     "speed": "the speed meter",
     "unstolen_cpu": "the share of CPU time that the hypervisor left",
-    "available_cpu": "the share of CPU time that hypervisor and other programs left",
+    "available_cpu": "the share of CPU time not used by hypervisor and other programs",
 }
 
 
 def build(result: StudyResult) -> Section | None:
-    """The section, or None where no effect has both figures."""
+    """The section, or None if no effect has both figures."""
     effects = [effect for effect in result.summary.effects if effect.verdict and _is_adjusted(effect)]
     interleaving = result.summary.interleaving
     if not effects or interleaving is None:

@@ -1,4 +1,4 @@
-"""The question answered: short sentences, one table, what would sharpen it, and where it holds."""
+"""The question answered: short sentences, one table, what would improve it, and its scope."""
 
 from __future__ import annotations
 
@@ -36,22 +36,21 @@ def build(result: StudyResult) -> Section:
 
 
 def counted(answers: Iterable[str]) -> str:
-    """How often each answer is there: "2 agree, 1 cannot be told"."""
+    """The number of each answer: "2 agree, 1 cannot tell"."""
     found = Counter(answers)
     words = {"agrees": ("agrees", "agree"), "disagrees": ("disagrees", "disagree")}
-    told = {"cannot tell": ("cannot be told", "cannot be told")} | words
-    return ", ".join(f"{count} {told.get(one, (one, one))[count > 1]}" for one, count in found.most_common())
+    return ", ".join(f"{count} {words.get(one, (one, one))[count > 1]}" for one, count in found.most_common())
 
 
 def _state_words(result: StudyResult) -> str:
     """What a study that is not complete means for its answer; empty for a complete one."""
     planned, finished = len(result.plan.runs), len(result.runs)
     if result.runs and not result.any_valid:
-        return "No run of this study is valid, so it answers nothing. The gates below say why."
+        return "No run of this study is valid, so there is no answer. The gates below show the reasons."
     if result.summary.state == "complete":
         return ""
     words = {"partial": "This study is not finished", "failed": "This study failed"}[result.summary.state]
-    return f"{words}: {finished} of {planned} planned runs are there. What follows holds for these runs alone."
+    return f"{words}: {finished} of {planned} planned runs are finished. The report covers these runs only."
 
 
 def chips(result: StudyResult) -> list[tuple[str, str]]:

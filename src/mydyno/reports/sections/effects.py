@@ -9,7 +9,7 @@ from math import exp
 from markupsafe import Markup
 
 from mydyno.model.metrics import split_instance
-from mydyno.model.records import EffectRecord
+from mydyno.model.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import PERCENT, level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
@@ -21,8 +21,8 @@ EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
 NOT_YET = (
-    "Effects are shown from the first look on. Who looks earlier, and stops when it suits, finds differences where "
-    "there are none."
+    "Effects are shown from the first look on. Looking earlier and stopping at a favourable result finds "
+    "differences that do not exist."
 )
 
 
@@ -84,7 +84,7 @@ def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
     if without:
         note += f" No ratio can be formed for: {_names(without)}."
     if left:
-        note += f" Only in summary.json, for want of room: {_names(left)}."
+        note += f" Only in summary.json, to limit the size of the page: {_names(left)}."
     return note
 
 
@@ -105,7 +105,7 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             continue
         title = f"{metric_name(metric)}, {workload}: effect of each arm relative to {result.relative_to}"
         count = sum(len(group.rows) for group in groups)
-        description = f"{count} effects with intervals; the table that follows holds the same numbers."
+        description = f"{count} effects with intervals; the table that follows has the same numbers."
         charts = [
             Markup(
                 forest_chart(
@@ -181,9 +181,9 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
 
 def block_shares(result: StudyResult, effect: EffectRecord) -> tuple[float, ...]:
     """Each block's own effect, from the summary's details, or else from the runs."""
-    logs = effect.details.get("log_ratios")
-    if isinstance(logs, Mapping):
-        return tuple(exp(float(value)) - 1 for value in logs.values())
+    logs = effect.details.log_ratios
+    if logs is not None:
+        return tuple(exp(value) - 1 for value in logs.values())
     return tuple(ratio - 1 for ratio in result.block_ratios(effect.metric, effect.step, effect.arm).values())
 
 

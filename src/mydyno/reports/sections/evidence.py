@@ -6,7 +6,9 @@ import json
 from collections import Counter
 
 from mydyno.model.plan import PlannedRun
-from mydyno.model.records import Evidence, RunSummary
+from mydyno.model.reasons import joined
+from mydyno.model.records import Evidence
+from mydyno.model.summary import RunSummary
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, render, swatch
 
@@ -17,8 +19,8 @@ MAX_FACTS = 4000
 def build(result: StudyResult) -> Section:
     """The plan as a grid with each run's validity, gates that closed, and the evidence per arm."""
     invalid = [run for run in result.runs if not run.valid]
-    reasons = Counter(reason.split(":")[0] for run in invalid for reason in run.reasons)
-    step_reasons = Counter(reason.split(":")[0] for _, _, reasons in result.unused_steps for reason in reasons)
+    reasons = Counter(reason.label for run in invalid for reason in run.reasons)
+    step_reasons = Counter(reason.label for _, _, reasons in result.unused_steps for reason in reasons)
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
     return Section(
         "evidence",
@@ -58,7 +60,7 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
         "Runs that are not valid: kept and shown, not used",
         ("run", "arm", "reasons"),
         [
-            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), "; ".join(run.reasons) or "not said"]
+            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), joined(run.reasons) or "not recorded"]
             for run in invalid
         ],
     )
@@ -68,7 +70,7 @@ def _steps_table(result: StudyResult) -> Table:
     return Table(
         "Steps of valid runs that are not valid: kept and shown, not used",
         ("run", "step", "reasons"),
-        [[run.folder, step.id, "; ".join(reasons) or "not said"] for run, step, reasons in result.unused_steps],
+        [[run.folder, step.id, joined(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
     )
 
 
@@ -114,7 +116,7 @@ def _grid(result: StudyResult) -> list[dict[str, object]]:
             "swatch": glyph(style) if style else "",
             "state": state,
             "css": state.replace(" ", "-"),
-            "reasons": "; ".join(run.reasons) if run else "",
+            "reasons": joined(run.reasons) if run else "",
         }
 
     return [{"block": block.block, "runs": [entry(planned) for planned in block.runs]} for block in result.plan.blocks]

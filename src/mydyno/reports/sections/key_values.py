@@ -8,13 +8,13 @@ from mydyno.model.records import RunRecord, StepRecord
 from mydyno.reports.numbers import MINUS
 from mydyno.reports.result import ReportStep, StudyResult, usable
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
-from mydyno.results.key_values import Growth, Kept, Spread, growth_of, kept_of, log2_of, spread_of
+from mydyno.results.key_values import CrashSurvival, Growth, Spread, crash_survival, growth_of, log2_of, spread_of
 
 NONE = "–"
 
 
 def build(result: StudyResult) -> Section | None:
-    """The section, or None where the study has no keys and values."""
+    """The section, or None if the study has no keys and values."""
     if result.study.experiment.data.workload != "kv":
         return None
     figures = [Figure([], _kept(result), "", "full", numbers_open=True)]
@@ -26,13 +26,13 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "key-values",
-        "Keys and values: what is kept, and at what latency",
+        "Keys and values: losses in a crash, and latency",
         "Keys and values",
         render(
             "figures.html",
-            intro="Means over the valid runs. Every arm was asked the same words but for the port: the same keys, "
-            "sizes, order and connections. A get that misses brings no value and costs less: read "
-            "rates beside the keys found.",
+            intro="Means over the valid runs. Every arm received the same load except for the port: the same keys, "
+            "sizes, order and connections. A get that misses returns no value and costs less: compare "
+            "rates only together with the share of keys found.",
             legend="",
             groups=[FigureGroup("", figures)],
             empty="",
@@ -73,7 +73,7 @@ def _kept(result: StudyResult) -> Table:
             [
                 _named(result, arm),
                 *_numbers([NONE if one is None else f"{one.ops_per_s:,.0f}" for one in rates]),
-                *_numbers(_crash_cells(kept_of(runs))),
+                *_numbers(_crash_cells(crash_survival(runs))),
                 Cell(_growth_words(growth_of(runs, gets)), "word"),
             ]
         )
@@ -85,13 +85,13 @@ def _kept(result: StudyResult) -> Table:
         "resident memory per million gets",
     )
     note = (
-        "Lost: by kill -9 right behind the last reply, then a new start. It ends the process, not the kernel, and says "
+        "Lost: by kill -9 right after the last reply, then a new start. It ends the process, not the kernel, and shows "
         "nothing about a power failure. Memory: its growth within kv_get, with a 95 % interval over the runs."
     )
-    return Table("Speed beside what it keeps", head, rows, note)
+    return Table("Speed and durability", head, rows, note)
 
 
-def _crash_cells(kept: Kept | None) -> tuple[str, str]:
+def _crash_cells(kept: CrashSurvival | None) -> tuple[str, str]:
     if kept is None:
         return NONE, NONE
     lost, gone = kept.acknowledged - kept.found, kept.keys_before - kept.keys_after

@@ -1,4 +1,4 @@
-"""Where the server's memory sits over a whole run, where arms change who manages it: allocators, huge pages.
+"""The server's memory over a whole run, if arms change how it is managed: allocators, huge pages.
 
 Medians over the runs that count, of each run's first and last sample: resident, proportional, on huge pages, reserved
 addresses. The spread of the arms at the session's end is study 3's figure.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from mydyno.model.records import RunSummary
+from mydyno.model.summary import RunSummary
 from mydyno.reports.numbers import display_unit, percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
@@ -40,7 +40,7 @@ class Session:
 
 
 def build(result: StudyResult) -> Section | None:
-    """The section; None where no arm says who manages memory, or runs have several servers."""
+    """The section; None if no arm sets how memory is managed, or runs have several servers."""
     arms = result.study.experiment.arms
     if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
         return None
@@ -55,7 +55,7 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "memory",
-        "Where the memory sits",
+        "Memory of the server",
         "Memory",
         render(
             "memory.html",
@@ -68,7 +68,7 @@ def build(result: StudyResult) -> Section | None:
 
 
 def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Session]]:
-    """{(arm, metric): one a run}. Empty where a run has several servers."""
+    """{(arm, metric): one a run}. Empty if a run has several servers."""
     import duckdb
 
     if not files:

@@ -1,4 +1,4 @@
-"""What a server's memory was made of behind the last step: by the kernel's smaps, and by the allocator's own words.
+"""The parts of a server's memory after the last step: by the kernel's smaps, and by the allocator's own figures.
 
 From the evidence that allocators give after the load (treatments/allocator_memory.py); medians over runs that count.
 """
@@ -17,7 +17,7 @@ Cells = Callable[[list[float]], Cell]
 
 
 def table(result: StudyResult, in_bytes: Cells) -> Table | None:
-    """The table; None where no run tells. `in_bytes` writes the values of one arm's runs."""
+    """The table; None if no run tells. `in_bytes` writes the values of one arm's runs."""
     of_arm = {arm: found for arm in result.styles if (found := _facts(result, arm))}
     if not of_arm:
         return None
@@ -29,7 +29,7 @@ def table(result: StudyResult, in_bytes: Cells) -> Table | None:
     head = ["arm", *(words for words, _ in columns), "of it free"]
     if not any(_held(run) for runs in of_arm.values() for run in runs):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return Table("What it was made of behind the last step", head, rows)
+    return Table("Its parts after the last step", head, rows)
 
 
 def untold(result: StudyResult) -> list[str]:
@@ -39,7 +39,9 @@ def untold(result: StudyResult) -> list[str]:
         for evidence in run.evidence if run.valid else ():
             if "untold" in evidence.facts:
                 reasons.setdefault(str(evidence.facts["untold"]), {})[run.arm] = None
-    return [f"No figures of the allocator's own of {', '.join(arms)}: {reason}." for reason, arms in reasons.items()]
+    return [
+        f"The allocator's own figures are missing for {', '.join(arms)}: {reason}." for reason, arms in reasons.items()
+    ]
 
 
 def _facts(result: StudyResult, arm: str) -> list[Facts]:
@@ -56,7 +58,7 @@ def _pool(facts: Facts) -> float | None:
 
 
 def _rest(facts: Facts) -> float | None:
-    """None where the pool lies elsewhere: on reserved huge pages, which smaps does not call resident."""
+    """None if the pool is on reserved huge pages, which smaps does not count as resident."""
     rest = facts["anonymous_bytes"] + facts["heap_bytes"] - facts.get("pool_data_bytes", 0)
     return rest if rest > 0 and not facts.get("reserved_huge_bytes") else None
 
@@ -88,7 +90,7 @@ COLUMNS: tuple[tuple[str, Callable[[Facts], float | None]], ...] = (
     ("InnoDB's pages with data", _pool),
     ("private beside them", _rest),
     ("programs, libraries, stacks", _other),
-    ("the allocator says it holds", _held),
+    ("held by the allocator", _held),
     ("of it in use", _in_use),
 )
 

@@ -1,4 +1,5 @@
-"""Experiments on the network: traffic against the link's ceiling, the price of a transaction, study 4's three parts.
+"""Experiments on the network: traffic against the link's ceiling, the cost of a transaction, parts of
+published studies.
 
 Absent from the page where no arm has a network, TLS or compression of its own. The ceiling is what the timed transfer
 of the same runs delivered, as frames; an arm whose bandwidth this host could not reach has none.
@@ -13,7 +14,7 @@ from statistics import median
 from markupsafe import Markup
 
 from mydyno.model.contrasts import only_difference
-from mydyno.model.records import ConclusionRecord, EffectRecord
+from mydyno.model.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
@@ -24,6 +25,7 @@ from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
+from mydyno.results.published_studies import StudyPart, published_studies
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
@@ -47,30 +49,13 @@ ANSWERS = {"agrees": "= agrees", "disagrees": "≠ disagrees", "cannot tell": "?
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part of study 4: the treatment whose effect it is about."""
-
-    name: str
-    treatment: str
-    title: str
-    text: str
-
-
-PARTS = (
-    Part("N1", "network", "Bandwidth (study 4, N1)", "Arms that differ in bandwidth alone."),
-    Part("N2", "compression", "Compression of the protocol (study 4, N2)", "Arms that differ in compression alone."),
-    Part("N3", "tls", "TLS (study 4, N3)", "Arms that differ in TLS alone."),
-)
-
-
-@dataclass(frozen=True)
 class Traffic:
     """What the server's interface sent over time, and what it could send at most."""
 
     panels: Mapping[str, Panel]
     durations_s: Mapping[str, float]
     ceilings: Mapping[str, float]
-    """{arm: bytes per second of frames}; absent where the bandwidth was not reached."""
+    """{arm: bytes per second of frames}; absent if the bandwidth was not reached."""
 
 
 def metrics(result: StudyResult) -> tuple[str, ...]:
@@ -86,11 +71,13 @@ def build(result: StudyResult) -> list[Section]:
     panels, durations = read_one(result, _traffic(result), POINTS)
     traffic = Traffic(panels, durations, _ceilings(result))
     sections = [_overview(result, traffic)]
-    for part in PARTS:
-        contrasts = _contrasts(result, part.treatment)
-        said = [one for one in result.summary.conclusions if one.part == part.name]
-        if contrasts and said:
-            sections.append(_part(result, traffic, part, contrasts, said))
+    known = published_studies()
+    for study in dict.fromkeys(one.study for one in result.summary.conclusions):
+        for part in known[study].parts if study in known else ():
+            contrasts = _contrasts(result, part.treatment)
+            conclusions = [one for one in result.summary.conclusions if (one.study, one.part) == (study, part.name)]
+            if contrasts and conclusions:
+                sections.append(_part(result, traffic, part, contrasts, conclusions))
     return sections
 
 
@@ -101,7 +88,7 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
         linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
         wanted = metrics(result) if linked else PRICES
         figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
-        groups.append(FigureGroup(f"The price of a transaction, and the traffic: {workload}", figures))
+        groups.append(FigureGroup(f"The cost of a transaction, and the traffic: {workload}", figures))
     return Section(
         "network",
         "Network: traffic, bytes and CPU per transaction",
@@ -109,7 +96,7 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
         render(
             "network.html",
             intro=f"Traffic is what {_whose_interface(result)}, headers included. CPU per transaction is that of the "
-            "server's and the load's processes; a packet's way through the kernel is paid by whoever the kernel finds.",
+            "server's and the load's processes; the kernel may charge the processing of a packet to either side.",
             conclusions=[],
             tables=[table] if (table := _limits_table(result)) else [],
             legend=legend(result, with_copy=True),
@@ -143,17 +130,17 @@ def _limits_table(result: StudyResult) -> Table | None:
         "What limited each arm, from utilisation",
         ["arm", *head],
         rows,
-        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host, other "
-        "being the kernel's own threads and everybody else.",
+        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host; other "
+        "is the kernel's own threads and all other programs.",
     )
 
 
 def _part(
     result: StudyResult,
     traffic: Traffic,
-    part: Part,
+    part: StudyPart,
     contrasts: Sequence[EffectRecord],
-    said: Sequence[ConclusionRecord],
+    conclusions: Sequence[ConclusionRecord],
 ) -> Section:
     arms = {name for effect in contrasts for name in (effect.arm, effect.control)}
     groups = []
@@ -162,7 +149,7 @@ def _part(
         where = f":{part.name}"
         metrics = dict.fromkeys((result.summary.primary, "tps", *PRICES))
         drawn = [figure for one in metrics if (figure := metric_figure(result, one, workload, steps, arms, where))]
-        groups.append(FigureGroup(f"Throughput and price against connections: {workload}", drawn))
+        groups.append(FigureGroup(f"Throughput and cost against connections: {workload}", drawn))
     groups += _traffic_groups(result, traffic, arms, part.name)
     return Section(
         f"network-{part.name.lower()}",
@@ -170,8 +157,10 @@ def _part(
         part.name,
         render(
             "network.html",
-            intro=part.text + " What the study concluded, put to the test by this study's own effects and limits.",
-            conclusions=[(ANSWERS[one.answer], one.claim[:1].upper() + one.claim[1:], one.because) for one in said],
+            intro=part.text + " What the study concluded, tested against this study's own effects and limits.",
+            conclusions=[
+                (ANSWERS[one.answer], one.claim[:1].upper() + one.claim[1:], one.because) for one in conclusions
+            ],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),
             groups=[group for group in groups if group.figures],
@@ -271,7 +260,7 @@ def _whose_interface(result: StudyResult) -> str:
 
 
 def _unbounded(bandwidth: str) -> str:
-    """Why there is no ceiling; empty where none was asked for."""
+    """Why there is no ceiling; empty if none was asked for."""
     return "" if bandwidth in (UNSHAPED, OUTSIDE) else f"{bandwidth} not reached here"
 
 

@@ -10,13 +10,13 @@ from statistics import mean, median
 from markupsafe import Markup
 
 from mydyno.hosts.canary import READINGS
-from mydyno.model.records import CanaryRecord
+from mydyno.model.summary import CanaryRecord
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.position import position_chart
 from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, signed_percent, significant
-from mydyno.reports.result import ReportStep, StudyResult, reasons_against
+from mydyno.reports.result import ReportStep, StudyResult, joined_reasons
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.stats.residuals import block_residuals, order_effect_p
 
@@ -41,11 +41,11 @@ def build(result: StudyResult) -> Section:
         "Noise",
         render(
             "figures.html",
-            intro="Every block runs the control twice. What the two copies differ by is this set-up's noise. "
+            intro="Every block runs the control twice. The difference between the copies is the noise of this set-up. "
             "Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
-            empty="" if first or runs else "No block holds two valid runs of the control, so there is no noise floor.",
+            empty="" if first or runs else "No block has two valid runs of the control, so there is no noise floor.",
         ),
         _in_one_line(result, metric),
     )
@@ -73,15 +73,17 @@ def _canary_words(canaries: Sequence[CanaryRecord]) -> str:
     ranges = []
     for name, usual in _usual(canaries).items():
         values = [value / usual - 1 for one in canaries if (value := one.readings.get(name)) is not None]
-        ranges.append(
-            f"{READINGS[name].partition(':')[0]} {signed_percent(min(values))} to {signed_percent(max(values))}"
-        )
+        ranges.append(f"{READINGS[name].label} {signed_percent(min(values))} to {signed_percent(max(values))}")
     off = sorted({one.block for one in canaries if one.off})
-    told = f"Out of line before block {', '.join(map(str, off))}." if off else "None was out of line."
+    told = (
+        f"Outside the usual range before block {', '.join(map(str, off))}."
+        if off
+        else "None was outside the usual range."
+    )
     return (
         f"Canaries read: {len(canaries)}, while nothing of the study ran, against their median: "
-        f"{'; '.join(ranges)}. {told} What is out of line (beyond 3 MADs and 5 % of the readings before it) is "
-        "read again after a pause, at most twice; the block begins behind the last reading."
+        f"{'; '.join(ranges)}. {told} A reading outside the usual range (beyond 3 MADs and 5 % of the "
+        "earlier readings) is repeated after a pause, at most twice; the block begins after the last reading."
     )
 
 
@@ -91,11 +93,12 @@ def _canaries(canaries: Sequence[CanaryRecord]) -> Figure:
         [
             str(one.block) if one.attempt == 1 else f"{one.block}, reading {one.attempt}",
             *(Cell(_against(one.readings.get(name), usual.get(name)), "num") for name in READINGS),
-            ", ".join(words.partition(":")[0].removeprefix("no reading of ") for words in one.off) or "–",
+            ", ".join(READINGS[off.reading].label if off.reading in READINGS else off.reading for off in one.off)
+            or "–",
         ]
         for one in canaries
     ]
-    heads = ("block", *(words.partition(":")[0] for words in READINGS.values()), "out of line")
+    heads = ("block", *(reading.label for reading in READINGS.values()), "outside the usual range")
     return Figure([], Table("Canaries, relative to their median", heads, rows))
 
 
@@ -154,15 +157,15 @@ def _position(result: StudyResult, metric: str) -> Figure | None:
         by_position[position].append(residual)
     chart = position_chart(
         f"position:{metric}",
-        f"{metric_name(metric)}: what the place in a block adds",
-        "What is left of every valid run after its arm's and its block's level is taken out, by position in the block.",
+        f"{metric_name(metric)}: effect of the position in a block",
+        "The residual of every valid run after removing its arm's and its block's level, by position in the block.",
         points,
     )
     rows: list[list[str | Cell]] = [
         [str(position), Cell(signed_percent(mean(values)), "num"), Cell(str(len(values)), "num")]
         for position, values in sorted(by_position.items())
     ]
-    table = Table("Order effect: mean of what is left, by position in the block", ("position", "mean", "values"), rows)
+    table = Table("Order effect: mean residual by position in the block", ("position", "mean", "values"), rows)
     return Figure([Markup(chart)], table)
 
 
@@ -199,7 +202,7 @@ def _order_words(result: StudyResult, metric: str) -> str:
     bound = 0.05 / len(tests)
     verdict = "below" if least < bound else "not below"
     return (
-        f"Order effect, F test of the position beside arm and block: the least p of {len(tests)} levels is "
+        f"Order effect, F test of the position in addition to arm and block: the smallest p of {len(tests)} levels is "
         f"{p_value(least)} ({where}), {verdict} {significant(bound, 2)} (0.05 shared among the levels)."
     )
 
@@ -220,7 +223,7 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
             f"block {run.block}, position {run.position}, {run.arm}"
             + (" (A/A copy)" if run.copy_number == 2 else "")
             + f": {unit.text(value, 4)}"
-            + ("" if used else f"; not valid: {'; '.join(reasons_against(run, step.id))}"),
+            + ("" if used else f"; not valid: {joined_reasons(run, step.id)}"),
         )
         for index, (run, value, used) in enumerate(values, 1)
         if run.arm in result.styles

@@ -28,7 +28,7 @@ SHARED = (
     "disk_write_bytes_per_s",
     "disk_util_pct",
 )
-"""What several instances on one host have each for itself, or take from one another."""
+"""The resources that several instances on one host have separately or share."""
 
 
 def build(result: StudyResult, telemetry: Telemetry) -> Section:
@@ -53,7 +53,7 @@ def _notes(telemetry: Telemetry) -> list[str]:
     notes = []
     if telemetry.invalid:
         steps = "; ".join(f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items())
-        notes.append(f"Drawn from runs that are not valid there, for want of others (to find out why): {steps}.")
+        notes.append(f"Drawn from runs that are not valid there, because there are no others (for diagnosis): {steps}.")
     if telemetry.missing_files:
         words = "1 run has" if telemetry.missing_files == 1 else f"{telemetry.missing_files} runs have"
         notes.append(f"{words} no samples.parquet in the study folder.")
@@ -66,7 +66,7 @@ def _notes(telemetry: Telemetry) -> list[str]:
 def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
     """(heading, names) of the series that are not drawn."""
     lists = [
-        ("series are only in samples.parquet, for want of room", telemetry.left_out),
+        ("series are only in samples.parquet, to limit the size of the page", telemetry.left_out),
         ("series are zero in every sample", telemetry.constant),
     ]
     return [(f"{len(names)} {words}", ", ".join(names)) for words, names in lists if names]

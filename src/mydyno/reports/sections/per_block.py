@@ -1,13 +1,12 @@
-"""The number of each block: what verdicts are made from. Of interleaved studies; the control's copy is the A/A."""
+"""The number of each block, from which verdicts are computed. Of interleaved studies; the control's copy is the A/A."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import exp
 
 from markupsafe import Markup
 
-from mydyno.model.records import EffectRecord
+from mydyno.model.summary import EffectRecord
 from mydyno.reports.charts.block_dots import ArmBlocks, block_dots_chart
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.numbers import metric_name, signed_percent
@@ -36,8 +35,8 @@ def build(result: StudyResult) -> Section | None:
         render(
             "figures.html",
             intro="A block is one start of every server. Each mark is an arm's effect in one block, over all its "
-            "cycles; these numbers, not the slices, are what the verdicts rest on. Hollow marks are the control's "
-            "second copy against the first (A/A): what is seen where nothing was changed.",
+            "cycles; the verdicts are computed from these numbers, not from the slices. Hollow marks are the control's "
+            "second copy against the first (A/A): the differences without any change.",
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="",
@@ -79,7 +78,7 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
 
 def _shares(result: StudyResult, effect: EffectRecord) -> dict[int, float]:
     """{block: effect}, from the summary's details, or else from the runs."""
-    logs = effect.details.get("log_ratios")
-    if isinstance(logs, Mapping):
-        return {int(block): exp(float(value)) - 1 for block, value in logs.items()}
+    logs = effect.details.log_ratios
+    if logs is not None:
+        return {block: exp(value) - 1 for block, value in logs.items()}
     return {b: ratio - 1 for b, ratio in result.block_ratios(effect.metric, effect.step, effect.arm).items()}

@@ -1,4 +1,4 @@
-"""All that a reader needs to repeat the study or to doubt it: host, versions, settings, commands, windows, limits."""
+"""Everything needed to repeat or question the study: host, versions, settings, commands, windows, limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PER_RUN_VARIABLES = {
     "innodb_tmpdir",
     "relay_log_info_file",
 }
-"""Variables that differ between any two runs and say nothing about the arms."""
+"""Variables that differ between any two runs and are irrelevant for the arms."""
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
 
 
@@ -41,7 +41,7 @@ def build(result: StudyResult) -> Section:
     configuration, same = _configuration(result, records)
     return Section(
         "repeat",
-        "To repeat it, or to doubt it",
+        "Reproduction and limits",
         "Repeat",
         render(
             "repeat.html",
@@ -65,10 +65,10 @@ def build(result: StudyResult) -> Section:
 
 
 def limits(result: StudyResult) -> list[str]:
-    """What this study cannot say, each a sentence, from what its records hold."""
+    """The limits of this study, one sentence each, from its records."""
     experiment, summary = result.study.experiment, result.summary
     host = result.study.host.get("hostname") or "this host"
-    found = [f"It was measured on one host ({host}), with one server build per arm: it says nothing about other hosts."]
+    found = [f"It was measured on one host ({host}), with one server build per arm: it does not apply to other hosts."]
     blocks = len(result.plan.blocks)
     if blocks < 6:
         found.append(
@@ -76,10 +76,10 @@ def limits(result: StudyResult) -> list[str]:
         )
     if experiment.scale == "quick":
         found.append(
-            "It was run at scale quick: short windows and few blocks, to try an experiment out, not to decide."
+            "It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision."
         )
     if summary.state != "complete":
-        found.append("It is not complete: more blocks may change every interval.")
+        found.append("The study is not complete: more blocks may change every interval.")
     invalid = sum(not run.valid for run in result.runs)
     if invalid:
         found.append(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see the gates.")
@@ -95,7 +95,7 @@ def limits(result: StudyResult) -> list[str]:
         size = format_bytes(float(pool)) if pool.isdigit() else pool
         what = kind_of(data).words(data)
         found.append(f"It holds for this data: {what}, and a buffer pool of {size}.")
-    found.append("The load is closed-loop where a number of connections is given: a slow server is asked less often.")
+    found.append("The load is a closed loop if a number of connections is set: a slow server receives fewer requests.")
     return found
 
 
@@ -214,7 +214,7 @@ def _variables(records: list[RunRecord]) -> str:
 
 
 def when(unix_ns: int) -> str:
-    """A time for people, in UTC."""
+    """A time as text, in UTC."""
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -12,7 +12,7 @@ from mydyno.reports.server_settings import differing_settings
 
 
 def build(result: StudyResult) -> Section | None:
-    """The section, or None where all arms run one version or no setting differs."""
+    """The section, or None if all arms run one version or no setting differs."""
     found = differing_settings(result)
     if found is None:
         return None
@@ -26,7 +26,7 @@ def build(result: StudyResult) -> Section | None:
             intro=f"The arms run different servers under the experiment's own settings. {count} further "
             f"{'setting that shapes' if count == 1 else 'settings that shape'} performance "
             f"{'has' if count == 1 else 'have'} another value on some of them, by default or because "
-            "that version knows no other: an effect of the server is an effect of these too.",
-            table=Table("Settings that differ, as the servers tell them (SHOW GLOBAL VARIABLES)", *found),
+            "that version knows no other: an effect of the server includes the effects of these settings.",
+            table=Table("Settings that differ, as reported by the servers (SHOW GLOBAL VARIABLES)", *found),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from mydyno.model.quantities import format_duration
-from mydyno.model.records import InterleavingRecord
+from mydyno.model.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
 from mydyno.reports.numbers import display_unit, metric_name, percent
@@ -65,7 +65,7 @@ def _intro(interleaving: InterleavingRecord | None) -> str:
         f"of washout, while the others wait. {interleaving.cycles} cycles in random order"
     )
     words += (
-        f"; {interleaving.dropped_cycles} of them were dropped for all arms, because the host gave too little CPU time."
+        f"; {interleaving.dropped_cycles} of them were dropped for all arms, because of unequal steal."
         if interleaving.dropped_cycles
         else "; none was dropped."
     )
@@ -117,7 +117,7 @@ def _style(result: StudyResult, arm: str, copy_number: int, control: str) -> Arm
 
 
 def _host_lines(slices: StudySlices, step: ReportStep) -> list[HostLine]:
-    """What the host did in the same slices: the load program's CPU per query, the speed meter, steal."""
+    """The host in the same slices: the load program's CPU per query, the speed meter, steal."""
     segments = slices.segments[step.id]
     ordered = slices.of_step(step.id)
     cost = driver_cost(ordered)

@@ -50,7 +50,11 @@ def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
             intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
             "marks are the medians of the valid runs. Crosses are runs that are not valid."
             + (f" Zero in every run: {', '.join(zeros)}." if zeros else "")
-            + (f" Only in csv and json, for want of room: {', '.join(map(metric_name, left))}." if left else ""),
+            + (
+                f" Only in csv and json, to limit the size of the page: {', '.join(map(metric_name, left))}."
+                if left
+                else ""
+            ),
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="" if groups else "No run has a value yet.",
@@ -75,7 +79,7 @@ def metric_figure(
     arms: Collection[str] | None = None,
     where: str = "",
 ) -> Figure | None:
-    """A metric against the level of load with its table, of these arms alone where said; None where no run has a value.
+    """A metric against the level of load with its table, of these arms alone where said; None if no run has a value.
 
     `where` keeps the chart's name apart from that of the same metric in another section.
     """

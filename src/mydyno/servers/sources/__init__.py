@@ -1,1 +1,1 @@
-"""One file per way to get a server that mydyno does not find on the host."""
+"""One file per source of servers that mydyno downloads."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
-from mydyno.parts.debian import DebianPackages
-from mydyno.parts.progress import Say
+from mydyno.packages.debian import DebianPackages
+from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild, find_build
 
 

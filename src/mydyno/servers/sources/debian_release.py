@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
-from mydyno.parts.debian_release import DebianRelease, loader_of
-from mydyno.parts.progress import Say, silent
+from mydyno.packages.debian_release import DebianRelease, loader_of
+from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 
 

@@ -1,4 +1,4 @@
-"""A server from a Maven artifact: MySQL's own old builds, which no distribution carries any more."""
+"""A server from a Maven artifact: MySQL's own old builds, which no distribution has any more."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
-from mydyno.parts.debian import DebianPackages
-from mydyno.parts.maven import Artifact, MavenRepository
-from mydyno.parts.once import made_once
-from mydyno.parts.progress import Say
+from mydyno.packages.atomic_dir import made_once
+from mydyno.packages.debian import DebianPackages
+from mydyno.packages.maven import Artifact, MavenRepository
+from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.store.files import write_text
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
-from mydyno.parts.debian import DebianPackages
-from mydyno.parts.progress import Say
+from mydyno.packages.debian import DebianPackages
+from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.version import ServerVersion
 
@@ -37,16 +37,16 @@ class MemcachedSource:
             say(f"downloading memcached: about {self.download_bytes / 1e6:.1f} MB")
         packages = await DebianPackages(cache, host).get(PACKAGES)
         program = packages.find("usr/bin/memcached")
-        told = await host.run([str(program), "--version"], environment=packages.environment, timeout_s=30)
-        if told.exit_code:
-            raise HostError(f"{program} does not start: {told.output.strip()[-500:]}")
+        reported = await host.run([str(program), "--version"], environment=packages.environment, timeout_s=30)
+        if reported.exit_code:
+            raise HostError(f"{program} does not start: {reported.output.strip()[-500:]}")
         return ServerBuild(
             name=name,
             program=program,
             basedir=packages.root / "usr",
             messages=packages.root,
             plugins=packages.root,
-            version=ServerVersion.parse(told.output.strip()),
+            version=ServerVersion.parse(reported.output.strip()),
             environment=packages.environment,
             packages=packages.versions,
         )

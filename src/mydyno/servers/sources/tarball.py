@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.parts.once import made_once, sha256_of
+from mydyno.packages.atomic_dir import made_once, sha256_of
 
 
 def is_archive(path: Path) -> bool:

@@ -1,10 +1,13 @@
-"""The workload proves its name: the server must have counted what the driver says it asked."""
+"""The operations counted by the driver must agree with the server's counters."""
 
 from __future__ import annotations
 
+from mydyno.model.reasons import Reason
 from mydyno.verdicts.gates.facts import StepFacts
 
 
-def closed(facts: StepFacts) -> str | None:
+def closed(facts: StepFacts) -> Reason | None:
     """Closed where the two differ beyond tolerance."""
-    return f"counters disagree: {'; '.join(facts.disagreements)}" if facts.disagreements else None
+    if not facts.disagreements:
+        return None
+    return Reason(gate="counters", text="; ".join(facts.disagreements))

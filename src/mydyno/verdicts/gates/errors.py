@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from mydyno.model.reasons import Reason
 from mydyno.verdicts.gates.facts import StepFacts
 
 
-def closed(facts: StepFacts) -> str | None:
+def closed(facts: StepFacts) -> Reason | None:
     """Closed at the first error or lost connection."""
     if not facts.driver.errors and not facts.driver.reconnects:
         return None
-    return f"errors: {facts.driver.errors} errors and {facts.driver.reconnects} lost connections in the measured window"
+    text = f"{facts.driver.errors} errors and {facts.driver.reconnects} lost connections in the measured window"
+    return Reason(gate="errors", text=text)

@@ -1,4 +1,4 @@
-"""What gates look at."""
+"""The facts that gates use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunFacts:
     bounds: GateSpec
     evidence: Sequence[Evidence]
     swapped_bytes: int | None
-    """Swapped in and out while the run lasted; None where the kernel does not tell."""
+    """Swapped in and out while the run lasted; None if the kernel does not report it."""
     out_of_memory_kills: int | None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from mydyno.model.reasons import Reason
 from mydyno.verdicts.gates.facts import RunFacts
 
 
-def closed(facts: RunFacts) -> str | None:
+def closed(facts: RunFacts) -> Reason | None:
     """Closed where the host's count of such kills grew during the run."""
     if not facts.out_of_memory_kills:
         return None
-    return f"out of memory: the kernel killed {facts.out_of_memory_kills} process(es) during the run"
+    text = f"the kernel killed {facts.out_of_memory_kills} process(es) during the run"
+    return Reason(gate="out_of_memory", text=text)

@@ -1,12 +1,13 @@
-"""A window that is not steady has no mean worth printing (reference: statistics, steady state)."""
+"""The mean of a window that is not steady is biased (reference: statistics, steady state)."""
 
 from __future__ import annotations
 
+from mydyno.model.reasons import Reason
 from mydyno.verdicts.gates.facts import StepFacts
 
 
-def closed(facts: StepFacts) -> str | None:
-    """Closed where the window is not steady and gates.steady is strict. An undecided window is used, and said."""
+def closed(facts: StepFacts) -> Reason | None:
+    """Closed where the window is not steady and gates.steady is strict. An undecided window is used and reported."""
     if facts.steadiness != "not steady" or facts.bounds.steady != "strict":
         return None
-    return f"not steady: {'; '.join(facts.steady_reasons)}"
+    return Reason(gate="steady", text="; ".join(facts.steady_reasons))

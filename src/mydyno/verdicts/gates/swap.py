@@ -1,14 +1,16 @@
-"""The host swapped: memory pressure is then measured, not the treatment."""
+"""The host swapped: the measurement then shows memory pressure, not the treatment."""
 
 from __future__ import annotations
 
 from mydyno.model.quantities import format_bytes
+from mydyno.model.reasons import Reason
 from mydyno.verdicts.gates.facts import RunFacts
 
 
-def closed(facts: RunFacts) -> str | None:
+def closed(facts: RunFacts) -> Reason | None:
     """Closed where more was swapped in and out than gates.swap_bytes."""
     if facts.swapped_bytes is None or facts.swapped_bytes <= facts.bounds.swap_bytes:
         return None
     bound = format_bytes(facts.bounds.swap_bytes)
-    return f"swap: the host swapped {format_bytes(facts.swapped_bytes)} during the run (bound {bound})"
+    text = f"the host swapped {format_bytes(facts.swapped_bytes)} during the run (bound {bound})"
+    return Reason(gate="swap", text=text)

@@ -1,11 +1,20 @@
-"""A treatment that is not proved to be in force."""
+"""A treatment that is not verified to be in force."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mydyno.model.reasons import Reason
+from mydyno.model.records import Evidence
 from mydyno.verdicts.gates.facts import RunFacts
 
 
-def closed(facts: RunFacts) -> str | None:
+def closed(facts: RunFacts) -> Reason | None:
     """Closed where any evidence does not hold."""
-    unproved = [f"{evidence.treatment}: {evidence.text}" for evidence in facts.evidence if not evidence.holds]
-    return f"treatment not proved: {'; '.join(unproved)}" if unproved else None
+    return unproved(facts.evidence)
+
+
+def unproved(evidence: Sequence[Evidence]) -> Reason | None:
+    """The reason for which these treatments are not proved; None if all of them are."""
+    found = [f"{one.treatment}: {one.text}" for one in evidence if not one.holds]
+    return Reason(gate="unproved", text="; ".join(found)) if found else None

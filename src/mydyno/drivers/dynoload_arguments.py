@@ -1,0 +1,131 @@
+"""dynoload's arguments: where the server is, which data it has, which load runs; one class per kind of data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from mydyno.drivers import dynoload_kv as kv
+from mydyno.drivers.base import SCHEMA
+from mydyno.model.experiment import DataSpec, Scalar, Step
+from mydyno.servers.sql import Address
+
+RENAMED_OPTIONS = {"random_ranges": "number-of-ranges", "mysql_ignore_errors": "ignore-errors", "rand_seed": "seed"}
+
+
+class Arguments(ABC):
+    """The arguments for one kind of data."""
+
+    def endpoint(self, address: Address, folder: Path) -> list[str]:
+        """Where the server is and as whom to connect; the password goes by a file in `folder`."""
+        password_file = folder / "dynoload.password"
+        password_file.touch(mode=0o600)
+        password_file.write_text(address.password)
+        tcp = [f"--host={address.host}", f"--port={address.port}"]
+        where = [f"--socket={address.socket}"] if address.socket else tcp
+        account = [f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
+        return [*where, *account, *protocol_arguments(address)]
+
+    @abstractmethod
+    def data(self, data: DataSpec) -> list[str]:
+        """How much data there is, and of which shape."""
+
+    def workload(self, step: Step) -> list[str]:  # noqa: ARG002
+        """Which operations the step consists of, beside its options."""
+        return []
+
+    def preparation(self, records: Path) -> list[str]:  # noqa: ARG002
+        """What `prepare` needs beside; its records go to this file where it writes any."""
+        return []
+
+    def is_prepared(self, records: Path, data: DataSpec) -> bool:  # noqa: ARG002
+        """Whether the data are complete by the records of a `prepare` that ended with an error."""
+        return False
+
+
+class OltpArguments(Arguments):
+    """sysbench's tables."""
+
+    def data(self, data: DataSpec) -> list[str]:
+        """Number, size and shape of the tables."""
+        return [
+            f"--tables={data.tables}",
+            f"--table-size={data.rows}",
+            f"--auto-inc={option_text(data.auto_inc)}",
+            f"--secondary={option_text(data.secondary)}",
+            *([] if data.text == "digits" else [f"--row-text={data.text}"]),
+        ]
+
+    def workload(self, step: Step) -> list[str]:
+        """The workload by its name."""
+        return [f"--workload={step.workload}"]
+
+
+class TpccArguments(Arguments):
+    """TPC-C's warehouses."""
+
+    def data(self, data: DataSpec) -> list[str]:
+        """Their number."""
+        return [f"--warehouses={data.warehouses}"]
+
+
+class KvArguments(Arguments):
+    """Keys and values over memcached's protocol."""
+
+    def endpoint(self, address: Address, folder: Path) -> list[str]:  # noqa: ARG002 - there is no account
+        """Host and port."""
+        return kv.endpoint(address)
+
+    def data(self, data: DataSpec) -> list[str]:
+        """The key space and the values' size."""
+        return kv.keys(data)
+
+    def workload(self, step: Step) -> list[str]:
+        """Gets to sets, and which errors are ignored."""
+        return kv.operations(step)
+
+    def preparation(self, records: Path) -> list[str]:
+        """How the keys are stored, with a record of how many were."""
+        return [*kv.STORING, f"--json={records}"]
+
+    def is_prepared(self, records: Path, data: DataSpec) -> bool:
+        """Whether every key was stored."""
+        return kv.all_stored(records, data)
+
+
+ARGUMENTS: dict[str, Arguments] = {"oltp": OltpArguments(), "tpcc": TpccArguments(), "kv": KvArguments()}
+"""data.workload → its arguments."""
+
+
+def protocol_arguments(address: Address) -> list[str]:
+    """TLS and compression, where the address has them."""
+    arguments = [] if address.compression == "off" else [f"--compression={address.compression}"]
+    tls = address.tls
+    if tls is None:
+        return arguments
+    arguments.append(f"--ssl-mode={tls.mode}")
+    if tls.mode == "disabled":
+        # MySQL's caching_sha2_password needs a key before a password goes over an open network.
+        return [*arguments, *([] if address.socket else ["--get-server-public-key"])]
+    arguments += [f"--ssl-ca={tls.authority}"] if tls.authority else []
+    arguments += [f"--tls-versions={','.join(tls.versions)}"] if tls.versions else []
+    arguments += [f"--ssl-ciphers={','.join(tls.ciphers)}"] if tls.ciphers else []
+    return [*arguments, f"--tls-resumption={option_text(tls.resumption)}"]
+
+
+def option_arguments(name: str, value: Scalar) -> list[str]:
+    """A workload option by dynoload's name; sysbench's options of the connection become dynoload's."""
+    if name == "mysql_ssl":
+        return ["--ssl-mode=required" if value else "--ssl-mode=disabled"]
+    if name == "mysql_compression":
+        return ["--compression=zlib" if value else "--compression=off"]
+    if name == "rate" and not value:
+        return []
+    return [f"--{RENAMED_OPTIONS.get(name, name.replace('_', '-'))}={option_text(value)}"]
+
+
+def option_text(value: Scalar) -> str:
+    """A value as options take it: booleans as on and off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

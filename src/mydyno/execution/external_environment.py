@@ -1,0 +1,143 @@
+"""The study environment of a study on an external server: drivers and telemetry only; mydyno does not manage it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from mydyno.drivers.base import SCHEMA, Driver
+from mydyno.errors import ServerError, UserError
+from mydyno.execution.environment import Say
+from mydyno.execution.private_environment import get_drivers
+from mydyno.execution.probe import Probe
+from mydyno.hosts.canary import read_canary
+from mydyno.hosts.commands import protect
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network_card import interface_towards
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import UndoJournal
+from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.records import Evidence
+from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
+from mydyno.servers.external_data import mark_as_made, needs_data
+from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
+from mydyno.servers.running.external import ExternalServer
+from mydyno.servers.sql import Address, Control
+from mydyno.servers.templates import Template
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.catalogue import treatments_of
+
+READ_ONLY_WORKLOADS = frozenset(
+    ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
+)
+
+
+@dataclass
+class ExternalEnvironment:
+    """The environment of a study on an external server: arms differ only in what the client side can change."""
+
+    restores_data: ClassVar[bool] = False
+    paths: HostPaths
+    experiment: Experiment
+    host: LocalHost
+    undo: UndoJournal
+    drivers: dict[str, Driver]
+    scratch: Path
+    sockets: Path
+    versions: dict[str, str]
+    address: Address
+
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
+    ) -> ExternalServer:
+        """The external server; there is one, for all arms."""
+        del arm
+        assert (number, cpu_slot.number) == (1, 1), "forecast refuses several instances of an external server"
+        folder.mkdir(parents=True, exist_ok=True)
+        log.write_text("an external server keeps its own error log\n")
+        return ExternalServer(self.address, self.host, folder, log, self.experiment.server.card)
+
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Probe:
+        """The sampler: this host, its interface on the route to the server, and the server's status by SQL."""
+        del speed_meter  # of the load's host, which is not the server's
+        program = self.paths.program("dynoprobe")
+        interface = None if self.address.socket else interface_towards(self.address.host)
+        networks = [f"{interface}@{os.getpid()}"] if interface else []
+        return Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
+
+    def treatments(self, arm: ArmSpec) -> list[Treatment]:
+        """The catalogue's treatments of the arm."""
+        return treatments_of(arm)
+
+    async def canary(self) -> dict[str, float]:
+        """The present speed of this host: see hosts/canary.py."""
+        return await asyncio.to_thread(read_canary, self.paths.program("dynomem"), self.scratch)
+
+    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
+        """Nothing: what is done to a load's path shows only on it."""
+        return []
+
+    async def template(self, arm: ArmSpec, say: Say) -> None:
+        """Prepare the data once, if that is allowed and needed."""
+        del arm
+        data = self.experiment.data
+        steps = self.experiment.resolved_steps
+        writes = any(step.workload not in READ_ONLY_WORKLOADS for step in steps)
+        if await needs_data(self.address, data, load_writes=writes, allow_writes=self.paths.allow_writes):
+            say(f"preparing data in {self.address.database}: {data.tables} tables of {data.rows:,} rows")
+            await mark_as_made(self.address)
+            driver = self.drivers[steps[0].driver]
+            await driver.prepare(self.address, data, self.sockets, self.scratch / "prepare.log")
+
+    async def prewarm(self, instance: RunningServer) -> None:
+        """Nothing: an external server is not prewarmed."""
+
+    async def restore(self, template: Template | None, instance: RunningServer) -> None:
+        """Nothing: an external server's data are not restored between runs."""
+
+    def close(self) -> list[str]:
+        """Undo everything that is still open; returns what could not be."""
+        return self.undo.undo_all()
+
+
+async def _version(address: Address) -> str:
+    try:
+        async with Control(address) as control:
+            return str(await control.scalar("SELECT VERSION()"))
+    except ServerError as error:
+        raise UserError(f"server.dsn: {error.message}", f"is {PASSWORD_VARIABLE} set, and right?") from error
+
+
+async def open_external_environment(
+    paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
+) -> ExternalEnvironment:
+    """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
+    address = parse_dsn(experiment.server.dsn or "")
+    protect(address.password)
+    if experiment.server.variables:
+        raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
+    if address.database != SCHEMA:
+        raise UserError(
+            f"server.dsn: the schema is {address.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
+        )
+    undo = UndoJournal.begin(paths.undo, study, study_path)
+    try:
+        undo.will_change("processes", cookie=study)
+        scratch = paths.data / "runs" / study
+        undo.will_change("folder", path=str(scratch))
+        scratch.mkdir(parents=True, exist_ok=True)
+        sockets = Path(tempfile.mkdtemp(prefix="mydyno-"))
+        undo.will_change("folder", path=str(sockets))
+        host = LocalHost(study, paths.server_user, undo)
+        version = await _version(address)
+        drivers, versions = await get_drivers(experiment, paths, host, say)
+        versions["server"] = version
+        return ExternalEnvironment(paths, experiment, host, undo, drivers, scratch, sockets, versions, address)
+    except BaseException:
+        undo.undo_all()
+        raise

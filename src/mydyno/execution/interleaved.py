@@ -1,0 +1,354 @@
+"""One block of an interleaved study: every arm's servers and the control's copy up together, loaded one at a time.
+
+Restore, treat, start, prove and prewarm all lanes; then, step by step, connect a load program to each and run cycles of
+slices in random order; then stop and undo everything. The block's folder is written under a temporary name and renamed
+when complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+from mydyno.drivers.held import SliceOrder
+from mydyno.execution.block_records import LoadFacts, run_record, step_record, step_samples
+from mydyno.execution.environment import Sampler, StudyEnvironment
+from mydyno.execution.lane import Lane
+from mydyno.execution.pace import Pace
+from mydyno.execution.pilot import CYCLES as PILOT_CYCLES
+from mydyno.execution.pilot import SLICE_S as PILOT_SLICE_S
+from mydyno.execution.pilot import WASHOUT_S as PILOT_WASHOUT_S
+from mydyno.execution.quiet_wait import QuietWait
+from mydyno.execution.slices import Around, slice_record
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.experiment import Step
+from mydyno.model.plan import PlannedBlock
+from mydyno.model.records import RunRecord, SliceRecord, StepRecord
+from mydyno.servers.templates import Template
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.slices import ALONE_FILE, SLICES_FILE, write_slices
+from mydyno.store.study_folder import StudyFolder
+
+STARTING_AT_A_TIME = 4
+PROBE_TARGETS_PER_S = 5
+"""Servers that the probe reads each second; with more, it reads each less often, to limit the servers' CPU time."""
+MOST_STREAMS = 1 << 22
+ALONE_SLICES = 8
+"""Of the control with the other servers stopped, after the last step of a study's first block."""
+ALONE_CYCLE = 1_000_000
+"""Numbers of their streams: beyond those of every cycle."""
+
+
+class SliceWatcher(Protocol):
+    """Who is shown each slice."""
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """A slice has ended."""
+
+
+@dataclass
+class BlockResult:
+    """A finished block, already saved."""
+
+    runs: list[RunRecord] = field(default_factory=list)
+    slices: list[SliceRecord] = field(default_factory=list)
+    waited_s: float = 0.0
+    overhead_s: float = 0.0
+    """From the block's begin to its first slice, and from its last slice to its end."""
+
+
+async def make_block(
+    environment: StudyEnvironment,
+    block: PlannedBlock,
+    steps: Sequence[Step],
+    templates: dict[str, Template | None],
+    folder: StudyFolder,
+    pace: Pace,
+    watcher: SliceWatcher,
+    washout_s: float,
+    given_up: frozenset[str] = frozenset(),
+    pilot: Callable[[Sequence[SliceRecord]], None] | None = None,
+    alone: bool = False,
+) -> BlockResult:
+    """Run one block and save it. `given_up` are arms that failed too often to be started again.
+
+    `pilot` receives a few short slices of the control's two copies, run before the first cycle; they are not saved.
+    `alone`: at the end the other servers are stopped, and the control is loaded alone (alone.jsonl).
+
+    Raises HostError for what would spoil every block; a failing arm is a result.
+    """
+    aside = folder.begin_block(block.block)
+    worker = _Block(environment, block, list(steps), aside, pace, watcher)
+    worker.washout_s = washout_s
+    worker.pilot = pilot
+    begun_s = time.monotonic()
+    try:
+        await worker.start(templates, given_up)
+        worker.loaded_s = time.monotonic()
+        for number, step in enumerate(worker.steps):
+            if not worker.control.up:
+                break
+            await worker.step(step, len(worker.steps) - number)
+        ended_s = time.monotonic()
+        await worker.account()
+        accounted_s = time.monotonic()
+        if alone:
+            await worker.load_alone()
+        alone_s = time.monotonic() - accounted_s
+    finally:
+        await worker.stop()
+    result = worker.finished()
+    write_slices(aside / SLICES_FILE, result.slices)
+    folder.commit_block(block.block, result.runs, result.waited_s)
+    result.overhead_s = (worker.loaded_s - begun_s) + (time.monotonic() - ended_s) - alone_s
+    return result
+
+
+class _Block:
+    """The state of one block while it runs."""
+
+    def __init__(
+        self,
+        environment: StudyEnvironment,
+        block: PlannedBlock,
+        steps: list[Step],
+        aside: Path,
+        pace: Pace,
+        watcher: SliceWatcher,
+    ) -> None:
+        self.environment = environment
+        self.block = block
+        self.steps = steps
+        self.lanes: list[Lane] = []
+        self.slices: list[SliceRecord] = []
+        self.loaded_s = 0.0
+        self.pilot: Callable[[Sequence[SliceRecord]], None] | None = None
+        self.washout_s = environment.experiment.design.washout
+        self._aside = aside
+        self._pace = pace
+        self._watcher = watcher
+        self._quiet = QuietWait(environment.experiment.design.quiet_wait)
+        self._memory = MemoryCounters.read()
+        self._probe: Sampler | None = None
+        self._probe_words: list[str] = []
+        self._samples: list[Sample] = []
+        self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
+        number = 1
+        for planned in block.runs:
+            lane = Lane(environment, planned, aside / Path(planned.folder).name, number)
+            number += len(planned.places)
+            self.lanes.append(lane)
+
+    @property
+    def control(self) -> Lane:
+        """The control's first copy: without it the block has no ratio."""
+        name = self.environment.experiment.control
+        return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
+
+    async def start(self, templates: dict[str, Template | None], given_up: frozenset[str]) -> None:
+        """Everything up to the first slice."""
+        for lane in self.lanes:
+            if lane.planned.arm in given_up:
+                lane.folder.mkdir(parents=True, exist_ok=True)
+                lane.failed = "not started: it failed in the previous blocks"
+            else:
+                await lane.provision(templates[lane.planned.arm])
+        for lane in self.lanes:
+            await lane.apply()
+        gate = asyncio.Semaphore(STARTING_AT_A_TIME)
+
+        async def begin(lane: Lane) -> None:
+            async with gate:
+                await lane.start()
+
+        await asyncio.gather(*(begin(lane) for lane in self.lanes))
+        await asyncio.gather(*(lane.prove() for lane in self.lanes))
+        for lane in self.lanes:
+            await lane.prewarm()
+        instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
+        if instances:
+            interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
+            self._probe = self.environment.probe(instances, speed_meter=True)
+            await self._probe.start(interval_ms)
+
+    async def step(self, step: Step, steps_left: int) -> None:
+        """One step of all lanes: connect, warm up, cycles, disconnect."""
+        began_unix_ns = time.time_ns()
+        self._pace.step_begins(steps_left)
+        for lane in self.lanes:
+            await lane.connect(step)
+        if step.warmup_s > 0:
+            warmup = SliceOrder("warmup", self._stream(step, 0), 0.0, step.warmup_s)
+            for lane in self._present(step):
+                await lane.slice(step, warmup)
+        if self.pilot is not None:
+            pilot, self.pilot = self.pilot, None
+            pilot(await self._pilot_slices(step))
+        cycle, last_s = 0, 0.0
+        while self.control.runs_step(step) and self._pace.another_cycle(cycle, last_s):
+            began_s = time.monotonic()
+            await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
+            cycle += 1
+            await self._cycle(step, cycle)
+            self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
+            last_s = time.monotonic() - began_s
+        for lane in self.lanes:
+            command = lane.load_command
+            counted = await lane.disconnect(step)
+            own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
+            load = LoadFacts(command, lane.handshakes, lane.whole, counted)
+            failed = lane.failed_steps.get(step.id, lane.failed)
+            record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed)
+            self._step_records.setdefault(self._key(lane), []).append(record)
+
+    async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
+        """Slices of A and A′ alone, each first in turn."""
+        found = []
+        control = [lane for lane in self._present(step) if lane.planned.arm == self.environment.experiment.control]
+        for cycle in range(1, PILOT_CYCLES + 1):
+            order = SliceOrder(f"pilot/{cycle}", self._stream(step, -cycle), PILOT_WASHOUT_S, PILOT_SLICE_S)
+            for position, lane in enumerate(control if cycle % 2 else control[::-1], 1):
+                parts = await lane.slice(step, order)
+                if parts:
+                    planned = lane.planned
+                    found.append(
+                        slice_record(
+                            step, planned.block, cycle, position, planned.arm, planned.copy_number, parts, Around()
+                        )
+                    )
+        return found
+
+    async def _cycle(self, step: Step, cycle: int) -> None:
+        design = self.environment.experiment.design
+        lanes = self._present(step)
+        Random(f"mydyno-cycle-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
+        order = SliceOrder(f"{step.id}/{cycle}", self._stream(step, cycle), self.washout_s, design.slice)
+        for position, lane in enumerate(lanes, 1):
+            if not lane.runs_step(step):
+                continue
+            others_before = self._all_cpu_s() - lane.cpu_s()
+            speed_before = await self._speed()
+            parts = await lane.slice(step, order)
+            speed_after = await self._speed()
+            others_s = self._all_cpu_s() - lane.cpu_s() - others_before
+            if not parts:
+                planned = lane.planned
+                failed = SliceRecord(
+                    block=self.block.block, step=step.id, cycle=cycle, position=position, arm=planned.arm,
+                    copy=planned.copy_number, started_unix_ns=time.time_ns(), length_s=0.0, washout_s=self.washout_s,
+                    failed=lane.failed_steps.get(step.id, lane.failed),
+                )  # fmt: skip
+                self.slices.append(failed)
+                continue
+            record = slice_record(
+                step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
+                Around(others_s, _speed_between(speed_before, speed_after)),
+            ).model_copy(update={"washout_s": self.washout_s})  # fmt: skip
+            self.slices.append(record)
+            self._samples += step_samples(record, lane.first_number)
+            self._watcher.slice_ended(step, cycle, record)
+            await self._quiet.after_slice(lane.cpu_s)
+
+    def _present(self, step: Step) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.runs_step(step) and lane.loads]
+
+    def _stream(self, step: Step, cycle: int) -> int:
+        """The same for every lane of a cycle, another one in each cycle, step and block."""
+        design = self.environment.experiment.design
+        return Random(f"mydyno-stream-2-{design.seed}-{self.block.block}-{step.id}-{cycle}").randrange(1, MOST_STREAMS)
+
+    def _all_cpu_s(self) -> float:
+        return sum(lane.cpu_s() for lane in self.lanes)
+
+    async def _speed(self) -> tuple[int, int] | None:
+        return None if self._probe is None else await self._probe.speed()
+
+    def _is_of(self, record: SliceRecord, lane: Lane) -> bool:
+        return (record.arm, record.copy_number) == self._key(lane)
+
+    @staticmethod
+    def _key(lane: Lane) -> tuple[str, int]:
+        return (lane.planned.arm, lane.planned.copy_number)
+
+    async def account(self) -> None:
+        """Proofs from after the load."""
+        samples = [] if self._probe is None else self._probe.so_far()
+        for lane in self.lanes:
+            await lane.account(
+                self._step_records.get(self._key(lane), []), self._local(lane, [*samples, *self._samples])
+            )
+
+    async def load_alone(self) -> None:
+        """Stop the other servers and load the control alone, for as many slices of the last step as ALONE_SLICES."""
+        step, control, design = self.steps[-1], self.control, self.environment.experiment.design
+        others = [lane for lane in self.lanes if lane is not control]
+        if not (others and control.runs_step(step)):
+            return
+        await self._stop_probe()
+        await asyncio.gather(*(lane.stop() for lane in others))
+        orders = [
+            SliceOrder(f"alone/{number}", self._stream(step, ALONE_CYCLE + number), self.washout_s, design.slice)
+            for number in range(ALONE_SLICES)
+        ]
+        own = control.planned
+        slices = [
+            slice_record(step, own.block, number, 1, own.arm, own.copy_number, parts, Around(0.0))
+            for number, parts in enumerate(await control.load_alone(step, orders), 1)
+        ]
+        write_slices(self._aside / ALONE_FILE, [one.model_copy(update={"washout_s": self.washout_s}) for one in slices])
+
+    async def _stop_probe(self) -> None:
+        if self._probe is None:
+            return
+        self._probe_words += await self._probe.stop()
+        sampled, complaints = self._probe.samples()
+        self._samples += sampled
+        self._probe_words += complaints
+        self._probe = None
+
+    async def stop(self) -> None:
+        """Stop the probe and every server, then undo; whatever fails, the rest is still done."""
+        await self._stop_probe()
+        results = await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True)
+        for lane in reversed(self.lanes):
+            await lane.undo()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _local(self, lane: Lane, samples: Sequence[Sample]) -> list[Sample]:
+        """The samples of the host and of the lane's own servers, which are numbered from 1 in its files.
+
+        Without the host's network: what is sampled are the interfaces of all servers together.
+        """
+        own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
+               for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
+        return [
+            sample if sample.scope == "host" else replace(sample, scope=own[sample.scope])
+            for sample in samples
+            if sample.scope in own or (sample.scope == "host" and not sample.metric.startswith("network_"))
+        ]
+
+    def finished(self) -> BlockResult:
+        """Write each run's files and return the records."""
+        memory = MemoryCounters.read().since(self._memory)
+        runs = []
+        for lane in self.lanes:
+            steps = self._step_records.get(self._key(lane), [])
+            record = run_record(lane, steps, self._probe_words, memory, self.environment.experiment.gates)
+            samples = self._local(lane, self._samples)
+            write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
+            runs.append(record)
+        return BlockResult(runs, self.slices, self._quiet.waited_s)
+
+
+def _speed_between(before: Any, after: Any) -> float | None:
+    """CPU nanoseconds per unit of work between two readings of the speed meter; None without a unit in between."""
+    if before is None or after is None or after[0] <= before[0]:
+        return None
+    return float(after[1] - before[1]) / float(after[0] - before[0])

@@ -1,0 +1,261 @@
+"""The blocks of an interleaved study one after another: time, pilot, looks, and when it ends.
+
+With a time (design.time, --time) blocks are added until a look decides every contrast or the time is spent. Effects are
+examined at looks alone (stats/looks.py); between them only the precision is shown. Without a time the planned blocks
+are made, each with the same number of cycles, and examined once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mydyno.errors import StudyError
+from mydyno.execution.environment import StudyEnvironment
+from mydyno.execution.interleaved import ALONE_SLICES, BlockResult, SliceWatcher, make_block
+from mydyno.execution.pace import FixedCycles, UntilDeadline
+from mydyno.execution.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
+from mydyno.execution.time_plan import SLICE_GAP_S, Shape, TimePlan, cycles_of, plan_time, shape_of
+from mydyno.model.experiment import Experiment, Step
+from mydyno.model.plan import Plan, make_plan
+from mydyno.model.records import SliceRecord
+from mydyno.model.summary import Summary
+from mydyno.results.interleaved import RATIO_METRIC
+from mydyno.results.projection import Precision, carry_over_so_far, precision_so_far
+from mydyno.results.summarise import summarise
+from mydyno.servers.templates import Template
+from mydyno.stats.looks import alpha_at
+from mydyno.store.study_folder import StudyFolder
+
+MOST_BLOCKS_WITHOUT_CONTROL = 3
+GIVEN_UP_AFTER = 2
+"""Number of consecutive failed blocks after which an arm is not started any more."""
+STOP_RESERVE_S = 2.0
+"""Reserved in a block for stopping, for each server."""
+PRECISION_EVENT = "precision"
+WASHOUT_EVENT = "washout"
+LONGEST_WASHOUT_S = 4.0
+ALONE_FROM_S = 300.0
+ALONE_FROM_BLOCKS = 6
+"""Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
+ALONE_STOP_S = 3.0
+
+
+class BlockWatcher(SliceWatcher, Protocol):
+    """Receives the progress of an interleaved study while it runs."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """A block begins."""
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """A block is finished and saved."""
+
+
+@dataclass
+class Blocks:
+    """The execution of a study's blocks."""
+
+    environment: StudyEnvironment
+    folder: StudyFolder
+    plan: Plan
+    watcher: BlockWatcher
+    began_s: float
+    """When the study's time began (monotonic)."""
+    time_s: float | None
+    """None: without a time."""
+    more: bool = True
+    """Whether blocks may be added beyond the plan's."""
+    overhead_s: float | None = None
+
+    async def run(self, templates: dict[str, Template | None]) -> Summary:
+        """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
+        steps = {step.id: step for step in self.environment.experiment.resolved_steps}
+        done = self._done()
+        target = self._aim(done)
+        without_control = 0
+        while done < target.blocks and not self._is_over(done):
+            number = done + 1
+            result = await self._block(number, target, steps, templates)
+            done = number
+            self.overhead_s = result.overhead_s
+            target = self._replanned(target, done)
+            control_failed = next(
+                run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
+            )
+            without_control = without_control + 1 if control_failed else 0
+            if without_control == MOST_BLOCKS_WITHOUT_CONTROL:
+                summarise(self.folder)
+                raise StudyError(
+                    f"the control {self.plan_control} failed in {without_control} blocks in a row: {control_failed}",
+                    f"correct the cause, then run: mydyno resume {self.folder.path}",
+                )
+            precision = precision_so_far(self.folder, self.plan, target.blocks)
+            if precision is not None:
+                self.folder.journal.append(
+                    PRECISION_EVENT, block=number, of=target.blocks, half_widths=precision.half_widths
+                )
+            self.watcher.block_ended(number, result, precision)
+            self._lengthen_washout(number)
+            if self.plan.sequential and alpha_at(done) is not None:
+                summary = summarise(self.folder)
+                if _decided(summary) and done < target.blocks:
+                    self.watcher.say(f"every contrast is decided after {done} blocks")
+                    break
+        summary = summarise(self.folder)
+        self.folder.journal.append("study_finished", state=summary.state)
+        return summary
+
+    @property
+    def plan_control(self) -> str:
+        """The control's name."""
+        return self.environment.experiment.control
+
+    def _done(self) -> int:
+        done = 0
+        while self.folder.block_path(done + 1).is_dir():
+            done += 1
+        return done
+
+    @property
+    def washout_s(self) -> float:
+        """The washout of the next block: design.washout, or what it was lengthened to."""
+        found = [float(event["washout_s"]) for event in self.folder.journal.read() if event["event"] == WASHOUT_EVENT]
+        return max([self.environment.experiment.design.washout, *found])
+
+    def _shape(self) -> Shape:
+        return replace(shape_of(self.environment.experiment), washout_s=self.washout_s)
+
+    def _lengthen_washout(self, block: int) -> None:
+        """Double the washout of the blocks to come where slices depend on which arm was loaded before them.
+
+        Seen are residuals after the means of every arm have been taken out: no effect of an arm.
+        """
+        washout_s = self.washout_s
+        if 2 * washout_s > LONGEST_WASHOUT_S:
+            return
+        carried = carry_over_so_far(self.folder, self.plan, washout_s)
+        if not carried:
+            return
+        step, change = max(carried.items(), key=lambda item: abs(item[1]))
+        self.folder.journal.append(WASHOUT_EVENT, block=block, washout_s=2 * washout_s, carry_over=carried)
+        self.watcher.say(
+            f"{step}: the arm loaded before a slice changes its throughput by up to {abs(change):.1%}; "
+            f"the washout is {2 * washout_s:g} s from the next block on"
+        )
+
+    def _alone_s(self, block: int) -> float:
+        """The time for loading the control alone in a block; 0 where that is not done."""
+        design = self.environment.experiment.design
+        long_enough = len(self.plan.blocks) >= ALONE_FROM_BLOCKS if self.time_s is None else self.time_s >= ALONE_FROM_S
+        if block != 1 or not long_enough:
+            return 0.0
+        return ALONE_STOP_S + ALONE_SLICES * (design.slice + self.washout_s + SLICE_GAP_S)
+
+    def _left_s(self) -> float:
+        assert self.time_s is not None
+        return self.time_s - (time.monotonic() - self.began_s)
+
+    def _aim(self, done: int) -> TimePlan:
+        experiment = self.environment.experiment
+        if self.time_s is None:
+            cycles = cycles_of(experiment)
+            return TimePlan(len(self.plan.blocks), self._shape().block_s(cycles), cycles, True)
+        if not self.more:
+            shape, left = self._shape(), max(1, len(self.plan.blocks) - done)
+            block_s = self._left_s() / left
+            return TimePlan(len(self.plan.blocks), block_s, max(1.0, shape.cycles_in(block_s)), True)
+        target = plan_time(self._left_s(), self._shape(), done)
+        if target.blocks > len(self.plan.blocks):
+            longer = make_plan(experiment, blocks=target.blocks)
+            self.plan = self.plan.model_copy(update={"blocks": longer.blocks})
+            self.folder.write_plan(self.plan)
+        return target
+
+    def _is_over(self, done: int) -> bool:
+        """Whether the time is spent: too little is left for a block, or at a look for the blocks of the next one."""
+        if self.time_s is None or done == 0 or self.overhead_s is None:
+            return False
+        if alpha_at(done) is not None and self.plan.sequential:
+            return not plan_time(self._left_s(), self._shape(), done, self.overhead_s).reaches_look
+        return self._left_s() < 0.5 * self.overhead_s
+
+    def _replanned(self, target: TimePlan, done: int) -> TimePlan:
+        """The target with what blocks really take: another look where the one aimed for is out of reach."""
+        if self.time_s is None or not self.more or self._is_over(done) or done >= target.blocks:
+            return target
+        found = plan_time(self._left_s(), self._shape(), done, self.overhead_s)
+        if not found.reaches_look or found.blocks > len(self.plan.blocks):
+            return target
+        return found
+
+    async def _block(
+        self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template | None]
+    ) -> BlockResult:
+        block = self.plan.blocks[number - 1]
+        left_s, alone_s = None, self._alone_s(number)
+        if self.time_s is None:
+            pace: FixedCycles | UntilDeadline = FixedCycles(round(target.cycles))
+        else:
+            left_s = self._left_s() - 5.0
+            length_s = max(1.0, left_s) / (target.blocks - number + 1)
+            shape = self._shape()
+            length_s = min(max(1.0, left_s), length_s + alone_s)
+            pace = UntilDeadline(time.monotonic() + length_s, STOP_RESERVE_S + 0.5 * shape.servers + alone_s)
+        self.watcher.block_begins(number, target.blocks, left_s, target.cycles)
+        self.folder.journal.append("block_began", block=number)
+        order = [steps[step_id] for step_id in block.step_order]
+        pilot = (lambda slices: self._pilot(slices, target)) if number == 1 else None
+        return await make_block(
+            self.environment, block, order, templates, self.folder, pace, self.watcher, self.washout_s,
+            self._given_up(number), pilot, alone_s > 0,
+        )  # fmt: skip
+
+    def _pilot(self, slices: Sequence[SliceRecord], target: TimePlan) -> None:
+        """Report beforehand the precision to expect."""
+        experiment = self.environment.experiment
+        contrasts = (len(experiment.arms) - 1) * len(experiment.resolved_steps) * (2 if experiment.verdict.cost else 1)
+        plan = PilotPlan(
+            target.blocks, target.cycles, len(experiment.arms) + 1, max(1, contrasts), self.plan.sequential,
+            experiment.design.slice,
+        )  # fmt: skip
+        expected = expected_half_widths(slices, experiment.control, plan)
+        self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)
+        self.watcher.say(words(expected, target.blocks))
+
+    def _given_up(self, number: int) -> frozenset[str]:
+        """Arms that failed in every one of the last blocks."""
+        recent = range(max(1, number - GIVEN_UP_AFTER), number)
+        if len(recent) < GIVEN_UP_AFTER:
+            return frozenset()
+        failed = [
+            {
+                run.arm
+                for run in self.folder.runs()
+                if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+            }
+            for block in recent
+        ]
+        return frozenset(set.intersection(*failed) - {self.plan_control})
+
+
+def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> float:
+    """The time that an interrupted study had left: its own time, less the share of its blocks that were made."""
+    made = sum(folder.block_path(block.block).is_dir() for block in plan.blocks)
+    time_s = experiment.design.time or 0.0
+    return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
+
+
+def _decided(summary: Summary) -> bool:
+    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed.
+
+    The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
+    """
+    judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
+    return bool(judged) and all(
+        effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
+    )

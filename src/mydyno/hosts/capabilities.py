@@ -1,0 +1,160 @@
+"""What this host can and cannot do for a measurement, each with the reason. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts import network_card
+from mydyno.hosts.cgroups import Cgroups
+from mydyno.hosts.disks import disk_of
+from mydyno.hosts.facts import host_facts
+from mydyno.hosts.link import free_addresses, taken_networks
+from mydyno.hosts.network_capabilities import network_means
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.stale_namespaces import ownerless_namespaces
+from mydyno.model.quantities import format_bytes
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One capability that a study may need."""
+
+    name: str
+    possible: bool
+    text: str
+    """What was found, or what is missing and how to provide it."""
+
+
+def capabilities(paths: HostPaths) -> list[Capability]:
+    """All capabilities; those that most studies need come first."""
+    return [
+        _programs("private servers", ("setpriv", "env", "cp", "sync"), "util-linux and coreutils"),
+        _programs(
+            "packages of servers and tools", ("apt-get", "dpkg-deb"), "a Debian or Ubuntu host, or server.basedir"
+        ),
+        _programs("proof of allocators", ("ldd",), "libc-bin"),
+        _engine(paths),
+        _disk(paths),
+        _reflink(paths),
+        _pressure(),
+        _repeatable_cpu(),
+        _links(),
+        _latency(),
+        _network_cards(),
+        _left_namespaces(paths),
+        _root(),
+        *_control_groups(),
+        _limited_disk(paths),
+    ]
+
+
+def _programs(name: str, programs: tuple[str, ...], source: str) -> Capability:
+    missing = [program for program in programs if shutil.which(program) is None]
+    text = f"{', '.join(missing)} not on PATH: needs {source}" if missing else ", ".join(programs)
+    return Capability(name, not missing, text)
+
+
+def _engine(paths: HostPaths) -> Capability:
+    path = paths.engine / "dynoprobe"
+    return Capability(
+        "telemetry", path.is_file(), str(path) if path.is_file() else f"{path} is missing: start mydyno with ./mydyno"
+    )
+
+
+def _disk(paths: HostPaths) -> Capability:
+    folder = paths.data
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Capability(
+        "disk for data", free > 2 << 30, f"{format_bytes(free)} free at {paths.data} (--data DIR for another)"
+    )
+
+
+def _reflink(paths: HostPaths) -> Capability:
+    facts = host_facts(paths.data).get("filesystem", {})
+    kind = facts.get("type", "unknown")
+    able = kind in ("btrfs", "xfs", "bcachefs", "zfs")
+    return Capability(
+        "copies that share blocks", able, f"{kind}" + ("" if able else ": data are copied byte by byte for each run")
+    )
+
+
+def _pressure() -> Capability:
+    able = Path("/proc/pressure/cpu").exists()
+    return Capability(
+        "pressure stall information", able, "/proc/pressure" if able else "kernel without CONFIG_PSI, or psi=0"
+    )
+
+
+def _repeatable_cpu() -> Capability:
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if not governor.exists():
+        return Capability(
+            "fixed CPU frequency", False, "the host does not report its governor (usual in virtual machines)"
+        )
+    name = governor.read_text().strip()
+    return Capability("fixed CPU frequency", name == "performance", f"governor {name}")
+
+
+def _links() -> Capability:
+    """Hosts in namespaces with a shaped link between them, for the treatment `network`."""
+    obstacle = network_means().obstacle(bandwidth=True, latency=False)
+    if obstacle is None:
+        try:
+            free_addresses(taken_networks())
+        except HostError as error:
+            obstacle = f"{error.message}; {error.hint}"
+    return Capability("shaped links between namespaces", obstacle is None, obstacle or "network namespaces, veth, tbf")
+
+
+def _latency() -> Capability:
+    obstacle = network_means().obstacle(bandwidth=False, latency=True)
+    return Capability("added network latency", obstacle is None, obstacle or "netem")
+
+
+def _network_cards() -> Capability:
+    """Cards whose speed ethtool can set, for `network` with an external server (server.card)."""
+    name = "speed of a network card"
+    obstacles = {card: network_card.obstacle(card, None) for card in network_card.cards()}
+    able = [card for card, obstacle in obstacles.items() if obstacle is None]
+    if able:
+        return Capability(name, True, ", ".join(able))
+    return Capability(name, False, "; ".join(filter(None, obstacles.values())) or "this host has no network card")
+
+
+def _left_namespaces(paths: HostPaths) -> Capability:
+    left = ownerless_namespaces(paths)
+    if not left:
+        return Capability("no remaining namespaces", True, "none in /run/netns")
+    names = ", ".join(path.name for path in left)
+    return Capability("no remaining namespaces", False, f"{names}: mydyno clean removes them")
+
+
+def _root() -> Capability:
+    text = (
+        "root" if os.geteuid() == 0 else "not root: experiments with cgroups, namespaces or huge pages are not possible"
+    )
+    return Capability("changing the host", os.geteuid() == 0, text)
+
+
+def _control_groups() -> list[Capability]:
+    uses = {"cpuset": "CPUs", "cpu": "CPU quota", "io": "disk bandwidth", "memory": "memory"}
+    found = []
+    for controller, use in uses.items():
+        slots, reasons = Cgroups().slots([controller])
+        text = "; ".join(reasons) or "".join(f"cgroup v{slot.version}, below {slot.parent}" for slot in slots.values())
+        found.append(Capability(f"control group: {use}", not reasons, text))
+    return found
+
+
+def _limited_disk(paths: HostPaths) -> Capability:
+    try:
+        disk = disk_of(paths.data)
+    except HostError as error:
+        return Capability("a disk that can be limited", False, error.message)
+    return Capability("a disk that can be limited", True, f"{disk.name} ({disk.device}), {disk.filesystem}")

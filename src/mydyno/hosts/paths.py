@@ -1,0 +1,72 @@
+"""The folders of mydyno on this host, resolved once from the environment."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.lock import ADDRESS
+
+
+@dataclass(frozen=True)
+class HostPaths:
+    """Folders and users of this host."""
+
+    cache: Path
+    """Downloaded parts, templates, run data; everything that can be recreated."""
+    data: Path
+    """Templates and the servers' data directories; on the disk that is to be measured."""
+    engine: Path
+    """The folder of dynoprobe and dynoload."""
+    server_user: str | None
+    """The unprivileged user that servers run as when mydyno is root; None: as the present user."""
+    allow_writes: bool = False
+    """Whether an external server may be written to."""
+    study_lock_address: str = ADDRESS
+    """Of the lock that a study holds on this host; tests have their own."""
+
+    @property
+    def undo(self) -> Path:
+        """Undo journals of studies that run or were killed."""
+        return self.cache / "undo"
+
+    @classmethod
+    def resolve(cls, data: Path | None = None, allow_writes: bool = False) -> HostPaths:
+        """From MYDYNO_CACHE (set by the bootstrap), MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER.
+
+        Raises HostError if the server's user does not exist.
+        """
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        cache = Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
+        return cls(
+            cache=cache,
+            data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
+            engine=Path(os.environ.get("MYDYNO_ENGINE") or cache / "engine" / "bin"),
+            server_user=_server_user(),
+            allow_writes=allow_writes,
+        )
+
+    def program(self, name: str) -> Path:
+        """The path of an engine program. Raises HostError if it was not built."""
+        path = self.engine / name
+        if not path.is_file():
+            raise HostError(
+                f"the engine's program {name} is not at {path}", "start mydyno with ./mydyno, which builds it"
+            )
+        return path
+
+
+def _server_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    name = os.environ.get("MYDYNO_SERVER_USER", "nobody")
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise HostError(f"MYDYNO_SERVER_USER={name}: no such user", "name an existing unprivileged user") from None
+    if entry.pw_uid == 0:
+        raise HostError(f"MYDYNO_SERVER_USER={name} is root; servers never run as root")
+    return name

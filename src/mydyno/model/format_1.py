@@ -1,0 +1,53 @@
+"""Reads what studies of format 1 stored as sentences: reasons and the canaries' deviations.
+
+Format 1 named the gate by the text before the first colon. Only this module looks at such text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_GATES = {
+    "treatment not proved": "unproved",
+    "out of memory": "out_of_memory",
+    "swap": "swap",
+    "errors": "errors",
+    "ignored errors": "ignored_errors",
+    "counters disagree": "counters",
+    "driver saturated": "driver_cpu",
+    "not steady": "steady",
+    "no common start": "start_spread",
+    "unequal steal": "steal",
+    "no step is valid": "no_valid_step",
+    "failed": "failed",
+}
+_DRIVER_HEALTH = re.compile(r"(?P<driver>\S+) calls its result invalid")
+_INSTANCE = re.compile(r"instance (?P<instance>[1-9]\d*): ?(?P<text>.*)", re.DOTALL)
+_READINGS = {
+    "CPUs": "cpu_bytes_per_s",
+    "memory": "memory_bytes_per_s",
+    "disk": "fsyncs_per_s",
+    "loopback": "loopback_bits_per_s",
+}
+
+
+def reason_fields(sentence: str) -> dict[str, Any]:
+    """gate, instance and text of a Reason; the gate is "other" where no known one begins the sentence."""
+    head, colon, text = sentence.partition(": ")
+    driver = _DRIVER_HEALTH.fullmatch(head)
+    gate = "driver_health" if driver else _GATES.get(head)
+    if not colon or gate is None:
+        return {"gate": "other", "text": sentence}
+    of_instance = _INSTANCE.fullmatch(text)
+    if of_instance:
+        text = of_instance["text"]
+    if driver:
+        text = f"{driver['driver']}: {text}"
+    return {"gate": gate, "instance": int(of_instance["instance"]) if of_instance else None, "text": text}
+
+
+def deviation_fields(sentence: str) -> dict[str, Any]:
+    """reading and text of a CanaryDeviation."""
+    label = sentence.removeprefix("no reading of ").partition(":")[0]
+    return {"reading": _READINGS.get(label, label), "text": sentence}

@@ -1,0 +1,99 @@
+"""How sentences speak of a metric: the noun, and verb phrases for more and for less of it.
+
+Verdicts are in the past tense with the size ("served 4.2 % more queries per second than"), answers in the present
+tense without it ("serves more queries").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+_PERCENTILE = re.compile(r"latency_p(\d\d)(\d*)_us")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """The words for one metric. In `past_more` and `past_less` {x} stands for the size."""
+
+    noun: str
+    past_more: str
+    past_less: str
+    one: str
+    """Verb for one arm, present tense."""
+    several: str
+    """The same for several arms."""
+    more: str
+    less: str
+    short_noun: str
+    """The noun in answers, where the context is known."""
+    cost: bool = False
+    """Whether less of it may follow a gain: "at 5 % less CPU per query"."""
+
+    def on_instance(self, instance: int) -> Phrase:
+        """The same of one instance of a run."""
+        tail = f" on instance {instance}"
+        return replace(
+            self,
+            noun=self.noun + tail,
+            past_more=self.past_more.removesuffix(" than") + tail + " than",
+            past_less=self.past_less.removesuffix(" than") + tail + " than",
+            more=self.more + tail,
+            less=self.less + tail,
+            short_noun=self.short_noun + tail,
+            cost=False,
+        )
+
+
+def rate(verb: str, noun: str, counted: str) -> Phrase:
+    """A rate of what is counted, e.g. serve, "queries per second", "queries"."""
+    past = f"{verb}d"
+    return Phrase(
+        noun,
+        f"{past} {{x}} more {noun} than",
+        f"{past} {{x}} fewer {noun} than",
+        f"{verb}s",
+        verb,
+        f"more {counted}",
+        f"fewer {counted}",
+        noun,
+    )
+
+
+def use(noun: str, short_noun: str = "", cost: bool = False) -> Phrase:
+    """A resource that an arm uses."""
+    short = short_noun or noun
+    return Phrase(
+        noun,
+        f"used {{x}} more {noun} than",
+        f"used {{x}} less {noun} than",
+        "uses",
+        "use",
+        f"more {short}",
+        f"less {short}",
+        short,
+        cost,
+    )
+
+
+def have(noun: str) -> Phrase:
+    """A property that an arm has more or less of."""
+    return Phrase(
+        noun,
+        f"had {{x}} higher {noun} than",
+        f"had {{x}} lower {noun} than",
+        "has",
+        "have",
+        f"a higher {noun}",
+        f"a lower {noun}",
+        noun,
+    )
+
+
+def default_phrase(metric: str) -> Phrase:
+    """Of a metric without words of its own: a latency percentile is recognised, any other is called by its name."""
+    percentile = _PERCENTILE.fullmatch(metric)
+    if percentile is None:
+        return have(metric)
+    whole, fraction = percentile.groups()
+    return have(f"{whole}{'.' + fraction if fraction else ''}th-percentile latency")

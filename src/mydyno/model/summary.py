@@ -1,0 +1,264 @@
+"""summary.json: effects, verdicts and everything else that reports print. Frozen; no I/O.
+
+The file format is described in docs/reference/study-folder.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from mydyno.model import format_1
+from mydyno.model.experiment import Step
+from mydyno.model.frozen_record import Record
+from mydyno.model.reasons import Reason
+from mydyno.model.records import FORMAT, Evidence, Metric
+
+
+class Window(Record):
+    """The part of a step that counts, in seconds from the start of its load; one for all runs of the study."""
+
+    from_s: float
+    to_s: float
+
+
+class RunSummary(Record):
+    """One run in summary.json: values[step][metric] over the common window."""
+
+    block: int
+    position: int
+    arm: str
+    copy_number: int = Field(1, alias="copy")
+    valid: bool
+    reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    folder: str
+    invalid_steps: dict[str, tuple[Reason, ...]] = Field(default_factory=dict)
+    """Steps of a valid run that are not used, with the reasons."""
+    failures: dict[str, str] = Field(default_factory=dict)
+    """Step → why the arm itself failed there; a run that failed as a whole has every step here."""
+    values: dict[str, dict[str, float]] = Field(default_factory=dict)
+    unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Of an interleaved study: the values before they were adjusted for the host's speed."""
+
+
+class StepLevel(Record):
+    """One step as summary.json names it."""
+
+    id: str
+    workload: str
+    connections: int
+    rate: float | None = None
+    """Transactions a second of an open loop; None: a closed loop."""
+
+    @classmethod
+    def of(cls, step: Step) -> StepLevel:
+        """The level of one resolved step."""
+        return cls(id=step.id, workload=step.workload, connections=step.connections, rate=step.rate)
+
+
+class EffectDetails(Record):
+    """What the report shows of an effect beside its interval and verdict: see verdicts/effect.py for the meanings."""
+
+    log_ratios: dict[int, float] | None = None
+    """{block: ln(arm / control)}; None: not recorded."""
+    hodges_lehmann: float | None = None
+    skewed: bool = False
+    unadjusted_low: float | None = None
+    unadjusted_high: float | None = None
+    p_t: float | None = None
+    p_permutation: float | None = None
+    p_adjusted_permutation: float | None = None
+    equivalence_low: float | None = None
+    equivalence_high: float | None = None
+    smallest_margin: float | None = None
+    noise_floor: float | None = None
+    blocks_needed: int | None = None
+    reasons: tuple[str, ...] = ()
+    adjustment: str = "none"
+    half_width: float | None = None
+    method: str = "pooled"
+    freedom: int = 0
+    failure: str = ""
+    alarm: str = ""
+
+
+class EffectRecord(Record):
+    """One effect in summary.json: the ratio of an arm to the control at one step, and the sentence it allows."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    verdict: Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"] | None
+    """None for secondary metrics: they are exploratory and get no verdict."""
+    sentence: str
+    primary: bool = False
+    unadjusted: tuple[float, float | None, float | None] | None = None
+    """Of an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
+    details: EffectDetails = EffectDetails()
+
+
+class LimitRecord(Record):
+    """What limited one arm at one step, derived from utilisation."""
+
+    arm: str
+    step: str
+    limit: Literal["link", "server CPU", "load CPU", "others' CPU", "none"]
+    sentence: str
+    shares: dict[str, float] = Field(default_factory=dict)
+    """Shares of 1: link, cpu, server, load, thread."""
+
+
+class ConclusionRecord(Record):
+    """One conclusion of a published study, tested against this study's own effects and limits."""
+
+    study: str
+    part: str
+    """The published study's own name for the part, e.g. N2."""
+    claim: str
+    answer: Literal["agrees", "disagrees", "cannot tell"]
+    because: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer as one sentence."""
+        return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
+
+
+class PublishedEntry(Record):
+    """One figure of a published study beside this study's effect."""
+
+    study: str
+    metric: str
+    step: str
+    arm: str
+    control: str
+    published_ratio: float
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    agreement: Literal["agrees", "disagrees", "cannot tell"]
+    because: str = ""
+    note: str = ""
+
+
+CANARY_EVENT = "canary"
+"""The journal's event that holds one."""
+
+
+class CanaryDeviation(Record):
+    """A reading outside the range of the earlier ones, or missing."""
+
+    reading: str
+    """A name of hosts/canary.py, e.g. cpu_bytes_per_s."""
+    text: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_format_1(cls, value: Any) -> Any:
+        return format_1.deviation_fields(value) if isinstance(value, str) else value
+
+
+class CanaryRecord(Record):
+    """The speed of the host at a moment before a block: see hosts/canary.py and execution/canaries.py."""
+
+    block: int
+    attempt: int
+    """From 1; the block begins after the last one."""
+    readings: dict[str, float | None]
+    """None: the reading failed."""
+    off: tuple[CanaryDeviation, ...] = ()
+    """Readings outside the range of the earlier ones."""
+
+
+class AloneRecord(Record):
+    """The control loaded with the other servers stopped, relative to the same server in the cycles just before."""
+
+    step: str
+    slices: int
+    qps_ratio: float
+    qps_low: float
+    qps_high: float
+    """95 % interval (Welch) over slices of one start: a check for gross effects of servers on each other."""
+
+
+class InterleavingRecord(Record):
+    """Properties of an interleaved study: slices, adjustment, and the CPU time available."""
+
+    slice_s: float
+    washout_s: float
+    cycles: int
+    """Cycles made, over all blocks and steps."""
+    dropped_cycles: int = 0
+    """Cycles dropped for all arms, because of unequal steal between their slices."""
+    waited_s: float = 0.0
+    """Time waited for a quieter host."""
+    steal_mean: float | None = None
+    steal_max: float | None = None
+    covariates: tuple[str, ...] = ()
+    """What values are adjusted for: driver_cpu (the load program's CPU time per query), speed (the speed meter), and
+    available_cpu (the share of CPU time not used by hypervisor and other programs) or unstolen_cpu (the hypervisor)."""
+    coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    """step → metric → covariate → slope of log value on log covariate."""
+    sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation of the adjusted log ratios to the control between cycles of a block."""
+    sd_between: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation between blocks beyond what the cycles explain."""
+    carry_over: dict[str, float] = Field(default_factory=dict)
+    """step → largest relative change of a slice's throughput by the arm loaded before it, where one is shown."""
+    alone: AloneRecord | None = None
+    notes: tuple[str, ...] = ()
+    """Carry-over, servers that kept working while idle, covariates that were dropped."""
+
+
+class Summary(Record):
+    """summary.json: everything that reports print, made from the rest of the folder at any time."""
+
+    format: int = FORMAT
+    experiment: str
+    question: str = ""
+    study: str
+    state: Literal["complete", "partial", "failed"]
+    control: str
+    arms: tuple[str, ...]
+    primary: str
+    margin: float
+    steps: tuple[StepLevel, ...]
+    metrics: dict[str, Metric]
+    windows: dict[str, Window] = Field(default_factory=dict)
+    runs: tuple[RunSummary, ...]
+    effects: tuple[EffectRecord, ...]
+    noise_floor: dict[str, dict[str, float]]
+    """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
+    published: tuple[PublishedEntry, ...] = ()
+    """Figures of published studies compared with this one: see results/published.py."""
+    server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
+    """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
+    limits: tuple[LimitRecord, ...] = ()
+    """One for each arm and step with a proved link."""
+    conclusions: tuple[ConclusionRecord, ...] = ()
+    """Conclusions of published studies, tested against this one: see results/conclusions.py."""
+    canaries: tuple[CanaryRecord, ...] = ()
+    """In order of time."""
+    design: Literal["blocks", "interleaved"] = "blocks"
+    look: int | None = None
+    """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""
+    alpha: float = 0.05
+    """The error rate that the simultaneous intervals and tests of this look keep."""
+    interleaving: InterleavingRecord | None = None
+    answer: tuple[str, ...] = ()
+    """One to three short sentences that answer the question."""
+    scope: str = ""
+    """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
+    sharpen: tuple[str, ...] = ()
+    """What would improve the answer: time needed for ±x %, a quieter host, more blocks."""
+    sentences: tuple[str, ...] = ()
+    """The long form of every verdict, in order, and what limits them."""

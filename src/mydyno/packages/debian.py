@@ -1,0 +1,174 @@
+"""Debian packages, downloaded with the machine's own apt configuration and unpacked in the cache; never installed.
+
+No root is needed. What the packages depend on and the system lacks is unpacked beside them, and programs find it
+through LD_LIBRARY_PATH. apt checks every download against the archive's signed hashes; an interrupted one starts clean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.local import Completed, LocalHost
+from mydyno.packages.atomic_dir import made_once, sha256_of
+from mydyno.store.files import write_text
+
+LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
+_INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")
+
+
+@dataclass(frozen=True)
+class UnpackedPackages:
+    """Packages unpacked below one root folder."""
+
+    root: Path
+    versions: dict[str, str]
+    """Package name → version, dependencies included."""
+
+    @property
+    def library_folders(self) -> list[Path]:
+        """The folders of shared libraries below the root."""
+        return [self.root / folder for folder in LIBRARY_FOLDERS if (self.root / folder).is_dir()]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program from these packages needs to find its libraries."""
+        environment = {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.library_folders)}
+        # libmariadb looks for its authentication plugins (caching_sha2_password) at a path fixed when it was built.
+        plugins = [folder for root in self.library_folders for folder in [root / "libmariadb3" / "plugin"]]
+        found = next((folder for folder in plugins if folder.is_dir()), None)
+        return environment | ({"MARIADB_PLUGIN_DIR": str(found)} if found else {})
+
+    def find(self, *candidates: str) -> Path:
+        """The first candidate that is there. Raises HostError naming them all."""
+        for candidate in candidates:
+            for path in sorted(self.root.glob(candidate)):
+                return path
+        raise HostError(f"none of {', '.join(candidates)} is in {self.root} ({', '.join(self.versions)})")
+
+
+class DebianPackages:
+    """The cache's set of unpacked Debian packages."""
+
+    def __init__(self, cache: Path, host: LocalHost) -> None:
+        self._folder = cache / "debian"
+        self._host = host
+
+    def present(self, names: Sequence[str]) -> UnpackedPackages | None:
+        """The unpacked packages, if they are in the cache already."""
+        root = self._root(names)
+        manifest = self._manifest(root)
+        if not (manifest.is_file() and root.is_dir()):
+            return None
+        return UnpackedPackages(
+            root, {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
+        )
+
+    async def get(self, names: Sequence[str]) -> UnpackedPackages:
+        """Packages and what the system lacks of their dependencies. Raises HostError with apt's message."""
+        found = self.present(names)
+        if found is None:
+            async with made_once(self._root(names)) as aside:
+                if self.present(names) is None:  # another process may have made it while this one waited
+                    await self._fetch(names, aside)
+            found = self.present(names)
+        assert found is not None
+        return found
+
+    def _root(self, names: Sequence[str]) -> Path:
+        return self._folder / "+".join(sorted(names))
+
+    def _manifest(self, root: Path) -> Path:
+        return root.with_name(f"{root.name}.json")
+
+    async def _fetch(self, names: Sequence[str], aside: Path) -> None:
+        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+            raise HostError(
+                f"{', '.join(names)} comes from Debian packages, and this host has no apt-get",
+                "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
+            )
+        root = self._root(names)
+        downloads = root.with_name(f".{root.name}.downloads")
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir()
+        try:
+            wanted = await self._closure(names)
+            await self._download(wanted, downloads)
+            manifest = await unpack(self._host, sorted(downloads.glob("*.deb")), aside)
+        finally:
+            shutil.rmtree(downloads, ignore_errors=True)
+        write_text(self._manifest(root), json.dumps(manifest, indent=1))
+
+    async def _closure(self, names: Sequence[str]) -> list[str]:
+        """The packages themselves and what an installation would add; with fresh lists if the machine has none."""
+        simulate = ["install", "--simulate", "--no-install-recommends", "--reinstall", *names]
+        result = await self._apt(simulate)
+        if result.exit_code and "Unable to locate" in result.output:
+            await self._refresh()
+            result = await self._apt(simulate)
+        if result.exit_code and "Unable to locate" in result.output:
+            raise HostError(
+                f"apt does not know {', '.join(names)}: {apt_words(result.output)}", "apt-get update as root?"
+            )
+        found = {match[1] for line in result.output.splitlines() if (match := _INSTALL_LINE.match(line))}
+        # A package in conflict with an installed one cannot be simulated; unpacking it aside is still harmless.
+        return sorted(found | set(names))
+
+    async def _download(self, names: Sequence[str], folder: Path) -> None:
+        result = await self._apt(["download", *names], cwd=folder)
+        if result.exit_code:  # old lists name files that the mirror has dropped since
+            await self._refresh()
+            result = await self._apt(["download", *names], cwd=folder)
+        if result.exit_code:
+            raise HostError(
+                f"apt-get download failed: {apt_words(result.output)}", "is the network or mirror reachable?"
+            )
+
+    async def _refresh(self) -> None:
+        """Make package lists of our own. One unreachable extra source must not stop it; what is missing shows at once.
+
+        Lists that could not be downloaded are not kept: they would hide the machine's own from every later call.
+        """
+        own = self._folder / "apt"
+        (own / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (own / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        await self._apt(["update"], own)
+        if not self._has_lists(own):
+            shutil.rmtree(own)
+
+    @staticmethod
+    def _has_lists(own: Path) -> bool:
+        return any((own / "lists").glob("*_Packages*"))
+
+    async def _apt(self, arguments: Sequence[str], lists: Path | None = None, cwd: Path | None = None) -> Completed:
+        """apt-get on the lists in a folder; without one, on our own where there are any, else the machine's."""
+        own = self._folder / "apt"
+        lists = lists or (own if self._has_lists(own) else None)
+        options = ["-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", "-q"]
+        if lists:
+            options += ["-o", f"Dir::State::Lists={lists}/lists", "-o", f"Dir::Cache={lists}/cache"]
+        return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)
+
+
+async def unpack(host: LocalHost, archives: Sequence[Path], root: Path) -> dict[str, dict[str, str]]:
+    """Unpack .deb files below one root; gives {package: version, file, sha256}. Raises HostError."""
+    manifest = {}
+    for archive in archives:
+        unpacked = await host.run(["dpkg-deb", "--extract", str(archive), str(root)])
+        if unpacked.exit_code:
+            raise HostError(f"{archive.name} cannot be unpacked: {unpacked.output.strip()}")
+        name, version = archive.name.split("_")[:2]
+        version = version.replace("%3a", ":")
+        manifest[name] = {"version": version, "file": archive.name, "sha256": sha256_of(archive)}
+    return manifest
+
+
+def apt_words(output: str) -> str:
+    """apt's own error lines, or its last ones."""
+    errors = [line for line in output.splitlines() if line.startswith(("E:", "Err:"))]
+    return " ".join(errors or output.splitlines()[-3:])

@@ -1,0 +1,77 @@
+"""An external server, named by a DSN: nothing is started, stopped or configured, and written only when allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from mydyno.hosts.local import LocalHost
+from mydyno.model.records import ServerRecord
+from mydyno.servers.client_path import ClientPath
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer
+from mydyno.servers.sql import Address
+from mydyno.servers.version import ServerVersion
+
+
+class ExternalServer(RunningServer):
+    """The server of a study with server.dsn; its settings carry the load's path and nothing else."""
+
+    is_private: ClassVar[bool] = False
+
+    def __init__(self, address: Address, host: LocalHost, folder: Path, log: Path, card: str | None = None) -> None:
+        """`card`: this host's interface that leads there, whose speed treatments may set; None: none was named."""
+        super().__init__(host, folder, log)
+        self._address = address
+        self.card = card
+
+    @property
+    def data(self) -> Path:
+        """A folder of this host: the server's own data directory is on its host."""
+        return self.folder
+
+    @property
+    def pid(self) -> int:
+        """0: no process of this host is sampled as the server's."""
+        return 0
+
+    def address(self, user: str = CONTROL_USER, database: str = "") -> Address:  # noqa: ARG002 - there is one account
+        """The DSN's, for the load with what a treatment has set for its path."""
+        path = self.settings.client_path
+        if user == LOAD_USER and path is not None:
+            return path.address(self._address.user, self._address.password, self._address.database)
+        return self._address
+
+    def ensure_client_path(self) -> ClientPath:
+        """The DSN's host and port, to which treatments add TLS and compression."""
+        if self.settings.client_path is None:
+            self.settings.client_path = ClientPath(self._address.host, self._address.port, "")
+        return self.settings.client_path
+
+    async def start(self) -> None:
+        """Nothing: it runs already; the first statement shows whether it does."""
+
+    async def stop(self) -> str | None:
+        """It is not stopped."""
+        return None
+
+    async def prewarm(self, statements: Sequence[str]) -> None:
+        """Nothing: an external server is not prewarmed."""
+
+    async def record(self) -> ServerRecord:
+        """What the server reports about itself by SQL."""
+        version = ServerVersion.parse(await self.reported_version())
+        async with self.control() as control:
+            variables = await control.variables()
+        return ServerRecord(
+            version=version.text,
+            version_comment=variables.get("version_comment", ""),
+            flavour=version.flavour,
+            variables=variables,
+        )
+
+    def probe_target(self) -> str:
+        """Its status by SQL; no process."""
+        address = self._address
+        place = f"socket={address.socket}" if address.socket else f"host={address.host},port={address.port}"
+        return f"{self.number}:-,{place},user={address.user}"

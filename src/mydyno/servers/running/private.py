@@ -1,0 +1,166 @@
+"""What all private servers share: made from a build and a folder, configured by the experiment, stopped for sure."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mydyno.errors import BugError, ServerError
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.ports import LOOPBACK, free_port
+from mydyno.model.records import ServerRecord
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.client_path import ClientPath
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
+from mydyno.servers.sql import Address
+from mydyno.servers.version import ServerVersion
+
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 120.0
+LOG_TAIL_LINES = 15
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The random passwords of one study."""
+
+    control: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    load: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+
+class PrivateServer(RunningServer):
+    """One server that mydyno starts. `build` and `settings` may be changed until start()."""
+
+    def __init__(
+        self,
+        build: ServerBuild,
+        host: LocalHost,
+        folder: Path,
+        socket_folder: Path,
+        log: Path,
+        credentials: Credentials,
+        settings: InstanceSettings,
+        number: int = 1,
+        port: int | None = None,
+        cpu_slot: CpuSlot = WHOLE_HOST,
+    ) -> None:
+        super().__init__(host, folder, log, settings, number, cpu_slot)
+        self.build = build
+        self.credentials = credentials
+        self.port = port
+        self.socket = socket_folder / f"{number}.sock"
+        self.version: ServerVersion = build.version
+        self.start_s = 0.0
+        self.notes: tuple[str, ...] = ()
+        """Which of the experiment's variables were renamed or omitted for this server."""
+
+    @property
+    def pid(self) -> int:
+        """The server's process id. Raises ServerError if it was not started."""
+        if self.process is None:
+            raise ServerError(f"instance {self.number} was not started")
+        return self.process.pid
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that the server gets beside the host's kept variables."""
+        return {**self.build.environment, **self.settings.environment}
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return self.build.command
+
+    def address(self, user: str = CONTROL_USER, database: str = "") -> Address:
+        """By its socket, or as the load if a treatment set a path for the load."""
+        password = self.credentials.control if user == CONTROL_USER else self.credentials.load
+        path = self.settings.client_path
+        if user == LOAD_USER and path is not None:
+            return path.address(user, password, database)
+        return Address(user=user, password=password, socket=str(self.socket), database=database)
+
+    def ensure_client_path(self) -> ClientPath:
+        """The load's path over TCP; without another one the server listens at a free port of loopback."""
+        path = self.settings.client_path
+        if path is None:
+            port = free_port()
+            path = ClientPath(LOOPBACK, port, LOOPBACK)
+            self.settings.variables.update({"skip_networking": "OFF", "bind_address": LOOPBACK, "port": port})
+            self.settings.client_path = path
+        return path
+
+    async def launch(self, folders: list[Path]) -> None:
+        """Start the process, its output appended to the log. `folders`: those it must enter beside its own."""
+        with self.log.open("ab") as log:
+            self.process = await self.host.start(
+                self.command,
+                environment=self.environment,
+                cwd=self.data,
+                as_server=True,
+                folders=[*self.build.folders, self.folder, *folders, *self.settings.folders],
+                stdout=log.fileno(),
+                entering=[word for wrapper in self.settings.wrappers for word in wrapper],
+            )
+
+    async def stop(self) -> str | None:
+        """Stop cleanly; kill after the time-out. Returns a warning where it had to be killed or had ended."""
+        if self.process is None:
+            return None
+        if self.process.exit_code is not None:
+            return f"the server had ended with exit code {self.process.exit_code}{self.log_tail()}"
+        took_s = await self.process.end(STOP_TIMEOUT_S)
+        if took_s >= STOP_TIMEOUT_S:
+            return f"the server did not stop within {STOP_TIMEOUT_S:.0f} s and was killed{self.log_tail()}"
+        return None
+
+    def record_of(self, variables: dict[str, str], version_comment: str = "") -> ServerRecord:
+        """The record with these variables as the server reported them."""
+        return ServerRecord(
+            instance=self.number,
+            place=self.cpu_slot.number,
+            version=self.version.text,
+            version_comment=version_comment,
+            flavour=self.version.flavour,
+            binary=str(self.build.program),
+            command=tuple(self.command),
+            environment=self.environment,
+            variables=variables,
+            pid=self.pid,
+            start_s=round(self.start_s, 3),
+            notes=self.notes,
+        )
+
+    def log_tail(self) -> str:
+        """The error log's last errors, or its last lines where it has none; for messages."""
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()
+        except OSError:
+            return ""
+        lines = ([line for line in lines if "[ERROR]" in line] or lines)[-LOG_TAIL_LINES:]
+        return "\n  error log: " + "\n  error log: ".join(lines) if lines else ""
+
+    def own(self, folder: Path) -> None:
+        """Make a folder (if need be) that only the server's user may enter."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._chown(folder)
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file that only the server's user may read."""
+        path.touch(mode=0o600)
+        path.write_text(text)
+        self._chown(path)
+
+    def _chown(self, path: Path) -> None:
+        if self.host.server_user is not None:
+            entry = pwd.getpwnam(self.host.server_user)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def as_private(server: RunningServer) -> PrivateServer:
+    """The server with what only a private one has. Raises BugError for an external one (see is_private)."""
+    if not isinstance(server, PrivateServer):
+        raise BugError("an external server was used as a private one")
+    return server

@@ -1,0 +1,46 @@
+"""What treatments of the connection share: the load's way to the server, over TCP, and the count of its sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mydyno.model.experiment import ServerSpec
+from mydyno.model.records import StepRecord
+from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.sql import ClientTls
+
+OWN_SESSIONS = 3
+"""Sessions of mydyno's own that the server may count within a step: control, and a probe that came back."""
+
+
+def configure_client_path(
+    instance: RunningServer, *, tls: ClientTls | None = None, compression: str | None = None
+) -> None:
+    """Set TLS or compression on the load's path (None: unchanged); without a network treatment, over loopback."""
+    path = instance.ensure_client_path()
+    path = path if tls is None else replace(path, tls=tls)
+    instance.settings.client_path = path if compression is None else replace(path, compression=compression)
+
+
+def external_obstacle(server: ServerSpec) -> str | None:
+    """Why the connection to an external server cannot be changed: it is a Unix socket."""
+    if server.dsn is not None and parse_dsn(server.dsn).socket is not None:
+        return (
+            "server.dsn names a Unix socket, over which network, TLS and compression cannot be measured; use host "
+            "and port"
+        )
+    return None
+
+
+def plain_sessions(step: StepRecord) -> tuple[int, int, int] | None:
+    """(sessions with TLS, sessions without, of them mydyno's own at most) of a step; None if nothing was counted.
+
+    From the growth of Connections, Ssl_accepts and Ssl_finished_accepts over the step.
+    """
+    counted = step.server_counters
+    if "Connections" not in counted:
+        return None
+    begun = int(counted["Connections"])
+    encrypted = int(counted.get("Ssl_finished_accepts", counted.get("Ssl_accepts", 0)))
+    return encrypted, begun - encrypted, OWN_SESSIONS
