@@ -10,37 +10,44 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import ServerSpec
-from mydyno.parts.debian import DebianPackages
+from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
 from tests.support.disturbed_host import TryAgainWhereDisturbed
+from tests.support.not_run import ListNotRun
 from tests.support.real import Program
+
+# How long an example takes is the host's matter.
+settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-host")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(TryAgainWhereDisturbed())
+    config.pluginmanager.register(ListNotRun())
 
 
 @pytest.fixture(scope="session")
-def real_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def real_paths(tmp_path_factory: pytest.TempPathFactory) -> HostPaths:
     """The common cache of packages and the real engine, with a data folder of the tests' own."""
     assert os.environ.get("MYDYNO_ENGINE"), "real servers need the engine: run the tests by ./test"
-    resolved = Settings.resolve()
+    resolved = HostPaths.resolve()
     resolved.program("dynoprobe")
     return replace(resolved, data=tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="session")
-def build(real_settings: Settings) -> ServerBuild:
+def build(real_paths: HostPaths) -> ServerBuild:
     """MariaDB 10.11 through mydyno's own catalogue."""
     host = LocalHost("tests", None)
-    return asyncio.run(get_build(ServerSpec(name="mariadb-10.11"), real_settings.cache, host))
+    return asyncio.run(get_build(ServerSpec(name="mariadb-10.11"), real_paths.cache, host))
 
 
 @pytest.fixture
@@ -53,14 +60,14 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def parts(real_settings: Settings, build: ServerBuild) -> None:
+def parts(real_paths: HostPaths, build: ServerBuild) -> None:
     """Everything that the tests' studies download, in the cache: where they run (see `apart`) is no network."""
 
     async def get() -> None:
         host = LocalHost("tests", None)
-        await Sysbench().get(real_settings, host)
+        await Sysbench().get(real_paths, host)
         for package in PACKAGES.values():
-            await DebianPackages(real_settings.cache, host).get([package.package])
+            await DebianPackages(real_paths.cache, host).get([package.package])
 
     asyncio.run(get())
 
@@ -86,6 +93,6 @@ def apart(parts: None) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def program(short_folder: Path, real_settings: Settings, apart: list[str]) -> Program:
+def program(short_folder: Path, real_paths: HostPaths, apart: list[str]) -> Program:
     """The command, with a folder for its studies and sockets; data and templates are the session's."""
-    return Program(short_folder, real_settings, apart)
+    return Program(short_folder, real_paths, apart)

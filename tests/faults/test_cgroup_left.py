@@ -14,6 +14,7 @@ import pytest
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.undo import stale_journals
 
+pytestmark = pytest.mark.alone
 HOLDER = """
 import asyncio, sys, time
 from pathlib import Path
@@ -21,6 +22,7 @@ from mydyno.hosts.cgroups import Cgroups, Limits
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.treatments.cgroup import make_group
+
 folder, name = Path(sys.argv[1]), sys.argv[2]
 host = LocalHost(name, None, UndoJournal.begin(folder, name, folder))
 group, _ = make_group(Cgroups(), host, name, Limits(cpu_quota=0.5))

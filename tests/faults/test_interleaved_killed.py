@@ -27,7 +27,7 @@ def in_block(program: Program, block: int) -> bool:
 
 
 STAGES: dict[str, Callable[[Program], bool]] = {
-    "servers start": lambda program: len(list(program.settings.data.glob("runs/*-*/server-*/my.cnf"))) == LANES,
+    "servers start": lambda program: len(list(program.paths.data.glob("runs/*-*/server-*/my.cnf"))) == LANES,
     "first block": lambda program: "pilot" in program.events() and in_block(program, 1),
     "second block": lambda program: in_block(program, 2),
 }

@@ -22,21 +22,21 @@ def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     with program.started("run", path) as process:
         wait_for(lambda: STAGES[stage](program), process)
         assert end(process, signal_number) == 130
-    assert "interrupted; everything is cleaned up" in program.output()
+    assert "interrupted; the host is restored and finished runs are kept" in program.output()
     assert "Traceback" not in program.output()
     assert program.leftovers() == before
     resumed(program)
 
 
 def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before: Leftovers, tmp_path: Path) -> None:
-    program.settings = replace(program.settings, data=tmp_path / "fresh")
+    program.paths = replace(program.paths, data=tmp_path / "fresh")
     nothing = program.leftovers()
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
     with program.started("run", path) as process:
         wait_for(lambda: exists(program, "templates/.*/data/mysql"), process)
         assert interrupt(process) == 130
     assert program.leftovers() == nothing
-    assert not list(program.settings.data.glob("templates/*"))
+    assert not list(program.paths.data.glob("templates/*"))
 
 
 def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) -> None:

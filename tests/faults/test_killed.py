@@ -24,6 +24,8 @@ from tests.support.real import (
     wait_until,
 )
 
+pytestmark = pytest.mark.alone  # another study that begins undoes what a killed one left, before `clean` is tried
+
 Stage = Callable[[Program], bool]
 
 
@@ -44,7 +46,7 @@ def proves(program: Program) -> bool:
 
 
 def exists(program: Program, pattern: str) -> bool:
-    return any(True for _ in program.settings.data.glob(pattern))
+    return any(True for _ in program.paths.data.glob(pattern))
 
 
 STAGES: dict[str, Stage] = {
@@ -94,7 +96,7 @@ def test_a_study_killed_at_a_stage_leaves_no_process_and_can_be_cleaned_and_resu
     if stage != "measure":  # there resume itself must clean up
         cleaned = program.run("clean")
         assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-        assert f"go on with: mydyno resume {program.study()}" in cleaned.stdout
+        assert f"to continue: mydyno resume {program.study()}" in cleaned.stdout
         assert program.leftovers() == before
     folder = resumed(program)
     assert program.events().count("study_resumed") == 1
@@ -104,16 +106,16 @@ def test_a_study_killed_at_a_stage_leaves_no_process_and_can_be_cleaned_and_resu
 def test_a_study_killed_while_it_prepares_data_leaves_no_half_made_template(
     program: Program, before: Leftovers, tmp_path: Path
 ) -> None:
-    program.settings = replace(program.settings, data=tmp_path / "fresh")
+    program.paths = replace(program.paths, data=tmp_path / "fresh")
     nothing = program.leftovers()
     path = program.write(experiment_text("killed", ONE_ARM, SHORT_STEP))
     kill_at(program, lambda program: exists(program, "templates/.*/data/mysql"), "run", path)
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
-    assert not list(program.settings.data.glob("templates/[!.]*")), "half-made data have the name of whole ones"
+    assert not list(program.paths.data.glob("templates/[!.]*")), "half-made data have the name of whole ones"
     assert program.run("clean").returncode == 0
     assert program.leftovers() == nothing
     resumed(program)
-    assert len(list(program.settings.data.glob("templates/[!.]*"))) == 1
+    assert len(list(program.paths.data.glob("templates/[!.]*"))) == 1
     assert program.leftovers() == nothing
 
 

@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
 from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
+
+pytestmark = pytest.mark.alone
 
 EXPERIMENT = """
 name = "netfault"

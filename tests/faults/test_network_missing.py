@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 
+pytestmark = pytest.mark.alone
+
 EXPERIMENT = """
 name = "netmissing"
 question = "What is missing?"
@@ -33,13 +35,13 @@ case "$*" in *{words}*) echo "{error}" >&2; exit 2 ;; esac
 exec {program} "$@"
 """
 LACKS = {
-    "veth": ("ip", "'type veth'", "Error: Unknown device type.", "makes no veth pair (CONFIG_VETH)"),
-    "tbf": ("tc", "tbf", "Error: Specified qdisc kind is unknown.", "no tbf to shape with (CONFIG_NET_SCH_TBF)"),
+    "veth": ("ip", "'type veth'", "Error: Unknown device type.", "has no veth (CONFIG_VETH)"),
+    "tbf": ("tc", "tbf", "Error: Specified qdisc kind is unknown.", "no tbf for shaping (CONFIG_NET_SCH_TBF)"),
     "namespaces": (
         "unshare",
         "--net",
         "unshare: unshare failed: Operation not permitted",
-        "makes no network namespace",
+        "cannot create network namespaces",
     ),
 }
 
@@ -107,7 +109,7 @@ def test_addresses_in_use_are_passed_over_and_a_range_in_use_is_said(study: Netw
     assert exit_code == 0, output
     exit_code, output = told(study, "plan", [*inside, taken.format("198.18.0.1/15") + run, "sh"])
     assert exit_code == 3
-    assert "every address of 198.18.0.0/15 is in use here (198.18.0.0/15)" in output
+    assert "every address of 198.18.0.0/15 is in use on this host (198.18.0.0/15)" in output
 
 
 def test_a_program_that_is_missing_is_named_with_its_package(study: NetworkStudy | None) -> None:

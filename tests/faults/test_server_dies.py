@@ -30,8 +30,8 @@ def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
     summary = json.loads((program.study() / "summary.json").read_text())
     assert [run["valid"] for run in summary["runs"]] == [False, True]
     dead = summary["runs"][0]
-    assert "the server ended with exit code -9 during oltp_read_only-2" in dead["reasons"][0]
-    assert "error log:" in dead["reasons"][0], "the tail of the server's log belongs to every failure"
+    assert "the server ended with exit code -9 during oltp_read_only-2" in dead["reasons"][0]["text"]
+    assert "error log:" in dead["reasons"][0]["text"], "the tail of the server's log belongs to every failure"
     assert dead["values"] == {}
     assert "1 of 2 runs are invalid and not used" in " ".join(summary["sentences"])
     finished = json.loads((program.study() / dead["folder"] / "run.json").read_text())
@@ -84,9 +84,7 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
     inserts = SHORT_STEP.replace("oltp_read_only", "oltp_insert").replace('measure = "1s"', 'measure = "3s"')
     path = program.write(experiment_text("full", ONE_ARM, inserts))
     with small_disk(disk, "480m") as (seen, enter):
-        inside = replace(
-            program, prefix=[*program.prefix, *enter], settings=replace(program.settings, data=disk / "data")
-        )
+        inside = replace(program, prefix=[*program.prefix, *enter], paths=replace(program.paths, data=disk / "data"))
         with inside.started("run", path) as process:
             wait_for(lambda: STAGES["warm-up"](program), process)
             filler = fill(seen)
@@ -111,14 +109,14 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
     path = program.write(experiment_text("full", ONE_ARM, SHORT_STEP))
     with small_disk(program.studies, "16m") as (seen, enter):
         inside = replace(program, prefix=[*program.prefix, *enter])
-        seen_from_here = _Seen(program.folder, program.settings, seen=seen)
+        seen_from_here = _Seen(program.folder, program.paths, seen=seen)
         with inside.started("run", path) as process:
             wait_for(lambda: seen_from_here.events().count("run_finished") == 1, process)
             wait_for(lambda: STAGES["warm-up"](seen_from_here), process)
             filler = fill(seen)
             assert process.wait(120) == 1
         assert "mydyno: error: No space left on device" in inside.output()
-        assert "go on with: mydyno resume" in inside.output()
+        assert "continue with: mydyno resume" in inside.output()
         assert "Traceback" not in inside.output()
         assert program.leftovers() == before
         filler.unlink()

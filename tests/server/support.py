@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mydyno.execution.private_environment import PrivateEnvironment
+from mydyno.execution.run import make_run
 from mydyno.experiments import vocabulary
-from mydyno.model.experiment import Experiment, steps_of
+from mydyno.model.experiment import Experiment
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import RunRecord
 from mydyno.model.toml_source import TomlSource
-from mydyno.running.run import make_run
-from mydyno.running.workbench import Workbench
 from mydyno.servers.build import ServerBuild
 from tests.support.real import SHORT_STEP, experiment_text
 
@@ -30,12 +30,14 @@ def small_experiment(arms: str = ARMS, steps: str = SHORT_STEP) -> Experiment:
     return parse_experiment(TomlSource.parse("small.toml", experiment_text("small", arms, steps)), vocabulary())
 
 
-async def one_run(bench: Workbench, arm: str, folder: Path) -> RunRecord:
+async def one_run(environment: PrivateEnvironment, arm: str, folder: Path) -> RunRecord:
     """Make one run of an arm into a new folder."""
     folder.mkdir()
     planned = PlannedRun.model_validate({"block": 1, "position": 1, "arm": arm, "environment_padding_bytes": 64})
-    template = await bench.template(bench.experiment.arm(arm), print)
-    return await make_run(bench, planned, steps_of(bench.experiment), template, folder, lambda *_: None)
+    template = await environment.template(environment.experiment.arm(arm), print)
+    return await make_run(
+        environment, planned, environment.experiment.resolved_steps, template, folder, lambda *_: None
+    )
 
 
 def numbers_of(record: RunRecord) -> list[Any]:
@@ -43,6 +45,6 @@ def numbers_of(record: RunRecord) -> list[Any]:
     return [step for step in record.steps if record.valid and step.valid]
 
 
-def build_of(bench: Workbench) -> ServerBuild:
-    """The one server that all arms of the bench run on."""
-    return next(iter(bench.builds.values()))
+def build_of(environment: PrivateEnvironment) -> ServerBuild:
+    """The one server that all arms of the environment run on."""
+    return next(iter(environment.builds.values()))

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mydyno.running.workbench import Workbench
-from mydyno.servers.instance import Instance
+from mydyno.execution.private_environment import PrivateEnvironment
+from mydyno.model.reasons import joined
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.templates import Template
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.allocator_memory import NOT_SERVED
@@ -25,9 +26,11 @@ CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
 
 
 @pytest.mark.parametrize("name", ["glibc", "jemalloc", "tcmalloc", "mimalloc"])
-async def test_an_allocator_is_proved_on_the_live_server(bench: Workbench, instance: Instance, name: str) -> None:
+async def test_an_allocator_is_proved_on_the_live_server(
+    environment: PrivateEnvironment, instance: MysqldServer, name: str
+) -> None:
     treatment = AllocatorTreatment(name)
-    versions = await treatment.get(bench.settings.cache, bench.host)
+    versions = await treatment.get(environment.paths.cache, environment.host)
     await treatment.apply(instance)
     await instance.start()
     evidence = await treatment.evidence(instance)
@@ -56,10 +59,12 @@ def status_bytes(pid: int, field: str) -> int:
     return int(text.partition(f"{field}:")[2].split()[0]) << 10
 
 
-async def test_one_allocators_evidence_does_not_hold_for_another(bench: Workbench, instance: Instance) -> None:
+async def test_one_allocators_evidence_does_not_hold_for_another(
+    environment: PrivateEnvironment, instance: MysqldServer
+) -> None:
     jemalloc, glibc = AllocatorTreatment("jemalloc"), AllocatorTreatment("glibc")
     for treatment in (glibc, jemalloc):
-        await treatment.get(bench.settings.cache, bench.host)
+        await treatment.get(environment.paths.cache, environment.host)
     await jemalloc.apply(instance)
     await instance.start()
     evidence = await glibc.evidence(instance)
@@ -67,9 +72,11 @@ async def test_one_allocators_evidence_does_not_hold_for_another(bench: Workbenc
     assert "malloc is served by libjemalloc.so.2" in evidence.text
 
 
-async def test_a_server_that_does_not_run_proves_nothing(bench: Workbench, instance: Instance) -> None:
+async def test_a_server_that_does_not_run_proves_nothing(
+    environment: PrivateEnvironment, instance: MysqldServer
+) -> None:
     treatment = AllocatorTreatment("jemalloc")
-    await treatment.get(bench.settings.cache, bench.host)
+    await treatment.get(environment.paths.cache, environment.host)
     await treatment.apply(instance)
     await instance.start()
     await instance.stop()
@@ -78,48 +85,50 @@ async def test_a_server_that_does_not_run_proves_nothing(bench: Workbench, insta
     assert "maps cannot be read" in evidence.text
 
 
-Sabotage = Callable[[Workbench, Path, pytest.MonkeyPatch], None]
+Sabotage = Callable[[PrivateEnvironment, Path, pytest.MonkeyPatch], None]
 
 
-def with_own_library(bench: Workbench, library: Path) -> None:
+def with_own_library(environment: PrivateEnvironment, library: Path) -> None:
     """The arm "jemalloc" uses this library."""
     setting = {"name": "jemalloc", "library": str(library)}
     arms = tuple(
         arm.model_copy(update={"treatments": {"allocator": setting}}) if arm.name == "jemalloc" else arm
-        for arm in bench.experiment.arms
+        for arm in environment.experiment.arms
     )
-    bench.experiment = bench.experiment.model_copy(update={"arms": arms})
+    environment.experiment = environment.experiment.model_copy(update={"arms": arms})
 
 
-def own_copy(bench: Workbench, folder: Path) -> Path:
-    packaged = next((bench.settings.cache / "debian").glob("libjemalloc2/usr/lib/*/libjemalloc.so.2"))
+def own_copy(environment: PrivateEnvironment, folder: Path) -> Path:
+    packaged = next((environment.paths.cache / "debian").glob("libjemalloc2/usr/lib/*/libjemalloc.so.2"))
     folder.mkdir(mode=0o755)
     copy = folder / "libjemalloc.so.2"
     shutil.copy(packaged, copy)
-    with_own_library(bench, copy)
+    with_own_library(environment, copy)
     return copy
 
 
-def gone_before_the_run(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    own_copy(bench, folder).unlink()
+def gone_before_the_run(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    own_copy(environment, folder).unlink()
 
 
-def empty_before_the_run(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    own_copy(bench, folder).write_bytes(b"")
+def empty_before_the_run(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    own_copy(environment, folder).write_bytes(b"")
 
 
-def gone_after_get(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    library = own_copy(bench, folder)
+def gone_after_get(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    library = own_copy(environment, folder)
     _after_get(patches, library.unlink)
 
 
-def truncated_after_get(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    library = own_copy(bench, folder)
+def truncated_after_get(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    library = own_copy(environment, folder)
     _after_get(patches, lambda: os.truncate(library, 5000))
 
 
-def of_another_architecture_after_get(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    library = own_copy(bench, folder)
+def of_another_architecture_after_get(
+    environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch
+) -> None:
+    library = own_copy(environment, folder)
 
     def change_machine() -> None:
         content = bytearray(library.read_bytes())
@@ -130,8 +139,8 @@ def of_another_architecture_after_get(bench: Workbench, folder: Path, patches: p
     _after_get(patches, change_machine)
 
 
-def another_library_after_get(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    library = own_copy(bench, folder)
+def another_library_after_get(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    library = own_copy(environment, folder)
     harmless = next(Path("/usr/lib").glob("*/libz.so.1"), None) or next(Path("/lib").glob("*/libz.so.1"))
 
     def swap() -> None:
@@ -141,51 +150,51 @@ def another_library_after_get(bench: Workbench, folder: Path, patches: pytest.Mo
     _after_get(patches, swap)
 
 
-def with_program(bench: Workbench, program: Path) -> None:
+def with_program(environment: PrivateEnvironment, program: Path) -> None:
     """Every server of the study is this program."""
-    bench.builds.update({arm: replace(build, program=program) for arm, build in bench.builds.items()})
+    environment.builds.update({arm: replace(build, program=program) for arm, build in environment.builds.items()})
 
 
-def wrapper_that_drops_the_preload(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
+def wrapper_that_drops_the_preload(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
-    server = bench.builds["jemalloc"].program
+    server = environment.builds["jemalloc"].program
     wrapper.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec "{server}" "$@"\n')
     wrapper.chmod(0o755)
-    with_program(bench, wrapper)
+    with_program(environment, wrapper)
 
 
-def wrapper_that_stays(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
+def wrapper_that_stays(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
     folder.mkdir(mode=0o755)
     wrapper = folder / "mariadbd"
     wrapper.write_text(
-        f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{bench.builds["jemalloc"].program}" "$@"\n'
+        f'#!/bin/sh\nenv -u LD_PRELOAD setpriv --pdeathsig TERM "{environment.builds["jemalloc"].program}" "$@"\n'
     )
     wrapper.chmod(0o755)
-    with_program(bench, wrapper)
+    with_program(environment, wrapper)
 
 
-def capability_before_the_start(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    program = _program_copy(bench, folder)
+def capability_before_the_start(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    program = _program_copy(environment, folder)
     os.setxattr(program, "security.capability", CAPABILITY)
 
 
-def capability_after_the_start(bench: Workbench, folder: Path, patches: pytest.MonkeyPatch) -> None:
-    program = _program_copy(bench, folder)
-    record = Instance.record
+def capability_after_the_start(environment: PrivateEnvironment, folder: Path, patches: pytest.MonkeyPatch) -> None:
+    program = _program_copy(environment, folder)
+    record = MysqldServer.record
 
-    async def record_and_act(instance: Instance) -> Any:
+    async def record_and_act(instance: MysqldServer) -> Any:
         os.setxattr(program, "security.capability", CAPABILITY)
         return await record(instance)
 
-    patches.setattr(Instance, "record", record_and_act)
+    patches.setattr(MysqldServer, "record", record_and_act)
 
 
-def _program_copy(bench: Workbench, folder: Path) -> Path:
+def _program_copy(environment: PrivateEnvironment, folder: Path) -> Path:
     folder.mkdir(mode=0o755)
     program = folder / "mariadbd"
-    shutil.copy(bench.builds["jemalloc"].program, program)
-    with_program(bench, program)
+    shutil.copy(environment.builds["jemalloc"].program, program)
+    with_program(environment, program)
     return program
 
 
@@ -201,8 +210,8 @@ def _after_get(patches: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
 
 
 SABOTAGE: dict[str, tuple[Sabotage, str]] = {
-    "gone before the run": (gone_before_the_run, "allocator is not to be had any more"),
-    "empty before the run": (empty_before_the_run, "allocator is not to be had any more"),
+    "gone before the run": (gone_before_the_run, "allocator is no longer available"),
+    "empty before the run": (empty_before_the_run, "allocator is no longer available"),
     "gone after get": (gone_after_get, "the dynamic linker could not preload"),
     "truncated after get": (truncated_after_get, "preload|ended with exit code|malloc is served by libc"),
     "of another architecture": (of_another_architecture_after_get, "preload|malloc is served by libc"),
@@ -210,27 +219,27 @@ SABOTAGE: dict[str, tuple[Sabotage, str]] = {
     "wrapper that drops it": (wrapper_that_drops_the_preload, "malloc is served by libc.so.6"),
     "wrapper that stays": (wrapper_that_stays, "malloc is served by libc.so.6"),
     "capability before the start": (capability_before_the_start, "capabilit|shared librar|exit code"),
-    "capability after the start": (capability_after_the_start, "LD_PRELOAD is dropped in silence: .* capabilities"),
+    "capability after the start": (capability_after_the_start, "LD_PRELOAD is silently ignored: .* capabilities"),
 }
 
 
 @pytest.mark.parametrize("kind", SABOTAGE)
 async def test_a_sabotaged_preload_is_an_invalid_run_with_the_reason(
-    bench: Workbench, short_folder: Path, tmp_path: Path, kind: str
+    environment: PrivateEnvironment, short_folder: Path, tmp_path: Path, kind: str
 ) -> None:
     act, words = SABOTAGE[kind]
     if "capability" in kind and os.geteuid() != 0:
         pytest.skip("not root: file capabilities cannot be set here, so dropped preloads by them are not tested")
-    template = await bench.template(bench.experiment.arm("jemalloc"), print)
+    template = await environment.template(environment.experiment.arm("jemalloc"), print)
 
     async def same_template(*_: object) -> Template:
         return template
 
     with pytest.MonkeyPatch.context() as patches:
-        patches.setattr(bench, "template", same_template)
-        act(bench, short_folder / "sabotage", patches)
-        record = await one_run(bench, "jemalloc", tmp_path / "run")
+        patches.setattr(environment, "template", same_template)
+        act(environment, short_folder / "sabotage", patches)
+        record = await one_run(environment, "jemalloc", tmp_path / "run")
     assert not record.valid
     assert numbers_of(record) == []
     assert record.steps == (), "no load is asked of an unproved server"
-    assert re.search(words, " ".join(record.reasons), re.DOTALL), record.reasons
+    assert re.search(words, joined(record.reasons), re.DOTALL), record.reasons

@@ -15,14 +15,17 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from mydyno.drivers.base import StepContext
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import DataSpec, ServerSpec, Step
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
 from mydyno.servers.initialisation import initialise
-from mydyno.servers.instance import LOAD_USER, Credentials, Instance, InstanceSettings
-from mydyno.servers.variables_by_version import fitted
+from mydyno.servers.running.base import LOAD_USER, InstanceSettings
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.private import Credentials
+from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.dynamic_linker import mapped_libraries
 from mydyno.treatments.server import program_of
@@ -51,23 +54,23 @@ def test_servers_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str])
 
 
 @pytest_asyncio.fixture(params=ASKED)
-async def instance(request: pytest.FixtureRequest) -> AsyncIterator[Instance]:
-    settings = Settings.resolve()
-    host = LocalHost("test-catalogue-servers", settings.server_user)
-    build = await get_build(ServerSpec(name=request.param), settings.cache, host)
+async def instance(request: pytest.FixtureRequest) -> AsyncIterator[MysqldServer]:
+    paths = HostPaths.resolve()
+    host = LocalHost("test-catalogue-servers", paths.server_user)
+    build = await get_build(ServerSpec(name=request.param), paths.cache, host)
     with tempfile.TemporaryDirectory(prefix="mydyno-test-") as folder:
         Path(folder).chmod(0o755)
         sockets = Path(folder) / "s"
         sockets.mkdir()
-        if settings.server_user is not None:
-            shutil.chown(sockets, settings.server_user)
-        made = Instance(
+        if paths.server_user is not None:
+            shutil.chown(sockets, paths.server_user)
+        made = MysqldServer(
             build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(),
             InstanceSettings(base=dict(BASE)),
         )  # fmt: skip
         await initialise(made)
         allocator = AllocatorTreatment("glibc")
-        await allocator.get(settings.cache, host)
+        await allocator.get(paths.cache, host)
         await allocator.apply(made)
         await made.start()
         try:
@@ -77,7 +80,7 @@ async def instance(request: pytest.FixtureRequest) -> AsyncIterator[Instance]:
 
 
 async def test_a_server_of_the_catalogue_is_what_mydyno_says_and_serves_a_load(
-    instance: Instance, tmp_path: Path
+    instance: MysqldServer, tmp_path: Path
 ) -> None:
     entry = CATALOGUE[instance.build.name]
     async with instance.control() as control:
@@ -96,16 +99,16 @@ async def test_a_server_of_the_catalogue_is_what_mydyno_says_and_serves_a_load(
     assert any("libtcmalloc" in path for path in linked) == (entry.traits.allocator == "tcmalloc")
     program = instance.build.program.resolve()
     assert program_of(instance.pid, bool(instance.build.loader), program) == program
-    for name, value in fitted(BASE, instance.version, instance.build.variables).variables.items():
+    for name, value in adapt_variables(BASE, instance.version, instance.build.variables).variables.items():
         if name == "innodb_redo_log_capacity":
             assert variables[name] == str(value)
     await _load(instance, tmp_path)
 
 
-async def test_glibc_is_proved_even_where_the_build_links_another_allocator(instance: Instance) -> None:
-    settings = Settings.resolve()
+async def test_glibc_is_proved_even_where_the_build_links_another_allocator(instance: MysqldServer) -> None:
+    paths = HostPaths.resolve()
     treatment = AllocatorTreatment("glibc")
-    await treatment.get(settings.cache, instance.host)
+    await treatment.get(paths.cache, instance.host)
     await treatment.apply(instance)
     evidence = await treatment.evidence(instance)
     assert evidence.holds, evidence.text
@@ -115,15 +118,14 @@ async def test_glibc_is_proved_even_where_the_build_links_another_allocator(inst
     assert without.holds != links_another, without.text
 
 
-async def _load(instance: Instance, tmp_path: Path) -> None:
-    settings = Settings.resolve()
+async def _load(instance: MysqldServer, tmp_path: Path) -> None:
+    paths = HostPaths.resolve()
     driver = Sysbench()
-    await driver.get(settings, instance.host)
+    await driver.get(paths, instance.host)
     data = DataSpec(tables=1, rows=1000)
     await driver.prepare(instance.address(LOAD_USER), data, tmp_path, tmp_path / "prepare.log")
     for workload in ("oltp_read_only", "oltp_read_write"):
         step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
-        outcome = await driver.run(
-            instance.address(LOAD_USER), data, step, tmp_path, tmp_path / "log", lambda _: None, lambda _: None
-        )
+        context = StepContext(instance.address(LOAD_USER), data, step, tmp_path, tmp_path / "log")
+        outcome = await driver.run(context)
         assert outcome.result.transactions > 0

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from mydyno.hosts.settings import Settings
-from mydyno.servers.instance import CONTROL_USER, Instance
+from mydyno.hosts.paths import HostPaths
+from mydyno.servers.running.base import CONTROL_USER
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Control
 from tests.server.test_catalogue_servers import instance
 
@@ -50,12 +51,12 @@ class ManualProbe:
 
 
 @contextmanager
-def manual_probe(instance: Instance, folder: Path) -> Iterator[ManualProbe]:
+def manual_probe(instance: MysqldServer, folder: Path) -> Iterator[ManualProbe]:
     password = folder / "password"
     password.touch(mode=0o600)
     password.write_text(instance.credentials.control)
     target = f"1:{instance.pid},socket={instance.socket},user={CONTROL_USER},password-file={password}"
-    command = [str(Settings.resolve().program("dynoprobe")), "--interval-ms=0", f"--instance={target}"]
+    command = [str(HostPaths.resolve().program("dynoprobe")), "--interval-ms=0", f"--instance={target}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield ManualProbe(process)
@@ -115,7 +116,7 @@ def kernel_bytes(pid: int) -> dict[str, int]:
 
 
 async def test_rates_are_counted_statements_and_levels_are_the_engines_and_the_kernels_own(
-    instance: Instance, tmp_path: Path
+    instance: MysqldServer, tmp_path: Path
 ) -> None:
     async with instance.control() as control:
         await control.rows(f"CREATE DATABASE {SCHEMA}")

@@ -15,6 +15,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.treatments.cgroup import CgroupTreatment, make_group, usable_cpus
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[LocalHost]:
@@ -89,7 +91,7 @@ async def test_a_cpu_quota_is_throttled_and_counted(host: LocalHost) -> None:
 
 async def test_what_the_kernel_does_not_take_is_said_and_nothing_is_left(host: LocalHost) -> None:
     limits = Limits(write_bps=1 << 20, device="999:0")
-    with pytest.raises(HostError, match="does not take '999:0"):
+    with pytest.raises(HostError, match="does not accept '999:0"):
         make_group(Cgroups(), host, f"{host.cookie}-1", limits)
     assert host.undo.undo_all() == []
     assert left_over(host.cookie) == []

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.base import DriverOutcome, Progress
+from mydyno.drivers.base import DriverOutcome, Progress, StepContext
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import DriverError
+from mydyno.execution.private_environment import PrivateEnvironment
 from mydyno.model.experiment import Scalar, Step
-from mydyno.running.workbench import Workbench
-from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.running.base import LOAD_USER
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Address
 from mydyno.treatments.environment import EnvironmentTreatment
 from mydyno.treatments.variables import VariablesTreatment
@@ -33,20 +34,21 @@ def step(workload: str, warmup_s: float = 1, measure_s: float = 2, **options: Sc
     )
 
 
-async def ask(
-    bench: Workbench, instance: Instance, asked: Step, folder: Path, address: Address | None = None
+async def run_step(
+    environment: PrivateEnvironment, instance: MysqldServer, asked: Step, folder: Path, address: Address | None = None
 ) -> DriverOutcome:
-    driver = bench.drivers["sysbench"]
+    driver = environment.drivers["sysbench"]
     assert isinstance(driver, Sysbench)
     seen: list[Progress] = []
     outcome = await driver.run(
-        address or instance.address(LOAD_USER),
-        bench.experiment.data,
-        asked,
-        folder,
-        folder / "driver.log",
-        on_start=lambda pid: None,
-        on_progress=seen.append,
+        StepContext(
+            address or instance.address(LOAD_USER),
+            environment.experiment.data,
+            asked,
+            folder,
+            folder / "driver.log",
+            on_progress=seen.append,
+        )
     )
     assert seen
     return outcome
@@ -54,12 +56,12 @@ async def ask(
 
 @pytest.mark.parametrize("workload", ["oltp_read_only", "oltp_read_write"])
 async def test_what_sysbench_says_it_asked_the_server_has_counted(
-    bench: Workbench, instance: Instance, tmp_path: Path, workload: str
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path, workload: str
 ) -> None:
     await instance.start()
     async with instance.control() as control:
         before = await control.status()
-        result = (await ask(bench, instance, step(workload), tmp_path)).result
+        result = (await run_step(environment, instance, step(workload), tmp_path)).result
         counted = growth(before, await control.status())
     assert disagreements(workload, result.whole, counted) == []
     writes = sum(counted[name] for name in ("Com_insert", "Com_update", "Com_delete"))
@@ -74,10 +76,12 @@ async def test_what_sysbench_says_it_asked_the_server_has_counted(
     assert 0 < result.cpu_user_s + (result.cpu_system_s or 0.0) < 3 * 60
 
 
-async def test_the_samples_and_the_window_agree(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
+async def test_the_samples_and_the_window_agree(
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
+) -> None:
     await instance.start()
-    outcome = await ask(bench, instance, step("oltp_point_select", 1, 3), tmp_path)
-    rates = [sample.value for sample in outcome.samples if sample.metric == "qps"]
+    outcome = await run_step(environment, instance, step("oltp_point_select", 1, 3), tmp_path)
+    rates = [sample.value for sample in outcome.readings if sample.metric == "qps"]
     assert 3 <= len(rates) <= 4
     mean = outcome.result.queries / outcome.result.duration_s
     assert min(rates) * 0.7 <= mean <= max(rates) * 1.3
@@ -87,19 +91,19 @@ async def test_the_samples_and_the_window_agree(bench: Workbench, instance: Inst
     assert in_histogram == pytest.approx(outcome.result.transactions, rel=0.01)
 
 
-async def test_options_reach_sysbench(bench: Workbench, instance: Instance, tmp_path: Path) -> None:
+async def test_options_reach_sysbench(environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path) -> None:
     await instance.start()
     asked = step("oltp_read_only", 0, 2, point_selects=1, range_selects=False, skip_trx=True, db_ps_mode="disable")
-    result = (await ask(bench, instance, asked, tmp_path)).result
+    result = (await run_step(environment, instance, asked, tmp_path)).result
     assert result.queries == result.transactions == result.queries_read
     assert {"--point-selects=1", "--range-selects=off", "--skip-trx=on", "--db-ps-mode=disable"} <= set(result.command)
 
 
 async def test_the_password_of_the_load_is_not_in_the_process_list(
-    bench: Workbench, instance: Instance, tmp_path: Path
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     await instance.start()
-    asking = asyncio.ensure_future(ask(bench, instance, step("oltp_point_select"), tmp_path))
+    asking = asyncio.ensure_future(run_step(environment, instance, step("oltp_point_select"), tmp_path))
     listed = ""
     while "sysbench" not in listed and not asking.done():
         listed = (await asyncio.to_thread(subprocess.run, ["ps", "axeww"], capture_output=True, text=True)).stdout
@@ -110,38 +114,38 @@ async def test_the_password_of_the_load_is_not_in_the_process_list(
 
 
 async def test_a_wrong_password_is_a_failure_in_sysbenchs_own_words(
-    bench: Workbench, instance: Instance, tmp_path: Path
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     await instance.start()
     wrong = replace(instance.address(LOAD_USER), password="wrong")
     with pytest.raises(DriverError, match="error 1045: Access denied for user 'dyno'@'localhost'"):
-        await ask(bench, instance, step("oltp_read_only"), tmp_path, wrong)
+        await run_step(environment, instance, step("oltp_read_only"), tmp_path, wrong)
 
 
 async def test_an_unknown_table_is_a_failure_in_sysbenchs_own_words(
-    bench: Workbench, instance: Instance, tmp_path: Path
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     await instance.start()
     async with instance.control() as control:
         await control.rows("DROP TABLE sbtest.sbtest1")
     with pytest.raises(DriverError, match=r"1146 \"Table 'sbtest.sbtest1' doesn't exist\""):
-        await ask(bench, instance, step("oltp_read_only"), tmp_path)
+        await run_step(environment, instance, step("oltp_read_only"), tmp_path)
 
 
 async def test_a_server_that_is_not_there_is_a_failure_in_sysbenchs_own_words(
-    bench: Workbench, instance: Instance, tmp_path: Path
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     with pytest.raises(DriverError, match="error 2002: Can't connect"):
-        await ask(bench, instance, step("oltp_read_only"), tmp_path)
+        await run_step(environment, instance, step("oltp_read_only"), tmp_path)
 
 
 async def test_preparing_twice_fails_in_sysbenchs_own_words(
-    bench: Workbench, instance: Instance, tmp_path: Path
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     await instance.start()
     with pytest.raises(DriverError, match="Table 'sbtest1' already exists"):
-        await bench.drivers["sysbench"].prepare(
-            instance.address(LOAD_USER), bench.experiment.data, tmp_path, tmp_path / "prepare.log"
+        await environment.drivers["sysbench"].prepare(
+            instance.address(LOAD_USER), environment.experiment.data, tmp_path, tmp_path / "prepare.log"
         )
 
 
@@ -157,7 +161,7 @@ async def test_preparing_twice_fails_in_sysbenchs_own_words(
     ],
 )
 async def test_variables_are_read_back_and_what_the_server_rounds_or_ignores_does_not_hold(
-    instance: Instance, variables: dict[str, Scalar], holds: bool, words: str
+    instance: MysqldServer, variables: dict[str, Scalar], holds: bool, words: str
 ) -> None:
     treatment = VariablesTreatment(variables)
     await treatment.apply(instance)
@@ -166,7 +170,7 @@ async def test_variables_are_read_back_and_what_the_server_rounds_or_ignores_doe
     assert (evidence.holds, words in evidence.text) == (holds, True), evidence.text
 
 
-async def test_the_environment_is_read_back_from_the_live_process(instance: Instance) -> None:
+async def test_the_environment_is_read_back_from_the_live_process(instance: MysqldServer) -> None:
     treatment = EnvironmentTreatment({"MALLOC_ARENA_MAX": 2, "EMPTY": ""})
     await treatment.apply(instance)
     await instance.start()

@@ -15,7 +15,7 @@ from mydyno.servers.build import ServerBuild
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.second_host import CARD, PASSWORD, SecondHost, second_host
 
-pytestmark = pytest.mark.needs_cpus
+pytestmark = [pytest.mark.needs_cpus, pytest.mark.alone]
 EXPERIMENT = """
 name = "farserver"
 question = "What can the load's side alone do?"
@@ -121,7 +121,7 @@ def test_the_card_s_speed_is_proved_by_reading_it_back_and_by_a_transfer(runs: d
     if runs is None:
         return
     (proof,) = evidence(runs["slow-plain"], "network")
-    assert proof["text"].startswith(f"ethtool says 100 Mb/s, full duplex of {CARD}; ")
+    assert proof["text"].startswith(f"ethtool reports 100 Mb/s, full duplex of {CARD}; ")
     assert "Ethernet of 100 Mbit/s delivers" in proof["text"]
     for way in ("to_load", "to_server"):
         assert proof["facts"][f"{way}_bits_per_s"] == pytest.approx(100e6 * 1448 / 1538, rel=0.05)
@@ -164,7 +164,7 @@ def test_limits_speak_of_the_link_and_this_host_alone(runs: dict[str, Any] | Non
     assert set(limits) == {"slow-plain", "slow-zlib", "slow-tls"}
     assert limits["slow-plain"]["shares"]["link"] > 0.3, "what came in by the load's own interface"
     assert all("server" not in limit["shares"] for limit in limits.values())
-    assert all("the server's host is not seen from here" in limit["sentence"] for limit in limits.values())
+    assert all("the server's host is not measured" in limit["sentence"] for limit in limits.values())
     assert "the load&#39;s interface received" in runs["report"] or "the load's interface received" in runs["report"]
 
 

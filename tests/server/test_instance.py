@@ -15,22 +15,23 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import ServerError, UserError
+from mydyno.execution.builds import check_variables
+from mydyno.execution.private_environment import PrivateEnvironment
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import ServerSpec
-from mydyno.running.builds import check_variables
-from mydyno.running.workbench import Workbench
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.initialisation import initialise
-from mydyno.servers.instance import LOAD_USER, Instance
+from mydyno.servers.running.base import LOAD_USER
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sources.tarball import unpacked
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
 from tests.server.support import small_experiment
 
 
-async def test_a_server_starts_answers_and_stops(instance: Instance) -> None:
+async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None:
     await instance.start()
     record = await instance.record()
     assert record.version.startswith("10.11.")
@@ -42,7 +43,7 @@ async def test_a_server_starts_answers_and_stops(instance: Instance) -> None:
     assert instance.process.exit_code == 0
 
 
-async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(instance: Instance) -> None:
+async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(instance: MysqldServer) -> None:
     await instance.start()
     async with instance.control() as control:
         users = {str(user) for (user,) in await control.rows("SELECT DISTINCT User FROM mysql.user")}
@@ -57,7 +58,7 @@ async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(insta
             await load.rows("SELECT * FROM mysql.user")
 
 
-async def test_the_server_never_runs_as_root(instance: Instance, real_settings: Settings) -> None:
+async def test_the_server_never_runs_as_root(instance: MysqldServer, real_paths: HostPaths) -> None:
     await instance.start()
     status = Path(f"/proc/{instance.pid}/status").read_text()
     uids = re.search(r"^Uid:\s+(.+)$", status, re.MULTILINE)
@@ -71,7 +72,7 @@ async def test_the_server_never_runs_as_root(instance: Instance, real_settings: 
     assert int(capabilities[1], 16) == 0
 
 
-async def test_passwords_are_neither_in_the_process_list_nor_in_a_file(instance: Instance) -> None:
+async def test_passwords_are_neither_in_the_process_list_nor_in_a_file(instance: MysqldServer) -> None:
     await instance.start()
     listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
     words = (instance.credentials.control, instance.credentials.load)
@@ -82,7 +83,7 @@ async def test_passwords_are_neither_in_the_process_list_nor_in_a_file(instance:
     assert all(word not in repr(instance.credentials) for word in words)
 
 
-async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(instance: Instance) -> None:
+async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(instance: MysqldServer) -> None:
     instance.settings.variables["innodb_bufer_pool_size"] = "1G"
     with pytest.raises(ServerError, match=r"ended with exit code \d+") as error:
         await instance.start()
@@ -90,16 +91,16 @@ async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(ins
     assert "unknown variable 'innodb_bufer_pool_size=1G'" in error.value.message
 
 
-async def test_variables_are_checked_before_anything_is_started(bench: Workbench) -> None:
+async def test_variables_are_checked_before_anything_is_started(environment: PrivateEnvironment) -> None:
     arms = 'control = "a"\na = { variables = { innodb_bufer_pool_size = "1G" } }\n'
     with pytest.raises(UserError) as error:
-        check_variables({"a": bench.builds["glibc"]}, small_experiment(arms))
+        check_variables({"a": environment.builds["glibc"]}, small_experiment(arms))
     assert "arms.a.variables.innodb_bufer_pool_size: MariaDB 10.11" in error.value.message
     assert "did you mean 'innodb_buffer_pool_size'?" in error.value.message
-    assert "max_connections" in bench.builds["glibc"].variables
+    assert "max_connections" in environment.builds["glibc"].variables
 
 
-async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Instance) -> None:
+async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: MysqldServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         instance.port = taken.getsockname()[1]
         with pytest.raises(ServerError, match="Address already in use"):
@@ -107,7 +108,7 @@ async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Insta
     assert await instance.stop() is not None, "a server that had died already is said to have"
 
 
-async def test_a_server_on_a_port_listens_on_loopback_alone(instance: Instance) -> None:
+async def test_a_server_on_a_port_listens_on_loopback_alone(instance: MysqldServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     instance.port = port
@@ -117,7 +118,7 @@ async def test_a_server_on_a_port_listens_on_loopback_alone(instance: Instance) 
         assert await control.scalar("SELECT @@bind_address") == "127.0.0.1"
 
 
-async def test_a_socket_that_another_server_uses_is_never_taken_for_ours(instance: Instance) -> None:
+async def test_a_socket_that_another_server_uses_is_never_taken_for_ours(instance: MysqldServer) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(instance.socket))
         instance.socket.chmod(0o777)
@@ -127,7 +128,7 @@ async def test_a_socket_that_another_server_uses_is_never_taken_for_ours(instanc
             await instance.start()
 
 
-async def test_a_broken_data_directory_is_told_with_the_servers_log(instance: Instance) -> None:
+async def test_a_broken_data_directory_is_told_with_the_servers_log(instance: MysqldServer) -> None:
     with (instance.data / "ibdata1").open("r+b") as file:
         file.truncate(4096)
     with pytest.raises(ServerError) as error:
@@ -136,7 +137,7 @@ async def test_a_broken_data_directory_is_told_with_the_servers_log(instance: In
     assert "ibdata1" in error.value.message
 
 
-async def test_a_server_that_died_says_so_when_stopped(instance: Instance) -> None:
+async def test_a_server_that_died_says_so_when_stopped(instance: MysqldServer) -> None:
     await instance.start()
     os.kill(instance.pid, signal.SIGKILL)
     assert instance.process is not None
@@ -144,7 +145,7 @@ async def test_a_server_that_died_says_so_when_stopped(instance: Instance) -> No
     assert "had ended with exit code -9" in str(await instance.stop())
 
 
-async def test_a_start_that_is_cancelled_leaves_no_server(instance: Instance) -> None:
+async def test_a_start_that_is_cancelled_leaves_no_server(instance: MysqldServer) -> None:
     starting = asyncio.ensure_future(instance.start())
     while instance.process is None:
         await asyncio.sleep(0)
@@ -155,14 +156,14 @@ async def test_a_start_that_is_cancelled_leaves_no_server(instance: Instance) ->
     assert not (instance.folder / "init.sql").exists(), "it holds passwords"
 
 
-async def test_initialisation_that_fails_gives_the_scripts_own_words(instance: Instance) -> None:
+async def test_initialisation_that_fails_gives_the_scripts_own_words(instance: MysqldServer) -> None:
     instance.settings.variables["innodb_data_file_path"] = "nonsense"
     with pytest.raises(ServerError, match="failed with exit code"):
         await initialise(instance)
 
 
-async def test_a_base_directory_is_a_server_like_any_other(build: ServerBuild, real_settings: Settings) -> None:
-    host = LocalHost("basedir", real_settings.server_user)
+async def test_a_base_directory_is_a_server_like_any_other(build: ServerBuild, real_paths: HostPaths) -> None:
+    host = LocalHost("basedir", real_paths.server_user)
     found = await find_build("mine", build.basedir, host, build.environment)
     assert found.program == build.program
     assert found.version.name == build.version.name

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.quiet import process_cpu_s
 from mydyno.model.experiment import ServerSpec
 from mydyno.results.interleaved import interleaved_values
 from mydyno.store.study_folder import StudyFolder
@@ -28,6 +30,7 @@ from tests.support.interleaved import (
     slices_of,
     summary_of,
 )
+from tests.support.not_run import note_not_run
 from tests.support.real import TWO_ARMS, Program, study_processes, wait_for
 
 CONNECTIONS = 8
@@ -38,10 +41,10 @@ LANES = {("glibc", 1), ("glibc", 2), ("jemalloc", 1)}
 
 @pytest.fixture(scope="module")
 def studied(
-    tmp_path_factory: pytest.TempPathFactory, real_settings: Settings, apart: list[str]
+    tmp_path_factory: pytest.TempPathFactory, real_paths: HostPaths, apart: list[str]
 ) -> tuple[Program, Path, str]:
     """An interleaved study of two arms in two blocks: (program, its folder, what it printed)."""
-    program = Program(tmp_path_factory.mktemp("interleaved"), real_settings, apart)
+    program = Program(tmp_path_factory.mktemp("interleaved"), real_paths, apart)
     before = program.leftovers()
     steps = [("oltp_read_write", CONNECTIONS)]
     text = interleaved_text("interleaved", TWO_ARMS, steps, cycles=CYCLES, slice_s=0.3)
@@ -183,10 +186,10 @@ def test_planted_effects_are_found_with_their_size(program: Program) -> None:
 
 
 def quota_obstacle() -> str | None:
-    """Why this host can give no CPU quota; said on standard output."""
+    """Why this host can give no CPU quota; listed at the end."""
     words = CgroupTreatment({"cpu_quota": 0.1}).obstacle(ServerSpec(name="mariadb-10.11"))
     if words is not None:
-        print(f"\nNOT TESTED HERE: a planted CPU quota: {words}")
+        note_not_run(f"a planted CPU quota: {words}")
     return words
 
 
@@ -263,6 +266,65 @@ killed = {{ environment = {{ MARK = "killed" }} }}
         4
     ] * 6
     assert "Traceback" not in program.output()
+
+
+@pytest.mark.alone  # every run of the host would see the kernel kill a process
+def test_an_arm_that_runs_out_of_memory_is_a_result_in_clear_words(program: Program) -> None:
+    """A real kill by the kernel: a server that leaks, in a control group of version 1 with a hard limit."""
+    if os.geteuid() != 0 or not Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists():
+        note_not_run("a kill for lack of memory needs root and a memory controller of control groups version 1")
+        return
+    library = planted(program.folder)
+    arms = f"""\
+control = "plain"
+plain = {{ environment = {{ MARK = "plain" }} }}
+leaks = {{ cgroup = {{ memory_high = "400M" }}, {preloading(library, leak_bytes=1 << 20)} }}
+"""
+    before = program.leftovers()
+    done = program.run("run", program.write(interleaved_text("leaks", arms, [("oltp_point_select", 4)])))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    summary = summary_of(program.study())
+    for run in summary["runs"]:
+        if run["arm"] == "plain":
+            assert run["valid"] and not run["failures"], "the kill of one arm is no loss for the others"
+            continue
+        (words,) = run["failures"].values()
+        assert "the kernel killed the server for lack of memory" in words
+        assert run["values"] == {} or not any(run["values"].values())
+    assert effect_of(summary, "leaks", "qps")["ratio"] is None
+    assert "leaks failed in 2 of 2 blocks" in " ".join(summary["answer"]), summary["answer"]
+
+
+def test_a_server_that_dies_between_two_slices_is_that_arms_failure(program: Program) -> None:
+    """Killed while another arm is loaded: the end is noticed at its next slice, and the others lose nothing."""
+    arms = (
+        'control = "plain"\nplain = { environment = { MARK = "plain" } }\ndies = { environment = { MARK = "dies" } }\n'
+    )
+    before = program.leftovers()
+    text = interleaved_text("between", arms, [("oltp_point_select", 4)], blocks=1, cycles=6, slice_s=1.0)
+    with program.started("run", program.write(text)) as process:
+        wait_for(lambda: "pilot" in program.events(), process)
+        pid = marked_server("dies")
+        assert pid is not None
+        wait_for(lambda: is_idle(pid), process)
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(180) == 0
+    assert program.leftovers() == before
+    summary = summary_of(program.study())
+    (dead,) = [run for run in summary["runs"] if run["arm"] == "dies"]
+    assert "the server ended with exit code -9 during oltp_point_select-4" in dead["failures"]["oltp_point_select-4"]
+    assert effect_of(summary, "dies", "qps")["ratio"] is None
+    served = Counter((one.arm, one.copy_number) for one in slices_of(program.study()) if not one.failed)
+    assert (served["plain", 1], served["plain", 2]) == (6, 6)
+    assert all(one.failed for one in slices_of(program.study()) if one.arm == "dies" and not one.queries)
+
+
+def is_idle(pid: int) -> bool:
+    """Whether a server used less than 5 % of a CPU for a tenth of a second: it is not the one that is loaded."""
+    before_s = process_cpu_s(pid) or 0.0
+    time.sleep(0.1)
+    return (process_cpu_s(pid) or 0.0) - before_s < 0.005
 
 
 def test_a_treatment_that_changes_the_clients_work_is_no_measure_of_the_hosts_speed(program: Program) -> None:

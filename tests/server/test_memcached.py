@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiments import vocabulary
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.ports import LOOPBACK
-from mydyno.hosts.settings import Settings
 from mydyno.model.experiment import Experiment
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.records import RunRecord
 from mydyno.model.toml_source import TomlSource
-from mydyno.running.workbench import Workbench, open_workbench
-from mydyno.servers.instance import Instance
 from mydyno.servers.memcached_protocol import MemcachedClient
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.treatments.memcached import MemcachedTreatment
 from tests.server.support import one_run
 
@@ -74,19 +74,21 @@ def experiment() -> Experiment:
 
 
 @pytest.fixture
-async def bench(real_settings: Settings, tmp_path: Path) -> AsyncIterator[Workbench]:
-    """The workbench of a study on both kinds of server."""
-    made = await open_workbench(real_settings, experiment(), f"memcached-{os.getpid()}-x", tmp_path, print)
+async def environment(real_paths: HostPaths, tmp_path: Path) -> AsyncIterator[PrivateEnvironment]:
+    """The study environment of a study on both kinds of server."""
+    made = await open_private_environment(real_paths, experiment(), f"memcached-{os.getpid()}-x", tmp_path, print)
     yield made
     assert made.close() == []
 
 
 @asynccontextmanager
-async def running(bench: Workbench, arm: str, tmp_path: Path) -> AsyncIterator[tuple[Instance, MemcachedTreatment]]:
+async def running(
+    environment: PrivateEnvironment, arm: str, tmp_path: Path
+) -> AsyncIterator[tuple[MysqldServer, MemcachedTreatment]]:
     """An arm's server with its memcached, as a run starts it; stopped at the end."""
-    spec = bench.experiment.arm(arm)
-    instance = bench.instance(bench.scratch / "one", tmp_path / "server.log", arm=arm)
-    await bench.restore(await bench.template(spec, print), instance)
+    spec = environment.experiment.arm(arm)
+    instance = environment.instance(environment.scratch / "one", tmp_path / "server.log", arm=arm)
+    await environment.restore(await environment.template(spec, print), instance)
     treatment = MemcachedTreatment(spec.treatments["memcached"])
     await treatment.apply(instance)
     try:
@@ -102,10 +104,10 @@ def texts(record: RunRecord, words: str) -> list[str]:
 
 def assert_loaded(record: RunRecord) -> None:
     """The run's load was asked and counted alike on both sides; the driver may call a busy test host invalid."""
-    assert record.reasons == () or "no step is valid" in record.reasons[0], record.reasons
+    assert record.reasons == () or record.reasons[0].gate == "no_valid_step", record.reasons
     assert all(one.holds for one in record.evidence), [one.text for one in record.evidence if not one.holds]
     for step in record.steps:
-        reasons = [reason for reason in step.reasons if "calls its result invalid" not in reason]
+        reasons = [reason for reason in step.reasons if reason.gate != "driver_health"]
         assert reasons == []
         assert step.driver.key_values["cmd_get"] > 0
         assert step.driver.key_values["wrong_values"] == 0
@@ -115,16 +117,16 @@ def assert_loaded(record: RunRecord) -> None:
 @pytest.mark.parametrize(
     ("arm", "behaviour", "lost"),
     [
-        ("innodb_only", r"a set appears .* finds a row .* gives the new value, delete removes .*8.0 MiB and 2", "0"),
-        ("caching", r"a set appears .* finds a row .* gives the old value, from the cache, delete removes", "0"),
+        ("innodb_only", r"a set appears .* finds a row .* returns the new value, delete removes .*8.0 MiB and 2", "0"),
+        ("caching", r"a set appears .* finds a row .* returns the old value, from the cache, delete removes", "0"),
         ("cache_only", r"a set does not appear .* does not find a row .* from the cache, delete does not", "200"),
         ("memcached", r"memcached has 64.0 MiB and 4 threads by stats", "200"),
     ],
 )
 async def test_each_policy_does_what_it_says_and_keeps_what_it_says(
-    bench: Workbench, tmp_path: Path, arm: str, behaviour: str, lost: str
+    environment: PrivateEnvironment, tmp_path: Path, arm: str, behaviour: str, lost: str
 ) -> None:
-    record = await one_run(bench, arm, tmp_path / arm)
+    record = await one_run(environment, arm, tmp_path / arm)
     assert_loaded(record)
     assert [text for text in texts(record, "by stats") if re.search(behaviour, text)]
     (crash,) = texts(record, "kill -9 lost")
@@ -135,24 +137,30 @@ async def test_each_policy_does_what_it_says_and_keeps_what_it_says(
     assert flavours == {"memcached" if arm == "memcached" else "mysql"}
 
 
-async def test_a_commit_of_many_sets_at_a_time_loses_acknowledged_ones(bench: Workbench, tmp_path: Path) -> None:
-    record = await one_run(bench, "batched", tmp_path / "batched")
+async def test_a_commit_of_many_sets_at_a_time_loses_acknowledged_ones(
+    environment: PrivateEnvironment, tmp_path: Path
+) -> None:
+    record = await one_run(environment, "batched", tmp_path / "batched")
     assert_loaded(record)
     (crash,) = [one for one in record.evidence if "kill -9 lost" in one.text]
     assert crash.facts["daemon_memcached_w_batch_size"] == 1000
     assert 0 < crash.facts["acknowledged"] - crash.facts["found"] <= 200
 
 
-async def test_too_little_memory_makes_native_memcached_miss_as_well(bench: Workbench, tmp_path: Path) -> None:
-    record = await one_run(bench, "memcached_small", tmp_path / "small")
+async def test_too_little_memory_makes_native_memcached_miss_as_well(
+    environment: PrivateEnvironment, tmp_path: Path
+) -> None:
+    record = await one_run(environment, "memcached_small", tmp_path / "small")
     assert_loaded(record)
     (step,) = [step for step in record.steps if step.workload == "kv_get"]
     assert 0 < step.driver.key_values["get_misses"] < step.driver.key_values["cmd_get"]
     assert texts(record, "items were evicted")
 
 
-async def test_a_policy_for_each_command_is_what_the_plugin_reads(bench: Workbench, tmp_path: Path) -> None:
-    async with running(bench, "split", tmp_path) as (instance, treatment):
+async def test_a_policy_for_each_command_is_what_the_plugin_reads(
+    environment: PrivateEnvironment, tmp_path: Path
+) -> None:
+    async with running(environment, "split", tmp_path) as (instance, treatment):
         evidence = await treatment.evidence(instance)
         assert evidence.holds, evidence.text
         assert "delete does not remove the row" in evidence.text
@@ -160,9 +168,9 @@ async def test_a_policy_for_each_command_is_what_the_plugin_reads(bench: Workben
 
 
 async def test_a_policy_that_is_changed_behind_the_start_does_not_count_as_proved(
-    bench: Workbench, tmp_path: Path
+    environment: PrivateEnvironment, tmp_path: Path
 ) -> None:
-    async with running(bench, "innodb_only", tmp_path) as (instance, _):
+    async with running(environment, "innodb_only", tmp_path) as (instance, _):
         async with instance.control() as control:
             await control.rows(
                 "UPDATE innodb_memcache.cache_policies SET get_policy = 'caching', set_policy = 'caching'"
@@ -170,7 +178,7 @@ async def test_a_policy_that_is_changed_behind_the_start_does_not_count_as_prove
         changed = MemcachedTreatment({"policy": "caching", "memory": "8M", "threads": 2})
         evidence = await changed.evidence(instance)
         assert not evidence.holds
-        assert "this is not what the policy does: a set appears in the table" in evidence.text
+        assert "this is not the behaviour of the policy: a set appears in the table" in evidence.text
 
 
 @pytest.mark.parametrize(
@@ -182,9 +190,9 @@ async def test_a_policy_that_is_changed_behind_the_start_does_not_count_as_prove
     ],
 )
 async def test_memory_threads_and_batches_are_read_back(
-    bench: Workbench, tmp_path: Path, arm: str, setting: dict[str, object], words: str | None
+    environment: PrivateEnvironment, tmp_path: Path, arm: str, setting: dict[str, object], words: str | None
 ) -> None:
-    async with running(bench, arm, tmp_path) as (instance, _):
+    async with running(environment, arm, tmp_path) as (instance, _):
         other = MemcachedTreatment(setting)
         options = instance.settings.memcached
         assert options is not None
@@ -200,9 +208,9 @@ async def test_memory_threads_and_batches_are_read_back(
 
 @pytest.mark.parametrize("arm", ["memcached", "cache_only"])
 async def test_memcached_listens_on_loopback_alone_and_never_runs_as_root(
-    bench: Workbench, tmp_path: Path, arm: str
+    environment: PrivateEnvironment, tmp_path: Path, arm: str
 ) -> None:
-    async with running(bench, arm, tmp_path) as (instance, _):
+    async with running(environment, arm, tmp_path) as (instance, _):
         options = instance.settings.memcached
         assert options is not None
         status = Path(f"/proc/{instance.pid}/status").read_text()
@@ -230,13 +238,13 @@ def _listening(port: int) -> set[str]:
 
 
 async def test_a_server_without_the_plugin_is_told_by_its_log(
-    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: PrivateEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: Callable[..., list[str]] = lambda *_: ["INSTALL PLUGIN daemon_memcached SONAME 'libnothing.so'"]  # noqa: E731
     monkeypatch.setattr("mydyno.treatments.memcached.configuring_sql", said)
-    monkeypatch.setattr("mydyno.servers.instance.START_TIMEOUT_S", 15.0)
+    monkeypatch.setattr("mydyno.servers.running.mysqld.START_TIMEOUT_S", 15.0)
     with pytest.raises(Exception, match=r"(?s)was not ready after.*memcached at 127\.0\.0\.1.*libnothing"):
-        async with running(bench, "caching", tmp_path):
+        async with running(environment, "caching", tmp_path):
             pass
 
 
@@ -268,18 +276,18 @@ options = { execute_number = 500 }
 
 @pytest.mark.parametrize("arm", ["memcached", "innodb_only"])
 async def test_libmemcacheds_programs_load_plugin_and_native_and_agree_with_the_servers_counters(
-    real_settings: Settings, tmp_path: Path, arm: str
+    real_paths: HostPaths, tmp_path: Path, arm: str
 ) -> None:
     head, tail = TEXT[: TEXT.index("[[steps]]")], TEXT[TEXT.index("primary") :]
     text = head.replace(", crash = true", "") + SECOND_OPINIONS + tail
     made = parse_experiment(TomlSource.parse("memcached.toml", text), vocabulary())
-    bench = await open_workbench(real_settings, made, f"memaslap-{os.getpid()}-x", tmp_path, print)
+    environment = await open_private_environment(real_paths, made, f"memaslap-{os.getpid()}-x", tmp_path, print)
     try:
-        record = await one_run(bench, arm, tmp_path / arm)
+        record = await one_run(environment, arm, tmp_path / arm)
     finally:
-        assert bench.close() == []
+        assert environment.close() == []
     assert_loaded_by_others(record)
-    assert bench.versions["memaslap"] == bench.versions["memslap"]
+    assert environment.versions["memaslap"] == environment.versions["memslap"]
 
 
 def assert_loaded_by_others(record: RunRecord) -> None:

@@ -11,27 +11,33 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from mydyno.execution.concurrency import all_or_none
+from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiments import vocabulary
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.kernel_settings import read_setting
 from mydyno.hosts.namespace import FOLDER
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import Experiment
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.records import Evidence
 from mydyno.model.toml_source import TomlSource
-from mydyno.running.together import all_or_none
-from mydyno.running.workbench import Workbench, open_workbench
-from mydyno.servers.instance import LOAD_USER, Instance
 from mydyno.servers.load_session import LoadSession
-from mydyno.treatments.base import Accounted, ProvesEnd, Treatment
+from mydyno.servers.running.base import LOAD_USER
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.cgroup import CgroupTreatment
 from mydyno.treatments.huge_pages import NR_HUGEPAGES, SHM_GROUP, THP, HugePagesTreatment
 from mydyno.treatments.network import NetworkTreatment
 from tests.server.test_memcached import TEXT as KV_EXPERIMENT
 from tests.support.network_study import means_or_words
+from tests.support.not_run import note_not_run
 from tests.support.real import SHORT_STEP, experiment_text
+
+pytestmark = pytest.mark.alone
 
 EVERYWHERE = """\
 control = "glibc"
@@ -61,7 +67,7 @@ def missing(treatment: Treatment, experiment: Experiment) -> bool:
     """Whether this host cannot do it; says so."""
     words = treatment.obstacle(experiment.server)
     if words is not None:
-        print(f"\nNOT TESTED HERE beside other servers: {treatment.name}: {words}")
+        note_not_run(f"beside other servers: {treatment.name}: {words}")
     return words is not None
 
 
@@ -88,12 +94,13 @@ class Server:
     """One server of a block, with the treatments of its arm."""
 
     arm: str
-    instance: Instance
+    instance: MysqldServer
     treatments: Sequence[Treatment]
 
     async def evidence(self) -> list[Evidence]:
         found = [await treatment.evidence(self.instance) for treatment in self.treatments]
-        return found + [await t.account(self.instance) for t in self.treatments if isinstance(t, Accounted)]
+        accounts = [await treatment.account(self.instance) for treatment in self.treatments]
+        return found + [account for account in accounts if account is not None]
 
     async def take_down(self) -> None:
         assert await self.instance.stop() is None
@@ -102,18 +109,20 @@ class Server:
 
 
 @asynccontextmanager
-async def all_up(bench: Workbench, tmp_path: Path, seed: int) -> AsyncIterator[list[Server]]:
+async def all_up(environment: PrivateEnvironment, tmp_path: Path, seed: int) -> AsyncIterator[list[Server]]:
     """A server of every arm and a second one of the control, applied and started together; taken down in any order."""
-    names = [arm.name for arm in bench.experiment.arms] + [bench.experiment.control]
+    names = [arm.name for arm in environment.experiment.arms] + [environment.experiment.control]
     servers = []
     for number, name in enumerate(names, 1):
-        instance = bench.instance(bench.scratch / f"run-{number}", tmp_path / f"{number}.log", number, arm=name)
-        await bench.restore(await bench.template(bench.experiment.arm(name), print), instance)
-        servers.append(Server(name, instance, treatments_of(bench.experiment.arm(name))))
+        instance = environment.instance(
+            environment.scratch / f"run-{number}", tmp_path / f"{number}.log", number, arm=name
+        )
+        await environment.restore(await environment.template(environment.experiment.arm(name), print), instance)
+        servers.append(Server(name, instance, treatments_of(environment.experiment.arm(name))))
 
     async def apply(server: Server) -> None:
         for treatment in server.treatments:
-            await treatment.get(bench.settings.cache, bench.host)
+            await treatment.get(environment.paths.cache, environment.host)
             await treatment.apply(server.instance)
 
     try:
@@ -140,75 +149,77 @@ def host_state(study: str) -> dict[str, object]:
 
 
 async def test_servers_of_all_arms_are_up_and_proved_and_leave_nothing_in_whatever_order_they_end(
-    real_settings: Settings, tmp_path: Path
+    real_paths: HostPaths, tmp_path: Path
 ) -> None:
     experiment = experiment_here()
     study = f"beside-{os.getpid()}-x"
     before = host_state(study)
-    bench = await open_workbench(real_settings, experiment, study, tmp_path, print)
+    environment = await open_private_environment(real_paths, experiment, study, tmp_path, print)
     try:
         for seed in (1, 2):
-            async with all_up(bench, tmp_path, seed) as servers:
+            async with all_up(environment, tmp_path, seed) as servers:
                 found = await asyncio.gather(*(server.evidence() for server in servers))
                 wrong = [(s.arm, e.text) for s, own in zip(servers, found, strict=True) for e in own if not e.holds]
                 assert wrong == []
                 assert [own[0].instance for own in found] == list(range(1, len(servers) + 1))
-                paths = [path for server in servers if (path := server.instance.settings.load_path) is not None]
+                paths = [path for server in servers if (path := server.instance.settings.client_path) is not None]
                 assert len({(path.host, path.port) for path in paths}) == len(paths) >= 4
                 for server in servers:
-                    if server.instance.version.flavour != "memcached":
+                    if server.instance.has_sql:
                         async with LoadSession(server.instance.address(LOAD_USER)) as session:
                             assert int(await session.scalar("SELECT COUNT(*) FROM sbtest.sbtest1")) == 2000
-                ends = [t.end_evidence(s.instance) for s in servers for t in s.treatments if isinstance(t, ProvesEnd)]
+                ends = [t.end_evidence(s.instance) for s in servers for t in s.treatments]
                 (crash,) = [end for end in await asyncio.gather(*ends) if end is not None]
                 assert crash.holds, crash.text
                 assert "kill -9 lost 200 of 200 acknowledged sets" in crash.text
                 assert [s.arm for s in servers if s.instance.number == crash.instance] == ["memcached-16"]
             assert host_state(study) == before
-            assert [entry.kind for entry in bench.undo.open_entries()] == ["folder", "folder", "processes"]
+            assert [entry.kind for entry in environment.undo.open_entries()] == ["folder", "folder", "processes"]
     finally:
-        assert bench.close() == []
+        assert environment.close() == []
     assert host_state(study) == before
 
 
 async def test_what_a_killed_study_leaves_of_many_servers_is_undone_from_its_journal(
-    real_settings: Settings, tmp_path: Path
+    real_paths: HostPaths, tmp_path: Path
 ) -> None:
     experiment = experiment_here()
     study = f"besidekilled-{os.getpid()}-x"
     before = host_state(study)
-    bench = await open_workbench(real_settings, experiment, study, tmp_path, print)
+    environment = await open_private_environment(real_paths, experiment, study, tmp_path, print)
     for number, arm in enumerate(experiment.arms, 1):
-        instance = bench.instance(bench.scratch / f"run-{number}", tmp_path / f"{number}.log", number, arm=arm.name)
+        instance = environment.instance(
+            environment.scratch / f"run-{number}", tmp_path / f"{number}.log", number, arm=arm.name
+        )
         for treatment in treatments_of(arm):
-            await treatment.get(bench.settings.cache, bench.host)
+            await treatment.get(environment.paths.cache, environment.host)
             await treatment.apply(instance)
     if len(experiment.arms) > 6:
         assert host_state(study) != before
-    assert bench.undo.undo_all() == []
+    assert environment.undo.undo_all() == []
     assert host_state(study) == before
 
 
 async def test_several_plugins_of_one_server_version_are_up_at_the_same_time(
-    real_settings: Settings, tmp_path: Path
+    real_paths: HostPaths, tmp_path: Path
 ) -> None:
     text = KV_EXPERIMENT.replace(f"memcached-{os.getpid()}", f"besidekv-{os.getpid()}")
     whole = parse_experiment(TomlSource.parse("kv.toml", text), vocabulary())
     arms = tuple(arm for arm in whole.arms if arm.name in ("memcached", "innodb_only", "caching", "cache_only"))
     experiment = whole.model_copy(update={"arms": arms})
-    bench = await open_workbench(real_settings, experiment, f"besidekv-{os.getpid()}-x", tmp_path, print)
+    environment = await open_private_environment(real_paths, experiment, f"besidekv-{os.getpid()}-x", tmp_path, print)
     try:
-        async with all_up(bench, tmp_path, seed=3) as servers:
+        async with all_up(environment, tmp_path, seed=3) as servers:
             found = await asyncio.gather(*(server.evidence() for server in servers))
             assert [e.text for own in found for e in own if not e.holds] == []
             for server in servers:
-                await bench.prewarm(server.instance)
+                await environment.prewarm(server.instance)
             for server in servers:  # one after another: a crash proof starts its server again at its own port
                 for treatment in server.treatments:
-                    if isinstance(treatment, ProvesEnd):
-                        crash = await treatment.end_evidence(server.instance)
+                    crash = await treatment.end_evidence(server.instance)
+                    if treatment.name == "memcached":
                         assert crash is not None
                         assert crash.holds, crash.text
                         assert crash.instance == server.instance.number
     finally:
-        assert bench.close() == []
+        assert environment.close() == []

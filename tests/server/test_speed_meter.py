@@ -8,21 +8,25 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from mydyno.execution.probe import Probe
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.quiet import process_cpu_s
-from mydyno.hosts.settings import Settings
-from mydyno.running.probe import Probe
+
+pytestmark = pytest.mark.alone
 
 
-def probe_of(settings: Settings, tmp_path: Path, speed_meter: bool) -> Probe:
+def probe_of(paths: HostPaths, tmp_path: Path, speed_meter: bool) -> Probe:
     host = LocalHost(f"speed-{os.getpid()}-x", None)
-    program = settings.program("dynoprobe")
+    program = paths.program("dynoprobe")
 
-    return Probe(host, program, [], "", settings.data, tmp_path, tmp_path, speed_meter=speed_meter)
+    return Probe(host, program, [], "", paths.data, tmp_path, tmp_path, speed_meter=speed_meter)
 
 
-async def test_the_meter_is_read_at_any_moment_and_only_grows(real_settings: Settings, tmp_path: Path) -> None:
-    probe = probe_of(real_settings, tmp_path, speed_meter=True)
+async def test_the_meter_is_read_at_any_moment_and_only_grows(real_paths: HostPaths, tmp_path: Path) -> None:
+    probe = probe_of(real_paths, tmp_path, speed_meter=True)
     await probe.start()
     try:
         readings = []
@@ -50,13 +54,13 @@ async def test_the_meter_is_read_at_any_moment_and_only_grows(real_settings: Set
     assert all(1_000 < value < 500_000 for value in sampled)
 
 
-async def test_without_a_meter_or_without_a_probe_there_is_no_reading(real_settings: Settings, tmp_path: Path) -> None:
-    plain = probe_of(real_settings, tmp_path, speed_meter=False)
+async def test_without_a_meter_or_without_a_probe_there_is_no_reading(real_paths: HostPaths, tmp_path: Path) -> None:
+    plain = probe_of(real_paths, tmp_path, speed_meter=False)
     await plain.start()
     assert await plain.speed() is None
     await plain.stop()
     assert not any(sample.metric == "speed_unit_ns" for sample in plain.samples()[0])
-    killed = probe_of(real_settings, tmp_path, speed_meter=True)
+    killed = probe_of(real_paths, tmp_path, speed_meter=True)
     assert await killed.speed() is None
     await killed.start()
     assert await killed.speed() is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,9 @@ from mydyno.errors import HostError
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ServerSpec
 from mydyno.treatments.sysctl import SysctlTreatment
+from tests.support.not_run import note_not_run
+
+pytestmark = pytest.mark.alone
 
 SWAPPINESS = Path("/proc/sys/vm/swappiness")
 
@@ -24,10 +26,10 @@ async def test_the_kernel_takes_a_setting_and_has_its_own_back_afterwards(tmp_pa
     missing = treatment.obstacle(ServerSpec(name="mariadb-10.11"))
     if missing is not None:
         assert "root" in missing or "cannot be written" in missing
-        print(f"\nNOT TESTED HERE: sysctl: {missing}", file=sys.__stderr__)
+        note_not_run(f"sysctl: {missing}")
         return
     journal = UndoJournal.begin(tmp_path / "undo", "sysctl-test", tmp_path)
-    instance: Any = SimpleNamespace(undo=journal, settings=SimpleNamespace(load_path=None), number=1)
+    instance: Any = SimpleNamespace(undo=journal, settings=SimpleNamespace(client_path=None), number=1)
     try:
         await treatment.apply(instance)
         assert SWAPPINESS.read_text().strip() == str(wanted)
@@ -42,11 +44,11 @@ async def test_the_kernel_takes_a_setting_and_has_its_own_back_afterwards(tmp_pa
 async def test_a_value_that_the_kernel_refuses_changes_nothing(tmp_path: Path) -> None:
     treatment = SysctlTreatment({"vm.swappiness": -5})
     if treatment.obstacle(ServerSpec(name="mariadb-10.11")) is not None:
-        print("\nNOT TESTED HERE: sysctl: a refused value", file=sys.__stderr__)
+        note_not_run("sysctl: a refused value")
         return
     before = SWAPPINESS.read_text()
     journal = UndoJournal.begin(tmp_path / "undo", "sysctl-test", tmp_path)
-    instance: Any = SimpleNamespace(undo=journal, settings=SimpleNamespace(load_path=None), number=1)
+    instance: Any = SimpleNamespace(undo=journal, settings=SimpleNamespace(client_path=None), number=1)
     try:
         with pytest.raises(HostError, match="swappiness cannot be set to -5"):
             await treatment.apply(instance)

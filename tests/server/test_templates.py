@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import DriverError, HostError
-from mydyno.hosts.settings import Settings
-from mydyno.running.workbench import Workbench, open_workbench
-from mydyno.servers.instance import Instance
+from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.hosts.paths import HostPaths
+from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.templates import Template, copy_template, present_template
 from tests.server.support import small_experiment
 
@@ -27,7 +27,7 @@ def checksums(folder: Path) -> dict[str, str]:
 
 
 async def test_every_copy_has_the_templates_bytes_whatever_the_run_before_did(
-    instance: Instance, template: Template
+    instance: MysqldServer, template: Template
 ) -> None:
     wanted = checksums(template.data)
     assert any("sbtest1.ibd" in name for name in wanted)
@@ -48,32 +48,34 @@ async def test_a_template_carries_nothing_of_the_server_that_made_it(template: T
     assert not list(template.folder.glob("init.sql"))
 
 
-async def test_data_that_are_there_are_not_made_again(bench: Workbench, template: Template) -> None:
+async def test_data_that_are_there_are_not_made_again(environment: PrivateEnvironment, template: Template) -> None:
     said: list[str] = []
-    assert await bench.template(bench.experiment.arms[0], said.append) == template
+    assert await environment.template(environment.experiment.arms[0], said.append) == template
     assert said == []
 
 
 @pytest.fixture
-async def fresh_bench(real_settings: Settings, tmp_path: Path) -> Workbench:
-    """A workbench on a data folder without any template."""
-    settings = replace(real_settings, data=tmp_path / "fresh")
-    return await open_workbench(settings, small_experiment(), f"fresh-{os.getpid()}-x", tmp_path, print)
+async def fresh_environment(real_paths: HostPaths, tmp_path: Path) -> PrivateEnvironment:
+    """A study environment on a data folder without any template."""
+    settings = replace(real_paths, data=tmp_path / "fresh")
+    return await open_private_environment(settings, small_experiment(), f"fresh-{os.getpid()}-x", tmp_path, print)
 
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled"])
-async def test_preparing_that_ends_half_way_leaves_nothing_under_the_name(fresh_bench: Workbench, how: str) -> None:
+async def test_preparing_that_ends_half_way_leaves_nothing_under_the_name(
+    fresh_environment: PrivateEnvironment, how: str
+) -> None:
     async def prepare(*_: object) -> None:
         if how == "fails":
             raise DriverError("sysbench prepare failed")
         raise asyncio.CancelledError
 
-    fresh_bench.drivers["sysbench"].prepare = prepare  # type: ignore[method-assign]
+    fresh_environment.drivers["sysbench"].prepare = prepare  # type: ignore[method-assign]
     with pytest.raises(DriverError if how == "fails" else asyncio.CancelledError):
-        await fresh_bench.template(fresh_bench.experiment.arms[0], print)
-    root = fresh_bench.settings.data / "templates"
+        await fresh_environment.template(fresh_environment.experiment.arms[0], print)
+    root = fresh_environment.paths.data / "templates"
     assert not root.exists() or list(root.iterdir()) == []
-    assert fresh_bench.close() == []
+    assert fresh_environment.close() == []
 
 
 def test_a_folder_without_its_facts_is_no_template(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_folder_without_its_facts_is_no_template(tmp_path: Path) -> None:
 
 
 async def test_a_copy_that_does_not_fit_is_refused_before_a_byte_is_copied(
-    instance: Instance, template: Template
+    instance: MysqldServer, template: Template
 ) -> None:
     huge = replace(template, size_bytes=1 << 60)
     with pytest.raises(HostError, match="a copy of the data needs"):

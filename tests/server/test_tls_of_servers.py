@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.servers.catalogue import CATALOGUE
 from tests.support.network_study import network_study
 
@@ -81,7 +81,7 @@ def test_every_option_is_proved(server: str) -> None:
 
 def lend_parts(cache: Any) -> None:
     """What the real cache holds of servers, so that nothing is downloaded twice."""
-    for entry in Settings.resolve().cache.iterdir():
+    for entry in HostPaths.resolve().cache.iterdir():
         if entry.name not in ("undo", "data") and not (cache / entry.name).exists():
             (cache / entry.name).symlink_to(entry)
     assert "mysql-9.7" in CATALOGUE

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from mydyno.hosts.reach import entering_command
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.mount_access import entering_command
+from mydyno.hosts.paths import HostPaths
+from mydyno.store.command_log import COMMANDS_FILE, read_commands
 from tests.faults.test_killed import STAGES
 from tests.support.real import (
     ONE_ARM,
@@ -49,11 +50,11 @@ measure = "2s"
 
 @pytest.fixture(scope="module")
 def studied(
-    tmp_path_factory: pytest.TempPathFactory, real_settings: Settings, apart: list[str]
+    tmp_path_factory: pytest.TempPathFactory, real_paths: HostPaths, apart: list[str]
 ) -> tuple[Program, Path, str]:
     """A study of two arms in two blocks: (program, its folder, what it printed)."""
     folder = tmp_path_factory.mktemp("whole")
-    program = Program(folder, real_settings, apart)  # below a folder that only root may enter, where we are root
+    program = Program(folder, real_paths, apart)  # below a folder that only root may enter, where we are root
     before = program.leftovers()
     done = program.run("run", program.write(experiment_text("whole", TWO_ARMS, STEPS, blocks=2)))
     assert done.returncode == 0, done.stderr
@@ -108,6 +109,24 @@ def test_the_servers_counters_agree_with_the_drivers_in_every_run(studied: tuple
             assert written == pytest.approx(whole["write"], rel=0.005)
 
 
+def test_every_program_that_was_started_is_in_the_study_folder(studied: tuple[Program, Path, str]) -> None:
+    _, study, _ = studied
+    lines = read_commands(study)
+    started = {line["id"]: line for line in lines if line["event"] == "started"}
+    ended = {line["id"]: line for line in lines if line["event"] == "ended"}
+    assert started.keys() == ended.keys()
+    names = [Path(line["argv"][0]).name for line in started.values()]
+    runs = 3 * 2  # glibc, glibc's copy, jemalloc; in two blocks
+    assert names.count("sysbench") >= runs
+    assert names.count("dynoprobe") == runs
+    servers = [number for number, line in started.items() if any("--defaults-file=" in word for word in line["argv"])]
+    assert len(servers) >= runs
+    assert {ended[number]["exit_code"] for number in servers} == {0}
+    assert {"cp", "sync"} <= set(names)
+    loads = [number for number, line in started.items() if line["argv"][-1:] == ["run"]]
+    assert min(ended[number]["duration_s"] for number in loads) > 3, "a step's load lasts longer than its window"
+
+
 def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Program) -> None:
     def passwords() -> list[str]:
         words = [path.read_text() for path in program.temporary.glob("mydyno-*/control.password")]
@@ -116,14 +135,16 @@ def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Prog
         return [word for word in words if len(word) == 32]
 
     path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))
-    with program.started("run", path) as process:
+    with program.started("run", "--verbose", path) as process:
         wait_for(lambda: STAGES["warm-up"](program), process)
         words = wait_for(lambda: found if len(found := passwords()) == 2 else None, process)
         listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
         assert process.wait(120) == 0, program.output()
     assert "mariadbd" in listed
     assert not [word for word in words if word in listed]
+    assert "mydyno.commands: " in program.output()
     assert not [word for word in words if word in program.output()]
+    assert (program.study() / COMMANDS_FILE).stat().st_size > 0
     assert not [
         file
         for file in program.study().rglob("*")
@@ -206,7 +227,7 @@ def test_the_report_is_made_again_from_the_folder(studied: tuple[Program, Path, 
     assert summary_of(moved) == summary_of(study)
     html = (moved / "report.html").read_text()
     assert "jemalloc" in html
-    assert str(program.settings.cache) not in program.run("report", str(moved), "--format", "csv").stdout
+    assert str(program.paths.cache) not in program.run("report", str(moved), "--format", "csv").stdout
 
 
 def test_a_complete_study_resumed_and_listed_does_nothing_again(studied: tuple[Program, Path, str]) -> None:
@@ -222,18 +243,18 @@ def test_a_complete_study_resumed_and_listed_does_nothing_again(studied: tuple[P
     assert "nothing to undo" in program.run("clean").stdout
 
 
-def test_an_ordinary_user_makes_a_whole_study(real_settings: Settings, short_folder: Path, apart: list[str]) -> None:
+def test_an_ordinary_user_makes_a_whole_study(real_paths: HostPaths, short_folder: Path, apart: list[str]) -> None:
     """As nobody, with a home, a cache and data of their own; the program's files may lie below a closed folder."""
     if os.geteuid() != 0:
         pytest.skip("not root: the other tests run as an ordinary user already")
     home = short_folder / "home"
     home.mkdir()
-    shutil.copytree(real_settings.cache / "debian", home / "cache" / "debian", symlinks=True)
-    settings = replace(real_settings, cache=home / "cache", data=home / "data")
+    shutil.copytree(real_paths.cache / "debian", home / "cache" / "debian", symlinks=True)
+    settings = replace(real_paths, cache=home / "cache", data=home / "data")
     interpreter = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent]
     for folder, _, _ in os.walk(home):
         os.chown(folder, 65534, 65534)
-    folders = [ROOT / "src", real_settings.engine, *(path for path in interpreter if not _is_open(path))]
+    folders = [ROOT / "src", real_paths.engine, *(path for path in interpreter if not _is_open(path))]
     user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
     prefix = [*apart, *entering_command(user, folders, "nobody")]
     program = Program(home, settings, prefix, {"HOME": str(home)})
@@ -258,15 +279,15 @@ def _is_open(folder: Path) -> bool:
 
 
 def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
-    real_settings: Settings, short_folder: Path, apart: list[str]
+    real_paths: HostPaths, short_folder: Path, apart: list[str]
 ) -> None:
     """The usual case of root: the cache below /root, which nobody else may enter."""
     if os.geteuid() != 0:
         pytest.skip("not root: servers then run as the user that owns the cache")
     closed = short_folder / "closed"
     closed.mkdir(mode=0o700)
-    shutil.copytree(real_settings.cache / "debian", closed / "cache" / "debian", symlinks=True)
-    settings = replace(real_settings, cache=closed / "cache", data=closed / "cache" / "data")
+    shutil.copytree(real_paths.cache / "debian", closed / "cache" / "debian", symlinks=True)
+    settings = replace(real_paths, cache=closed / "cache", data=closed / "cache" / "data")
     program = Program(short_folder, settings, apart, {"TMPDIR": str(closed / "tmp")})
     (closed / "tmp").mkdir()
     done = program.run("run", program.write(experiment_text("closed", TWO_ARMS, SHORT_STEP)))

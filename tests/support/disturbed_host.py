@@ -82,8 +82,7 @@ def _last_lines(reports: list[pytest.TestReport]) -> str:
 
 
 def _not_tested(item: pytest.Item, reports: list[pytest.TestReport], words: str) -> None:
-    """Of tests that judge what a host carries (mark needs_cpus) nothing is known then, and that is said."""
-    print(f"\nNOT TESTED HERE: {item.nodeid}: {words}", file=sys.__stderr__)
+    """Of tests that judge what a host carries (mark needs_cpus) nothing is known then: they are skipped."""
     for report in reports:
         if report.failed:
             report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: {words}")

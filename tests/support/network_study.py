@@ -13,20 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.hosts.network_means import network_means
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.network_capabilities import network_means
+from mydyno.hosts.paths import HostPaths
+from tests.support.not_run import note_not_run
 
 OTHER_STUDY = "another study is running"
 WAIT_S = 600.0
 
 
 def means_or_words() -> bool:
-    """Whether links can be made here; where not, says so aloud, past pytest's capture, and checks that mydyno does."""
+    """Whether links can be made here; where not, lists it, and checks that mydyno says why."""
     missing = network_means().obstacle(bandwidth=True, latency=False)
     if missing is None:
         return True
     assert "need" in missing or "CONFIG_" in missing or "namespace" in missing
-    print(f"\nNOT TESTED HERE: links between namespaces: {missing}", file=sys.__stderr__)
+    note_not_run(f"links between namespaces: {missing}")
     return False
 
 
@@ -52,7 +53,7 @@ class NetworkStudy:
     def __post_init__(self) -> None:
         self.cache = self.folder / "cache"
         self.cache.mkdir(parents=True)
-        parts = Settings.resolve().cache / "debian"
+        parts = HostPaths.resolve().cache / "debian"
         if parts.is_dir():
             (self.cache / "debian").symlink_to(parts)
         self.file = self.folder / f"{self.name}.toml"
@@ -61,7 +62,7 @@ class NetworkStudy:
 
     @property
     def environment(self) -> dict[str, str]:
-        engine = str(Settings.resolve().engine)
+        engine = str(HostPaths.resolve().engine)
         source = str(Path(__file__).parents[2] / "src")
         return {**os.environ, "MYDYNO_CACHE": str(self.cache), "MYDYNO_ENGINE": engine, "PYTHONPATH": source}
 

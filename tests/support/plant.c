@@ -3,17 +3,19 @@
    PLANT_BURN_NS     CPU time that each send() of the server takes more, in nanoseconds
    PLANT_END_AFTER   the server ends in this send(), counted from its start; 0: never
    PLANT_EXIT_CODE   how it ends: by _exit() with this code; 0: by abort()
+   PLANT_LEAK_BYTES  memory that each send() takes, writes to and never gives back
 */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 static ssize_t (*real_send)(int, const void *, size_t, int);
-static long burn_ns, end_after, exit_code;
+static long burn_ns, end_after, exit_code, leak_bytes;
 static atomic_long calls;
 
 static long number(const char *name) {
@@ -26,6 +28,7 @@ __attribute__((constructor)) static void read_environment(void) {
     burn_ns = number("PLANT_BURN_NS");
     end_after = number("PLANT_END_AFTER");
     exit_code = number("PLANT_EXIT_CODE");
+    leak_bytes = number("PLANT_LEAK_BYTES");
 }
 
 static long thread_cpu_ns(void) {
@@ -39,6 +42,11 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags) {
         if (exit_code)
             _exit((int)exit_code);
         abort();
+    }
+    if (leak_bytes) {
+        char *leaked = malloc(leak_bytes);
+        if (leaked)
+            memset(leaked, 1, leak_bytes);
     }
     if (burn_ns) {
         long end_ns = thread_cpu_ns() + burn_ns;

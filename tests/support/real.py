@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from mydyno.hosts.identity import COOKIE
 from mydyno.hosts.lock import study_lock
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 
 Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ class Program:
     """The `mydyno` command with folders of its own below one folder; packages come from the common cache."""
 
     folder: Path
-    settings: Settings
+    paths: HostPaths
     prefix: list[str] = field(default_factory=list)
     """Put before the command (setpriv, nsenter)."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -114,9 +114,9 @@ class Program:
             "PYTHONPATH": str(ROOT / "src"),
             "PYTHONSAFEPATH": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "MYDYNO_CACHE": str(self.settings.cache),
-            "MYDYNO_DATA": str(self.settings.data),
-            "MYDYNO_ENGINE": str(self.settings.engine),
+            "MYDYNO_CACHE": str(self.paths.cache),
+            "MYDYNO_DATA": str(self.paths.data),
+            "MYDYNO_ENGINE": str(self.paths.engine),
             "TMPDIR": str(self.temporary),
         }
         return {**plain, **own, **self.environment}
@@ -187,7 +187,7 @@ class Program:
 
     def leftovers(self) -> Leftovers:
         """What is there now of all that a study makes outside its folder."""
-        data = self.settings.data
+        data = self.paths.data
         return Leftovers(
             processes=frozenset(f"{pid} {name}" for pid, name in study_processes().items()),
             mounts=frozenset(
@@ -200,7 +200,7 @@ class Program:
                 str(path) for pattern in ("runs/*", "templates/.*") for path in data.glob(pattern) if path.exists()
             ),
             undo_journals=frozenset(
-                path.name for path in self.settings.undo.glob("*.jsonl") if f"-{os.getpid()}-" in path.name
+                path.name for path in self.paths.undo.glob("*.jsonl") if f"-{os.getpid()}-" in path.name
             ),
         )
 

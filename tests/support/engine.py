@@ -1,0 +1,95 @@
+"""The engine's test programs as Cargo builds them: which there are, what each needs, and how one is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import ROOT
+from tests.support.not_run import note_not_run
+
+ENGINE = ROOT / "engine"
+CARGO_TEST = ["cargo", "test", "--locked", "--quiet"]
+SIGNS_OF_A_SERVER = ("DYNO_TEST_", "PrivateServer", "Memcached::", "by_socket(", "by_tcp(", "variable(", "setting(")
+"""In a test program's own file: it needs a server or sysbench, which it finds by variables of the environment."""
+GIVEN = (
+    "DYNO_TEST_SERVER_SOCKET",
+    "DYNO_TEST_SERVER_PORT",
+    "DYNO_TEST_SERVER_COMMAND",
+    "DYNO_TEST_MEMCACHED",
+    "DYNO_TEST_SYSBENCH",
+    "DYNO_TEST_SYSBENCH_SHARE",
+)
+"""The variables that tests/server/test_engine.py sets. Others are for servers that a person starts."""
+SIGN_OF_TIMES = "on_a_still_host"
+"""In a test program's own file: it judges times, and repeats what another program's load disturbs."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Cargo target with tests."""
+
+    package: str
+    kind: str
+    name: str
+    source: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.package}-{self.kind}-{self.name}"
+
+    @property
+    def needs_server(self) -> bool:
+        """Read from its file. A program that is wrongly taken for one without a server fails in run_test_program."""
+        return self.kind == "test" and any(sign in self.source.read_text() for sign in SIGNS_OF_A_SERVER)
+
+    @property
+    def judges_times(self) -> bool:
+        return self.kind == "test" and SIGN_OF_TIMES in self.source.read_text()
+
+
+def targets() -> list[Target]:
+    """Every target with tests by Cargo's own knowledge, before anything is built."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version=1", "--locked"]
+    packages = json.loads(subprocess.run(command, cwd=ENGINE, capture_output=True, check=True).stdout)["packages"]
+    found = [
+        Target(package["name"], target["kind"][0], target["name"], Path(target["src_path"]))
+        for package in packages
+        for target in package["targets"]
+        if target["test"]
+    ]
+    return sorted(found, key=lambda target: target.id)
+
+
+def build_test_programs() -> dict[str, tuple[Path, Path]]:
+    """{target's id: (its test program, the folder where Cargo would run it)}; built where they are not yet."""
+    command = [*CARGO_TEST, "--no-run", "--message-format=json"]
+    environment = {"CARGO_TARGET_DIR": str(ENGINE / "target"), **os.environ}
+    done = subprocess.run(
+        command, cwd=ENGINE, env=environment, capture_output=True, text=True, timeout=1500, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+            folder = Path(message["manifest_path"]).parent
+            target = message["target"]
+            found[f"{folder.name}-{target['kind'][0]}-{target['name']}"] = (Path(message["executable"]), folder)
+    return found
+
+
+def run_test_program(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """Fail with its output. What it did not run is listed at the end; a missing variable of GIVEN is a failure."""
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    not_run = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("NOT RUN: ")]
+    for line in not_run:
+        note_not_run(line.removeprefix("NOT RUN: "))
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    assert not any(f": {name} is not set" in line for line in not_run for name in GIVEN), not_run

@@ -1,0 +1,203 @@
+"""The command line by real processes: pages, exit codes, nearest names; what is printed against golden files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mydyno import __version__
+from mydyno.cli import COMMANDS
+from tests.support import ROOT
+from tests.support.fake_study_folder import Shape, build
+from tests.support.forked import run_forked
+from tests.support.golden import check_golden
+
+
+def mydyno(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a folder, with a cache of its own and a terminal of 100 columns."""
+    plain = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "100", "TERM": "dumb", "LANG": "C.UTF-8"}
+    engine = folder / "engine"
+    engine.mkdir(exist_ok=True)
+    (engine / "dynoprobe").touch()
+    own = {"PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(folder / "cache"), "MYDYNO_ENGINE": str(engine)}
+    return run_forked(arguments, folder, {**plain, **own, **environment})
+
+
+def filtered(text: str, folder: Path) -> str:
+    """Without what differs from host to host: paths, free bytes, CPUs, load, versions."""
+    text = text.replace(str(folder), "FOLDER").replace(__version__, "VERSION")
+    text = re.sub(r"[\d.]+ [KMGT]iB are free", "N GiB are free", text)
+    text = re.sub(r"this host's \d+ CPUs", "this host's N CPUs", text)
+    text = re.sub(r"(?m)^note      the host is busy: .*\n", "", text)
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_is_as_the_golden_file(tmp_path: Path, command: str | None) -> None:
+    done = mydyno(tmp_path, *([command] if command else []), "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    check_golden(f"help-{command or 'mydyno'}.txt", filtered(done.stdout, tmp_path))
+
+
+def test_the_plan_is_as_the_golden_file(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "plan", "allocators", "--set", "server.variables.innodb_buffer_pool_size=64M")
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_golden("plan-allocators.txt", filtered(done.stdout, tmp_path))
+    assert not (tmp_path / "cache").exists(), "a plan changes nothing"
+
+
+def test_the_list_is_as_the_golden_file(tmp_path: Path) -> None:
+    shape = Shape(arms=("glibc", "jemalloc"), connections=(16,), blocks=2, warmup_s=2, measure_s=4)
+    build(tmp_path / "studies" / "allocators-20261118T110640Z", shape)
+    damaged = tmp_path / "studies" / "damaged-20261118T110640Z"
+    damaged.mkdir()
+    (damaged / "study.json").write_text("{")
+    done = mydyno(tmp_path, "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    text = re.sub(r"(?m)^(  \S+ +)?( *)(quick about|not on this host).*$", r"\1\2HERE", done.stdout)
+    text = re.sub(r"(damaged +damaged +).*", r"\1WHY", text)
+    studies = text[text.index("studies in") :]
+    assert "allocators-20261118T110640Z" in studies
+    assert "damaged-20261118T110640Z" in studies
+    check_golden("list-studies.txt", filtered(re.sub(r"(damaged-\S+ +damaged).*(\n  .*)*", r"\1", studies), tmp_path))
+    assert {study["name"] for study in json.loads(mydyno(tmp_path, "list", "--json").stdout)["studies"]} == {
+        "allocators-20261118T110640Z",
+        "damaged-20261118T110640Z",
+    }
+
+
+def test_every_built_in_experiment_says_its_study_and_what_this_host_can(tmp_path: Path) -> None:
+    told = json.loads(mydyno(tmp_path, "list", "--json").stdout)["experiments"]
+    by_name = {experiment["name"]: experiment for experiment in told}
+    assert by_name["network"]["repeats"].startswith("repeats study 4, Network bandwidth")
+    assert by_name["tls-handshake"]["repeats"] == ""
+    for experiment in told:
+        assert re.match(r"(quick (about|not on this host)|not on this host)", experiment["here"]), experiment
+    assert re.search(r"published (about|not on this host: )", by_name["allocators"]["here"])
+
+
+def test_the_schema_is_as_the_golden_file_and_accepts_the_built_in_experiments(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "schema")
+    assert done.returncode == 0
+    schema = json.loads(done.stdout)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["if"] == {"required": ["base"]}
+    assert schema["else"]["required"] == ["name", "question", "server", "steps"]
+    check_golden("schema.json", done.stdout)
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "--version")
+    assert (done.returncode, done.stdout) == (0, f"mydyno {__version__}\n")
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(("--version",), 0), (("run", "alocators"), 2)])
+def test_a_program_started_anew_does_the_same(tmp_path: Path, arguments: tuple[str, ...], code: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "100"}
+    command = [sys.executable, "-m", "mydyno.cli", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    forked = mydyno(tmp_path, *arguments)
+    assert done.returncode == code
+    assert (done.returncode, done.stdout, done.stderr) == (forked.returncode, forked.stdout, forked.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "alocators"), "did you mean 'allocators'?"),
+        (("run", "nowhere.toml"), "nowhere.toml: no such file"),
+        (("plan", "allocators", "--scale", "quik"), "did you mean 'quick'?"),
+        (("plan", "allocators", "--set", "design.blocks"), "--set design.blocks: not understood"),
+        (("plan", "allocators", "--set", "desing.blocks=1"), "did you mean 'design'?"),
+        (("plan", "allocators", "--blocks", "0"), "--blocks"),
+        (("plan", "allocators", "--no-such-option"), "--no-such-option"),
+        (("plan",), "EXPERIMENT"),
+        (("resume", "studies/none"), "studies/none is not a study"),
+        (("report", "studies/none"), "studies/none is not a study"),
+        (("report", "x", "--format", "htm"), "did you mean html?"),
+        (("servers", "install", "mariadb-10.12"), "did you mean mariadb-10.11?"),
+        (("rnu",), "rnu"),
+    ],
+)
+def test_the_users_mistakes_end_with_2_and_say_what_to_try(
+    tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    done = mydyno(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_this_host_cannot_do_ends_with_3(tmp_path: Path) -> None:
+    pool = ("--set", "server.variables.innodb_buffer_pool_size=900T")
+    planned = mydyno(tmp_path, "plan", "allocators", *pool)
+    assert planned.returncode == 3
+    assert "OBSTACLE  memory: arm glibc: innodb_buffer_pool_size 900" in planned.stdout
+    run = mydyno(tmp_path, "run", "allocators", *pool)
+    assert run.returncode == 3
+    assert "this study cannot be done here:" in run.stderr
+    assert not (tmp_path / "studies").exists()
+
+
+def test_a_missing_engine_ends_with_3(tmp_path: Path) -> None:
+    small = ("--set", "server.variables.innodb_buffer_pool_size=64M")
+    done = mydyno(tmp_path, "run", "allocators", *small, MYDYNO_ENGINE=str(tmp_path / "none"))
+    assert done.returncode == 3
+    assert "the engine's program dynoprobe is not at" in done.stderr
+
+
+def test_nothing_to_clean_is_said_and_ends_with_0(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "clean")
+    assert (done.returncode, "nothing to undo" in done.stdout) == (0, True)
+
+
+def test_the_doctor_tells_and_ends_with_0(tmp_path: Path) -> None:
+    told = json.loads(mydyno(tmp_path, "doctor", "--json").stdout)
+    assert {ability["name"] for ability in told["abilities"]} >= {"private servers", "telemetry", "disk for data"}
+    done = mydyno(tmp_path, "doctor")
+    assert done.returncode == 0
+    assert "kernel" in done.stdout
+
+
+def test_servers_are_listed_without_getting_any(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "servers")
+    assert done.returncode == 0
+    assert re.search(r"^mariadb-10\.11 +MariaDB 10\.11 from Debian 12 +not here yet", done.stdout, re.MULTILINE)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_plan_for_programs_is_json(tmp_path: Path) -> None:
+    small = ("--set", "server.variables.innodb_buffer_pool_size=64M")
+    told = json.loads(mydyno(tmp_path, "plan", "allocators", "--json", "--blocks", "2", *small).stdout)
+    assert told["experiment"]["design"]["blocks"] == 2
+    assert len(told["plan"]["blocks"]) == 2
+    assert told["forecast"]["runs"] == 10
+
+
+def test_a_path_that_is_named_like_a_command_is_no_command(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "--version", "run")
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("where", ["before", "while"])
+def test_ctrl_c_at_any_moment_ends_with_130(tmp_path: Path, where: str) -> None:
+    """Also before a study has begun, while the command still loads what it needs."""
+    code = f"""
+import sys, mydyno.cli, mydyno.cli.plan as module
+def interrupted(*_, **__): raise KeyboardInterrupt
+if {where!r} == "while":
+    module.load = interrupted
+else:
+    mydyno.cli.make_app = interrupted
+sys.argv = ["mydyno", "plan", "allocators"]
+mydyno.cli.main()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False), done.stderr

@@ -1,0 +1,239 @@
+"""The host: who may enter which folder, one study at a time, processes that end, counters, what a study needs."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import HostError
+from mydyno.execution.forecast import CANARY_S, forecast
+from mydyno.hosts.capabilities import capabilities
+from mydyno.hosts.facts import host_facts
+from mydyno.hosts.local import LocalHost, exit_with_parent
+from mydyno.hosts.lock import study_lock
+from mydyno.hosts.mount_access import closed_ancestors, entering_command
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.experiment import ServerSpec
+from mydyno.model.plan import make_plan
+from mydyno.workloads.reconcile import disagreements, growth
+from tests.support.fake_environment import experiment
+
+NOBODY = "nobody"
+
+
+@pytest.fixture
+def closed(short_folder: Path) -> Path:
+    """A folder that only its owner may enter, with open ones below it."""
+    folder = short_folder / "closed"
+    (folder / "open" / "deep").mkdir(parents=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def test_the_topmost_closed_ancestor_is_found(closed: Path) -> None:
+    if os.geteuid() == pwd.getpwnam(NOBODY).pw_uid:
+        pytest.skip("run by nobody itself: to whom its own folder is open")
+    assert closed_ancestors([closed / "open" / "deep", closed / "open"], NOBODY) == [closed]
+    assert closed_ancestors([closed], NOBODY) == [closed]
+    assert closed_ancestors([closed.parent], NOBODY) == []
+
+
+def test_the_owner_and_the_group_may_enter_by_their_own_bits(closed: Path) -> None:
+    owner = pwd.getpwuid(closed.stat().st_uid).pw_name
+    assert closed_ancestors([closed / "open"], owner) == []
+    closed.chmod(0o010)
+    assert closed_ancestors([closed / "open"], owner) == [closed], (
+        "an owner without the bit is shut out, whatever follows"
+    )
+
+
+def test_a_command_is_only_wrapped_where_it_must_be(closed: Path) -> None:
+    assert entering_command(["prog"], [closed.parent], NOBODY) == ["prog"]
+    wrapped = entering_command(["prog", "a b"], [closed / "open"], NOBODY)
+    assert wrapped[0] == "unshare"
+    assert wrapped[-2:] == ["prog", "a b"]
+
+
+def test_a_wrapped_command_enters_and_the_host_does_not_see_the_change(closed: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("not root: mount namespaces cannot be made here; servers then run as this user")
+    (closed / "secret").write_text("not bound")
+    needed = closed / "open with 'quote' and space"
+    needed.mkdir()
+    (needed / "file").write_text("seen")
+    user = ["setpriv", f"--reuid={NOBODY}", "--regid=nogroup", "--clear-groups", "--"]
+    script = f'cat "{needed}/file"; ls "{closed}"'
+    command = entering_command([*user, "sh", "-c", script], [needed], NOBODY)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"seen{needed.name}\n"
+    assert str(closed) not in Path("/proc/self/mounts").read_text()
+    assert (closed / "secret").exists()
+
+
+def test_the_second_lock_is_refused_and_names_the_first_holder() -> None:
+    address = f"\0mydyno-test-{os.getpid()}"
+    with study_lock("first", address):
+        for _ in range(3):
+            with pytest.raises(HostError, match=rf"another study is running.*first \(pid {os.getpid()}\)"):
+                study_lock("second", address).__enter__()
+    with study_lock("third", address):
+        pass
+
+
+def test_a_lock_let_go_is_free_at_once_every_time() -> None:
+    address = f"\0mydyno-test-again-{os.getpid()}"
+    for number in range(200):
+        with study_lock(f"study-{number}", address):
+            pass
+
+
+def test_a_lock_let_go_by_an_error_is_free() -> None:
+    address = f"\0mydyno-test-error-{os.getpid()}"
+    with pytest.raises(ZeroDivisionError), study_lock("first", address):
+        raise ZeroDivisionError
+    with study_lock("second", address):
+        pass
+
+
+def test_a_holder_that_says_nothing_is_told_so() -> None:
+    address = f"\0mydyno-test-mute-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.bind(address)
+        with pytest.raises(HostError, match="unknown"), study_lock("second", address):
+            pass
+
+
+async def test_a_command_has_only_the_environment_that_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD_SECRET", "leaks")
+    done = await LocalHost("cookie-x", None).run(["env"], environment={"SAID": "1"})
+    lines = done.output.splitlines()
+    assert {"SAID=1", "MYDYNO_STUDY=cookie-x", "LC_ALL=C.UTF-8"} <= set(lines)
+    assert not any("SECRET" in line for line in lines)
+
+
+async def test_a_command_that_takes_too_long_is_killed() -> None:
+    done = await LocalHost("x", None).run(["sleep", "60"], timeout_s=0.2)
+    assert (done.exit_code, "timed out" in done.output) == (124, True)
+
+
+async def test_a_process_that_ignores_the_request_is_killed() -> None:
+    process = await LocalHost("x", None).start(
+        ["sh", "-c", "trap '' TERM; echo up; read _; exec sleep 60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.streams.stdout is not None
+    await process.streams.stdout.readline()
+    assert await process.end(0.1) >= 0.1
+    assert process.exit_code == -9
+    assert await process.end(0.1) < 0.1, "safe to call again"
+
+
+async def test_a_program_that_is_not_there_ends_with_its_words() -> None:
+    done = await LocalHost("x", None).run(["/nowhere/mysqld"])
+    assert done.exit_code == 127
+    assert "/nowhere/mysqld" in done.output
+
+
+def test_memory_counters_that_the_kernel_lacks_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "vmstat"
+    path.write_text("pswpin 3\npswpout 2\noom_kill 1\nnr_free 7\n")
+    now = MemoryCounters.read(path)
+    assert (now.swapped_bytes, now.out_of_memory_kills) == (5 * os.sysconf("SC_PAGE_SIZE"), 1)
+    path.write_text("nr_free 7\n")
+    without = MemoryCounters.read(path)
+    assert (without.swapped_bytes, without.out_of_memory_kills) == (None, None)
+    assert now.since(without) == without
+    assert MemoryCounters.read(tmp_path / "none") == without
+
+
+def test_facts_of_this_host_are_never_empty(tmp_path: Path) -> None:
+    facts = host_facts(tmp_path / "not" / "yet")
+    assert facts["cpus"] >= facts["cpus_usable"] >= 1
+    assert facts["filesystem"]["free_bytes"] > 0
+    assert all(value not in (None, "") for value in facts.values())
+
+
+def test_every_ability_says_what_is_there_or_missing(paths: HostPaths) -> None:
+    found = {ability.name: ability for ability in capabilities(paths)}
+    assert found["telemetry"].possible
+    assert all(ability.text for ability in found.values())
+    missing = {ability.name: ability for ability in capabilities(replace(paths, engine=paths.engine / "none"))}
+    assert not missing["telemetry"].possible
+    assert "is missing" in missing["telemetry"].text
+
+
+def test_a_server_user_must_exist_and_not_be_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        assert HostPaths.resolve().server_user is None
+        return
+    for name, words in (("root", "is root; servers never run as root"), ("no-such-user-x", "no such user")):
+        monkeypatch.setenv("MYDYNO_SERVER_USER", name)
+        with pytest.raises(HostError, match=words):
+            HostPaths.resolve()
+
+
+def obstacles(paths: HostPaths, **changes: object) -> str:
+    asked = experiment(**changes)
+    return "\n".join(forecast(asked, make_plan(asked), paths).obstacles)
+
+
+def test_canaries_take_their_time_before_each_block(paths: HostPaths) -> None:
+    def study_s(canary: bool) -> float:
+        asked = experiment(design={"blocks": 4, "canary": canary})
+        return forecast(asked, make_plan(asked), paths).study_s
+
+    assert study_s(True) - study_s(False) == pytest.approx(4 * CANARY_S)
+
+
+def test_what_cannot_be_done_here_is_known_before_the_start(paths: HostPaths) -> None:
+    assert obstacles(paths) == ""
+    assert "disk: the data need about" in obstacles(paths, data={"tables": 10_000, "rows": 10_000_000_000})
+    pool = {"name": "mariadb-10.11", "variables": {"innodb_buffer_pool_size": "900T"}}
+    assert "memory: arm glibc: innodb_buffer_pool_size 900.0 TiB, this host has" in obstacles(paths, server=pool)
+    external = ServerSpec(dsn="mysql://h")
+    for treatment in ({"allocator": "jemalloc"}, {"variables": {"x": 1}}, {"environment": {"X": "1"}}):
+        assert "arm jemalloc:" in obstacles(paths, server=external, treatments={"jemalloc": treatment})
+    gone = {"jemalloc": {"allocator": {"name": "jemalloc", "library": "/nowhere/lib.so"}}}
+    assert "allocator library /nowhere/lib.so: no such file" in obstacles(paths, treatments=gone)
+
+
+def test_counters_that_went_backwards_or_are_unknown_are_absent() -> None:
+    assert growth({"Questions": 5, "Com_select": 9, "Uptime": 1}, {"Questions": 7, "Com_select": 3, "Uptime": 2}) == {
+        "Questions": 2
+    }
+
+
+def test_a_driver_and_a_server_that_count_differently_disagree() -> None:
+    counted = {"Com_select": 100_000.0, "Com_insert": 10.0, "Com_update": 0.0, "Com_delete": 0.0, "Com_replace": 0.0}
+    assert disagreements("oltp_read_write", {"read": 100_000, "write": 10}, counted) == []
+    assert disagreements("oltp_read_write", {"read": 50_000, "write": 10}, counted) == [
+        "the driver counted 50000 reads, the server 100000 (Com_select)"
+    ]
+    assert "writes" in disagreements("oltp_read_write", {"read": 100_000, "write": 9_000}, counted)[0]
+    assert disagreements("oltp_read_write", {"read": 1}, {}) == [], "what was not counted cannot disagree"
+
+
+def test_every_transaction_of_connect_is_a_connection_that_the_server_counted() -> None:
+    counted = {"Connections": 40_010.0, "Com_select": 3.0}
+    whole = {"transactions": 40_000, "read": 0, "write": 0}
+    assert disagreements("connect", whole, counted) == []
+    assert disagreements("connect", {**whole, "transactions": 80_000}, counted) == [
+        "the driver counted 80000 connections, the server 40010 (Connections)"
+    ]
+    assert disagreements("oltp_read_only", {**whole, "transactions": 80_000}, counted) == []
+
+
+def test_a_command_whose_parent_is_gone_before_it_begins_does_not_begin() -> None:
+    def told(parent: int) -> tuple[int, str]:
+        done = subprocess.run([*exit_with_parent(parent), "echo", "a b"], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    assert told(os.getpid()) == (0, "a b\n")
+    assert told(os.getpid() + 1) == (1, "")
+    assert told(1) == (1, "")

@@ -1,0 +1,75 @@
+"""The arithmetic of the benchmarks, and that each of them explains itself."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from tests.support import ROOT
+
+BENCH = ROOT / "bench"
+NAMES = sorted(path.stem for path in BENCH.glob("*.py"))
+
+
+@pytest.fixture
+def pairs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module("support.pairs")
+
+
+def test_both_programs_run_in_the_order_abba(pairs: ModuleType) -> None:
+    order: list[str] = []
+
+    def run(name: str) -> Callable[[], str]:
+        return lambda: order.append(name) or name  # type: ignore[func-returns-value]
+
+    result = pairs.paired(4, run("a"), run("b"))
+    assert "".join(order) == "abbaabba"
+    assert result.runs == [("a", "b")] * 4
+
+
+def test_the_interval_is_students_of_the_logarithms(pairs: ModuleType) -> None:
+    ratio = pairs.Ratio.of([0.5, 1.0, 2.0])
+    assert ratio.value == pytest.approx(1.0)
+    # t(0.975, 2 degrees of freedom) = 4.3027; the standard deviation of the logarithms is ln 2.
+    half_width = 4.3027 * math.log(2) / math.sqrt(3)
+    assert math.log(ratio.high) == pytest.approx(half_width, rel=1e-4)
+    assert math.log(ratio.low) == pytest.approx(-half_width, rel=1e-4)
+    assert math.isnan(pairs.Ratio.of([0.7]).low)
+    for nothing in ([], [1.0, 0.0], [1.0, math.inf]):
+        with pytest.raises(Exception, match="measured nothing"):
+            pairs.Ratio.of(nothing)
+
+
+def test_a_target_holds_or_is_missed_only_with_its_whole_interval(pairs: ModuleType) -> None:
+    of = pairs.Ratio
+    at_most, at_least = pairs.Target(1.1), pairs.Target(1.1, at_most=False)
+    for low, high, expected, opposite in (
+        (0.9, 1.0, "holds", "MISSED"),
+        (1.0, 1.2, "undecided", "undecided"),
+        (1.2, 1.3, "MISSED", "holds"),
+    ):
+        ratio = of((low + high) / 2, low, high, 5)
+        assert (at_most.verdict(ratio), at_least.verdict(ratio)) == (expected, opposite)
+    assert at_most.verdict(of(1.0, math.nan, math.nan, 1)) == "holds"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{BENCH}:{ROOT / 'src'}"}
+    done = subprocess.run(
+        [sys.executable, str(BENCH / f"{name}.py"), "--help"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: ")

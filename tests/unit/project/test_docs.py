@@ -1,0 +1,99 @@
+"""The documentation is tested: reference pages are current, and everything a user meets has its heading."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.reference_pages import pages
+from pydantic import BaseModel
+
+from mydyno.cli import COMMANDS
+from mydyno.experiments import built_in
+from mydyno.model.experiment import DesignSpec
+from mydyno.model.metrics import METRICS
+from mydyno.model.plan import Plan
+from mydyno.model.records import SliceRecord
+from mydyno.model.summary import InterleavingRecord, Summary
+from mydyno.treatments.catalogue import TREATMENTS
+from tests.support import ROOT
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return pages()
+
+
+def test_reference_pages_are_current(made: dict[str, str]) -> None:
+    stale = [name for name, text in made.items() if (ROOT / "docs/reference" / name).read_text() != text]
+    assert stale == [], "run docs/generate"
+
+
+def test_every_command_metric_treatment_and_verdict_has_its_words(made: dict[str, str]) -> None:
+    assert all(f"## {command}\n" in made["commands.md"] for command in COMMANDS)
+    assert all(f"`{metric}`" in made["metrics.md"] for metric in METRICS)
+    assert all(f"### {treatment}\n" in made["experiment.md"] for treatment in TREATMENTS)
+    empty = re.findall(r"^### (\w+)\n\n\n", "\n".join(made.values()), re.MULTILINE)
+    assert empty == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target, heading in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", page.read_text()):
+            path = page.parent / target if target else page
+            if not path.exists() or (heading and heading not in headings(path)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{heading}")
+    assert broken == []
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading, up to the next one of the same level."""
+    return (ROOT / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "heading"),
+    [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
+     (InterleavingRecord, "summary.json")],
+)  # fmt: skip
+def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:
+    text = section("docs/reference/study-folder.md", heading)
+    names = {field.alias or name for name, field in model.model_fields.items()}
+    names -= {"format", "experiment", "question", "study"}  # said once, for all documents
+    assert {name for name in names if not re.search(rf"`{name}(\[\]|\[\w+\])*`", text)} == set()
+
+
+def test_every_journal_event_is_described() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "src/mydyno").rglob("*.py"))
+    events = set(re.findall(r"""\w\.journal\.append\(\s*"(\w+)\"""", source))
+    events |= set(re.findall(r"""^\w+_EVENT = "(\w+)"$""", source, re.MULTILINE))
+    text = section("docs/reference/study-folder.md", "journal.jsonl")
+    assert {"block_finished", "pilot", "precision", "canary"} <= events
+    assert {event for event in events if f"`{event}`" not in text} == set()
+
+
+def test_every_environment_variable_is_described() -> None:
+    code = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "engine").rglob("*.rs")]
+    code += [ROOT / name for name in ("bootstrap.sh", "test", "mydyno")]
+    used = {name for path in code for name in re.findall(r"\bM?Y?DYNO_[A-Z][A-Z_]+[A-Z]\b", path.read_text())}
+    described = set(re.findall(r"`([A-Z][A-Z_]+)`", (ROOT / "docs/reference/environment.md").read_text()))
+    assert {"MYDYNO_CACHE", "DYNO_PASSWORD"} <= used
+    assert used - described == set()
+
+
+def test_the_guide_describes_every_key_of_the_design() -> None:
+    guide = (ROOT / "docs/guides/own-experiment.md").read_text()
+    assert [key for key in DesignSpec.model_fields if f"| `design.{key}` |" not in guide] == []
+
+
+def test_the_readme_lists_every_built_in_experiment() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in built_in() if f"`{name}`" not in readme] == []

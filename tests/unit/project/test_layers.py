@@ -1,0 +1,114 @@
+"""The layers of the program: imports point down only, and stand at the top of a file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mydyno
+
+ROOT = Path(mydyno.__file__).parent
+LAYERS = (
+    "cli",
+    "reports",
+    "study",
+    "experiments",
+    "execution",
+    "results",
+    "treatments",
+    "workloads",
+    "drivers",
+    "servers",
+    "packages",
+    "hosts",
+    "store",
+    "verdicts",
+    "stats",
+    "model",
+    "errors",
+)
+"""From top to bottom: a module imports from its own layer and from those below."""
+SLOW_TO_LOAD = {"scipy", "pyarrow", "duckdb", "hdrh", "matplotlib", "resource", "pwd"}
+"""Function-level imports of these need no reason: commands load only what they use."""
+
+
+def modules() -> dict[str, ast.Module]:
+    """Module name → its tree, for every file of the package."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(("mydyno", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
+
+
+TREES = modules()
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import below a node. `from a import b` gives a.b where that is a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute here"
+            for alias in node.names:
+                deeper = f"{node.module}.{alias.name}"
+                yield (deeper if deeper in TREES else str(node.module)), node.lineno
+
+
+def layer(module: str) -> str:
+    """The layer of a module of ours; "" for the package itself (its version)."""
+    return [*module.split("."), ""][1]
+
+
+def test_every_file_belongs_to_a_layer() -> None:
+    assert {layer(name) for name in TREES} - {""} == set(LAYERS)
+
+
+def test_imports_point_down_the_layers() -> None:
+    wrong = [
+        f"{name}:{line} imports {target}"
+        for name, tree in TREES.items()
+        for target, line in imported(tree)
+        if target.startswith("mydyno.") and LAYERS.index(layer(target)) < LAYERS.index(layer(name))
+    ]
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    needs = {
+        name: {target for target, _ in imported(tree) if target in TREES and target != name}
+        for name, tree in TREES.items()
+    }
+    while ready := [name for name, targets in needs.items() if not targets & needs.keys()]:
+        for name in ready:
+            del needs[name]
+    assert needs == {}
+
+
+def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:
+    wrong = []
+    for name, tree in TREES.items():
+        path = ROOT.parent / Path(*name.split("."))
+        text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for target, number in imported(function):
+                said = any("#" in line for line in lines[max(0, number - 3) : number])
+                if target.split(".")[0] not in SLOW_TO_LOAD and not said:
+                    wrong.append(f"{name}:{number} imports {target} inside {function.name}()")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_files_and_functions_keep_their_size(name: str) -> None:
+    path = ROOT.parent / Path(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+    functions = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert [one.name for one in functions if (one.end_lineno or 0) - one.lineno >= 80] == []

@@ -1,0 +1,102 @@
+"""The text reports against golden files, and what all formats share. MYDYNO_UPDATE_GOLDEN=1 rewrites the files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mydyno import reports
+from mydyno.errors import UserError
+from mydyno.model.reasons import Reason
+from mydyno.reports.csv_report import COLUMNS
+from mydyno.reports.markdown_report import escape
+from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_study_folder import Shape, build
+from tests.support.golden import check_golden
+
+SMALL = Shape(
+    arms=("glibc", "jemalloc"),
+    workloads=("oltp_read_only",),
+    connections=(16, 64),
+    blocks=3,
+    warmup_s=2,
+    measure_s=4,
+    invalid={(2, 1): Reason(gate="unproved", text="allocator: malloc binds to libc.so.6")},
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
+    return build(tmp_path_factory.mktemp("studies") / "allocators-20261118T110640Z", SMALL)
+
+
+@pytest.mark.parametrize(("format_name", "suffix"), [("md", "md"), ("csv", "csv"), ("json", "json")])
+def test_a_text_report_is_as_the_golden_file(study: StudyFolder, format_name: str, suffix: str) -> None:
+    text = reports.write(study, format_name)
+    assert isinstance(text, str)
+    check_golden(f"report-small.{suffix}", text)
+
+
+def test_every_format_has_a_name_and_a_description() -> None:
+    assert list(reports.FORMATS) == ["html", "md", "csv", "json"]
+    assert all(name == one.name and one.description for name, one in reports.FORMATS.items())
+
+
+def test_an_unknown_format_is_the_users_error_and_names_the_known_ones(study: StudyFolder) -> None:
+    with pytest.raises(UserError, match=r"'pdf'") as error:
+        reports.write(study, "pdf")
+    assert "html, md, csv, json" in error.value.hint
+
+
+def test_json_is_summary_json(study: StudyFolder) -> None:
+    assert json.loads(str(reports.write(study, "json"))) == json.loads((study.path / "summary.json").read_text())
+
+
+def test_csv_has_a_row_for_every_run_step_and_metric_and_the_stored_value(study: StudyFolder) -> None:
+    summary = study.summary()
+    assert summary is not None
+    rows = list(csv.DictReader(io.StringIO(str(reports.write(study, "csv")))))
+    assert tuple(rows[0]) == COLUMNS
+    expected = {
+        (run.folder.split("/")[1], run.arm, run.copy_number, step, metric): value
+        for run in summary.runs
+        for step, values in run.values.items()
+        for metric, value in values.items()
+    }
+    found = {
+        (f"{int(row['block']):02d}", row["arm"], int(row["copy"]), row["step"], row["metric"]): float(row["value"])
+        for row in rows
+    }
+    assert found == expected
+    assert {row["valid"] for row in rows} == {"true", "false"}
+
+
+def test_csv_documents_every_column_in_its_file() -> None:
+    from mydyno.reports import csv_report
+
+    for column in COLUMNS:
+        assert column in (csv_report.__doc__ or "")
+
+
+def test_markdown_escapes_what_could_become_markup() -> None:
+    assert escape("a|b\n<script>*x*</script>") == r"a\|b &lt;script&gt;\*x\*&lt;/script&gt;"
+
+
+def test_a_study_without_a_summary_says_so_in_every_text_format(tmp_path: Path) -> None:
+    folder = build(tmp_path / "early", Shape(**{**SMALL.__dict__, "finished_runs": 1, "summarise": False}))
+    assert "no summary yet" in str(reports.write(folder, "md"))
+    assert json.loads(str(reports.write(folder, "json")))["state"] == "partial"
+    assert str(reports.write(folder, "csv")).splitlines() == [",".join(COLUMNS)]
+
+
+def test_importing_reports_loads_nothing_heavy() -> None:
+    heavy = ("jinja2", "duckdb", "pyarrow", "numpy", "scipy", "matplotlib")
+    code = f"import sys, mydyno.reports; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

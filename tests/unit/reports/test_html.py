@@ -1,0 +1,421 @@
+"""The HTML report: self-contained, small, escaped, complete, and honest about what is missing."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno import reports
+from mydyno.model.reasons import Reason
+from mydyno.model.summary import CanaryRecord, ConclusionRecord
+from mydyno.reports.result import ReportStep
+from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_study_folder import Shape, build
+
+FULL = Shape(
+    blocks=4,
+    connections=(16, 64, 128),
+    warmup_s=3,
+    measure_s=5,
+    invalid={
+        (2, 3): Reason(gate="unproved", text="allocator: malloc binds to libc.so.6"),
+        (3, 1): Reason(gate="steady", text="drift"),
+    },
+)
+VOID = {"meta", "input", "br", "path", "rect", "link"}
+
+
+class Page(HTMLParser):
+    """Checks nesting, and collects what a reader sees and what a browser would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.charts: set[str] = set()
+        self.tags: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attributes:
+            if name in ("src", "srcset", "data", "poster", "action") or (name == "href" and tag != "a"):
+                self.loads.append(str(value))
+            if name == "href" and tag == "a":
+                self.links.append(str(value))
+            if name == "id":
+                self.ids.append(str(value))
+            if name == "data-chart":
+                self.charts.add(str(value))
+            assert not name.startswith("on"), f"{tag} has {name}"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def visible(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def make(folder: StudyFolder) -> tuple[str, Page]:
+    path = reports.write(folder, "html")
+    assert path == folder.path / "report.html"
+    text = Path(path).read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def telemetry_of(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="telemetry-data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder, str, Page]]:
+    folder = build(tmp_path_factory.mktemp("studies") / "allocators-full", FULL)
+    yield folder, *make(folder)
+
+
+def assert_clean(page: Page) -> None:
+    """Nothing that a reader should never see, and every id once."""
+    for bad in (r"\bnan\b", r"\bNone\b", r"\binf\b", r"\bundefined\b", r"\{\{", r"\bTraceback\b"):
+        assert not re.search(bad, page.visible, re.IGNORECASE if bad != r"\bNone\b" else 0), bad
+    assert len(page.ids) == len(set(page.ids))
+    assert not page.loads
+
+
+def test_the_page_loads_nothing_and_is_clean(full: tuple[StudyFolder, str, Page]) -> None:
+    _, text, page = full
+    assert_clean(page)
+    assert "@import" not in text and not re.search(r"url\(", text)
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", text))
+    assert addresses == {"http://www.w3.org/2000/svg", "https://github.com/leeoniya/uPlot"}, "a name and a notice"
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
+
+
+def test_the_notice_of_the_vendored_library_is_in_the_page(full: tuple[StudyFolder, str, Page]) -> None:
+    assert "Copyright (c) 2022 Leon Sorokin" in full[1] or "Leon Sorokin" in full[1]
+    assert "Permission is hereby granted" in full[1]
+
+
+def test_every_chart_that_studies_1_and_3_list_is_in_the_page(full: tuple[StudyFolder, str, Page]) -> None:
+    _, text, page = full
+    expected = {"session:server_rss_bytes"}  # study 3: VmRSS over the session
+    data = telemetry_of(text)
+    explorer = set()
+    for place in data["panels"]:
+        step, series = map(int, place.split(":"))
+        explorer.add((data["steps"][step]["id"], data["series"][series]["metric"]))
+    for workload in FULL.workloads:
+        metrics = ["cpu_user_pct", "qps", "tps", "server_rss_bytes", "server_vsize_bytes"]
+        for metric in metrics:
+            expected.add(f"sweep:{metric}:{workload}")  # study 1: one summary chart per metric against connections
+            for connections in FULL.connections:  # study 1: each metric over time per connection count
+                expected.add(f"time:{metric}:{workload}-{connections}")
+                assert (f"{workload}-{connections}", metric) in explorer
+        expected |= {f"bars:{metric}:{workload}" for metric in ("qps", "tps")}  # study 3: bars per allocator
+        expected |= {f"sweep:latency_p99_us:{workload}", f"forest:qps:{workload}"}
+    expected |= {"noise:qps", "position:qps", "order:qps:oltp_read_only-16", "published:study-3"}
+    assert expected <= page.charts
+
+
+def test_each_panel_overlays_every_arm_with_its_band_and_the_copy_without(full: tuple[StudyFolder, str, Page]) -> None:
+    data = telemetry_of(full[1])
+    assert [group["copy"] for group in data["groups"]] == [False] * 4 + [True]
+    assert len({(group["colour"], group["dash"]) for group in data["groups"]}) == 5
+    for panel in data["panels"].values():
+        assert [line[0] for line in panel["lines"]] == [0, 1, 2, 3, 4]
+        assert [len(line) for line in panel["lines"]] == [4, 4, 4, 4, 2]
+
+
+def test_packed_telemetry_is_the_median_and_the_range_of_the_valid_runs(full: tuple[StudyFolder, str, Page]) -> None:
+    import duckdb
+
+    folder, text, _ = full
+    data = telemetry_of(text)
+    step = next(index for index, one in enumerate(data["steps"]) if one["id"] == "oltp_read_write-64")
+    series = next(index for index, one in enumerate(data["series"]) if one["metric"] == "qps")
+    jemalloc = next(index for index, group in enumerate(data["groups"]) if group["label"] == "jemalloc")
+    line = next(one for one in data["panels"][f"{step}:{series}"]["lines"] if one[0] == jemalloc)
+    unpacked = [[value for (value,) in struct.iter_unpack("<f", base64.b64decode(part))] for part in line[1:]]
+    valid = [str(folder.samples_path(run.folder)) for run in folder.runs() if run.valid and run.arm == "jemalloc"]
+    found = duckdb.sql(
+        f"select median(value), min(value), max(value) from read_parquet({valid!r}) where step = 'oltp_read_write-64' "
+        "and metric = 'qps' and scope = 'driver:1' group by step_t_s order by step_t_s"
+    )
+    assert found is not None
+    rows = found.fetchall()
+    assert len(rows) == 8
+    for index, row in enumerate(rows):
+        assert [part[index] for part in unpacked] == pytest.approx(list(row), rel=1e-6)
+
+
+def test_the_page_says_what_was_invalid_and_why(full: tuple[StudyFolder, str, Page]) -> None:
+    visible = full[2].visible
+    assert "2 of 20 runs are not valid" in visible and "18 of 20 planned runs valid" in visible
+    assert "treatment not proved: allocator: malloc binds to libc.so.6" in visible and "not steady: drift" in visible
+    assert "does not hold" in visible
+
+
+def test_the_page_holds_all_that_is_needed_to_repeat_it(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, _, page = full
+    study, summary = folder.study(), folder.summary()
+    assert summary is not None
+    for needed in (
+        summary.question,
+        *summary.sentences,
+        *(" ".join(effect.sentence.split()) for effect in summary.effects if effect.primary),
+        " ".join(study.command),
+        f"Seed {folder.plan().seed}",
+        str(study.host["kernel"]),
+        "innodb_flush_log_at_trx_commit = 1",
+        "sysbench oltp_read_only --threads=16",
+        "10.11.14-MariaDB Debian 12",
+        "malloc of mariadbd binds to libjemalloc.so.2",
+        "VmRSS of the server's process.",
+        *study.versions.values(),
+    ):
+        assert needed in page.visible, needed
+
+
+def test_only_the_five_verdicts_are_printed_and_secondary_metrics_have_none(
+    full: tuple[StudyFolder, str, Page],
+) -> None:
+    visible = full[2].visible
+    assert "exploratory" in visible
+    for forbidden in ("no difference", "almost the same", "faster because", "significant"):
+        assert forbidden not in visible
+
+
+def test_the_page_can_be_made_again_and_is_the_same(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = full
+    assert make(folder)[0] == text
+    assert not list(folder.path.glob(".report.html*"))
+
+
+def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
+    folder = build(tmp_path / "long", Shape(blocks=2, warmup_s=20, measure_s=60))
+    text, page = make(folder)
+    assert_clean(page)
+    assert len(telemetry_of(text)["panels"]) == 8 * 12, "every series that is not zero throughout, at every step"
+    assert len(text.encode()) < 1_750_000, "six more blocks only add dots"
+
+
+def test_a_page_with_more_metrics_than_it_has_room_for_names_those_that_are_left(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, **SHORT))
+    summary = json.loads((folder.path / "summary.json").read_text())
+    for number in range(60):
+        name = f"extra_{number}_bytes_per_s"
+        summary["metrics"][name] = summary["metrics"]["disk_write_bytes_per_s"]
+        summary["effects"] += [
+            {**effect, "metric": name} for effect in summary["effects"] if effect["metric"] == "disk_write_bytes_per_s"
+        ]
+        for run in summary["runs"]:
+            for values in run["values"].values():
+                values[name] = values["disk_write_bytes_per_s"]
+    (folder.path / "summary.json").write_text(json.dumps(summary))
+    text, page = make(folder)
+    assert len(text.encode()) < 2_000_000
+    assert "forest:tps:oltp_read_only" in page.charts and "sweep:cpu_system_pct:oltp_read_only" in page.charts
+    assert "Only in summary.json, to limit the size of the page: Extra" in page.visible
+    assert "Only in csv and json, to limit the size of the page: Extra" in page.visible
+
+
+def test_telemetry_keeps_to_its_budget_by_coarser_buckets_and_says_so(full: tuple[StudyFolder, str, Page]) -> None:
+    from mydyno.reports.result import StudyResult
+    from mydyno.reports.telemetry import CORE, page_data, read_telemetry
+
+    result = StudyResult.load(full[0])
+    telemetry = read_telemetry(result, 40_000)
+    packed = len(json.dumps(page_data(result, telemetry)))
+    assert packed < 60_000
+    assert set(CORE) <= {metric for _, metric in telemetry.series}
+    assert telemetry.left_out
+
+
+SHORT: dict[str, Any] = {"warmup_s": 2, "measure_s": 4}
+HOSTILE = "<script>alert(1)</script>"
+
+
+def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
+    folder = build(tmp_path / "hostile", Shape(blocks=2, workloads=("oltp_read_only",), connections=(8,), measure_s=4))
+    for name in ("summary.json", "study.json"):
+        path = folder.path / name
+        data = json.loads(path.read_text())
+        text = json.dumps(data).replace("Does the memory", f"{HOSTILE}{{{{7*7}}}} & </title>").replace("5.3.0", HOSTILE)
+        if name == "summary.json":
+            text = text.replace("mimalloc", HOSTILE)
+            text = text.replace('"workload": "oltp', '"workload": "x\\" onload=\\"alert(1)')
+        path.write_text(text)
+    for path in folder.path.glob("blocks/*/*/run.json"):
+        path.write_text(path.read_text().replace("Debian 12", HOSTILE).replace("sysbench oltp", HOSTILE + "\\u0000"))
+    text, page = make(folder)
+    assert page.tags.count("script") == 3, "the data, the library, ours"
+    assert HOSTILE not in text
+    assert HOSTILE in page.visible and "{{7*7}}" in page.visible and "& </title>" in page.visible
+    assert "\x00" not in text
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        (Shape(blocks=3, connections=(16, 32), finished_runs=7, **SHORT), "not finished: 7 of 15"),
+        (Shape(blocks=3, connections=(16,), finished_runs=2, summarise=False, **SHORT), "no summary yet"),
+        (Shape(blocks=2, connections=(16,), finished_runs=0, **SHORT), "No run has finished"),
+        (
+            Shape(
+                blocks=1, connections=(16,), **SHORT,
+                invalid=dict.fromkeys([(1, n) for n in range(1, 6)], Reason(gate="swap", text="1 MB")),
+            ),
+            "No run of this study is valid",
+        ),
+        (Shape(blocks=1, workloads=("oltp_read_only",), connections=(32,), **SHORT), "fewer than six"),
+        (
+            Shape(
+                blocks=2,
+                connections=(16, 32),
+                **SHORT,
+                absent_metrics=("tps", "server_rss_bytes", "server_vsize_bytes"),
+            ),
+            "CPU user",
+        ),
+        (Shape(arms=("glibc",), blocks=2, connections=(16,), **SHORT), "No effect could be computed"),
+    ],
+    ids=["partial", "no-summary", "no-run", "none-valid", "single", "absent-metrics", "control-only"],
+)  # fmt: skip
+def test_what_is_missing_still_makes_an_honest_page(tmp_path: Path, shape: Shape, words: str) -> None:
+    _, page = make(build(tmp_path / "study", shape))
+    assert_clean(page)
+    assert words in page.visible
+    for metric in shape.absent_metrics:
+        assert not any(metric in chart for chart in page.charts)
+
+
+def test_runs_without_samples_are_counted_in_the_page(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
+    next(folder.path.glob("blocks/*/*/samples.parquet")).unlink()
+    assert "1 run has no samples.parquet" in make(folder)[1].visible
+
+
+def test_a_step_that_is_not_valid_is_shown_with_its_reason_and_not_used(tmp_path: Path) -> None:
+    step = "oltp_read_only-16"
+    shape = Shape(blocks=2, workloads=("oltp_read_only",), connections=(16, 32), **SHORT)
+    positions = {
+        (run.block, run.position) for run in build(tmp_path / "plan", shape).plan().runs if run.arm == "jemalloc"
+    }
+    shape = replace(shape, invalid_steps={(*place, step): Reason(gate="steady", text="drift") for place in positions})
+    folder = build(tmp_path / "study", shape)
+    _, page = make(folder)
+    assert_clean(page)
+    assert "10 of 10 planned runs valid" in page.visible and "2 of their 20 steps not valid" in page.visible
+    assert "not steady (2)" in page.visible and f"{step}: jemalloc" in page.visible
+    rows = list(csv.DictReader(io.StringIO(str(reports.write(folder, "csv")))))
+    unused = {(row["arm"], row["step"], row["reasons"]) for row in rows if row["valid"] == "false"}
+    assert unused == {("jemalloc", step, "not steady: drift")}
+
+
+def test_canaries_are_shown_and_hide_no_missing_noise_floor(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), finished_runs=0, **SHORT))
+    canaries = (
+        CanaryRecord(block=1, attempt=1, readings={"cpu_bytes_per_s": 1e9}),
+        CanaryRecord(block=2, attempt=1, readings={"cpu_bytes_per_s": 6e8}, off=("CPUs: SHA-256, -40%",)),
+    )
+    folder.write_summary(folder.summary().model_copy(update={"canaries": canaries}))
+    _, page = make(folder)
+    assert_clean(page)
+    assert "Canaries read: 2" in page.visible and "Outside the usual range before block 2." in page.visible
+    assert "CPUs −25.0" in page.visible
+    assert "there is no noise floor" in page.visible
+
+
+def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = full
+    summary = folder.summary()
+    assert summary is not None and 1 <= len(summary.answer) <= 3
+    lead = text.split('<div class="lead">')[1].split("</div>")[0]
+    assert lead.count("<p>") == len(summary.answer)
+    assert escape(summary.answer[0]).replace(" %", "\u00a0%") in lead
+    folded = text.split("Every comparison in full")[1].split("</details>")[0]
+    assert all(escape(sentence) in folded for sentence in summary.sentences)
+    assert not any(escape(sentence) in text.split("Every comparison in full")[0] for sentence in summary.sentences)
+
+
+def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:
+    visible = full[2].visible
+    assert "18 of 20 runs valid, treatment not proved in 1 run " in visible
+    assert "the control differs from its own copy by up to" in visible
+    assert re.search(r"Comparison with published figures \d (agrees?|cannot tell|disagrees?)", visible)
+
+
+def test_conclusions_of_published_studies_are_counted_and_folded(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
+    told = [("agrees", "N1"), ("agrees", "N2"), ("cannot tell", "N3")]
+    conclusions = tuple(
+        ConclusionRecord(study="study-4", part=part, claim="TLS costs little", answer=answer, because="+1 %")
+        for answer, part in told
+    )
+    folder.write_summary(folder.summary().model_copy(update={"conclusions": conclusions}))
+    text, page = make(folder)
+    assert_clean(page)
+    assert "Conclusions of published studies, tested here: 2 agree, 1 cannot tell</summary>" in text
+    assert "study-4, N3: cannot tell: TLS costs little" in page.visible
+
+
+def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = full
+    summary = folder.summary()
+    assert summary is not None
+    table = text.index('class="scroll verdicts"')
+    places = [
+        text.index('<div class="lead">'),
+        table,
+        text.index("What would sharpen it"),
+        text.index("Where it holds"),
+    ]
+    places += [
+        text.index(f'<section id="{name}"') for name in ("effects", "connections", "over-time", "noise", "repeat")
+    ]
+    assert places == sorted(places)
+    assert text.count(escape(summary.scope)) == 1
+    assert text.count('<details class="section">') == 5, "noise, memory or published, evidence, repeat are folded"
+
+
+def test_a_level_of_an_open_loop_is_its_rate() -> None:
+    step = ReportStep("oltp_read_only-64-at-1500", "oltp_read_only", 64, 1500.0)
+    assert (step.level, step.short_level) == ("1,500 transactions/s on 64 connections", "1,500/s")
+    assert (step.amount, step.amount_text, step.amount_name) == (1500.0, "1500", "transactions/s")
+    closed = ReportStep("oltp_read_only-1", "oltp_read_only", 1)
+    assert (closed.level, closed.short_level, closed.amount_text) == ("1 connection", "1 connection", "1")
+    assert closed.amount_name == "connections"

@@ -1,0 +1,111 @@
+"""The sections of an experiment on the network: limits, traffic against the ceiling, and study 4's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno.model.summary import ConclusionRecord, EffectRecord, LimitRecord
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections import network
+from tests.support.fake_study_folder import Shape, build
+from tests.unit.reports.test_html import Page, assert_clean, make
+
+LINKS: dict[str, dict[str, Any]] = {
+    "fast": {"network": "10gbit", "tls": "off", "compression": "off"},
+    "slow": {"network": "1gbit", "tls": "off", "compression": "off"},
+    "small": {"network": "1gbit", "tls": "off", "compression": "zlib"},
+}
+SHAPE = Shape(
+    arms=tuple(LINKS),
+    links=LINKS,
+    workloads=("oltp_read_only",),
+    connections=(1, 64),
+    blocks=2,
+    warmup_s=3,
+    measure_s=5,
+)
+SHARES = {"link": 0.964, "cpu": 0.5, "server": 0.31, "load": 0.12}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyResult, str, Page]]:
+    folder = build(tmp_path_factory.mktemp("studies") / "links", SHAPE)
+    summary = folder.summary()
+    assert summary is not None
+    slow = next(effect for effect in summary.effects if effect.metric == "qps" and effect.arm == "small")
+    own = slow.model_copy(update={"control": "slow", "ratio": 1.5, "verdict": "higher", "primary": True})
+    said = [
+        ("N1", "a full link is full", "agrees", "slow sent 98 %"),
+        ("N2", "Compression pays <there>", "cannot tell", "no link was full"),
+        ("N3", "TLS costs", "cannot tell", "no pair"),
+    ]
+    folder.write_summary(
+        summary.model_copy(
+            update={
+                "effects": (*_with_verdicts(summary.effects), own),
+                "limits": (LimitRecord(arm="slow", step=own.step, limit="link", sentence="", shares=SHARES),),
+                "conclusions": tuple(
+                    ConclusionRecord(study="study-4", part=part, claim=claim, answer=answer, because=because)
+                    for part, claim, answer, because in said
+                ),
+            }
+        )
+    )
+    text, page = make(folder)
+    yield StudyResult.load(folder), text, page
+
+
+def _with_verdicts(effects: tuple[EffectRecord, ...]) -> tuple[EffectRecord, ...]:
+    return tuple(one.model_copy(update={"verdict": one.verdict or "lower"}) for one in effects)
+
+
+def test_the_page_is_clean_and_has_a_section_for_each_part_that_was_compared(
+    made: tuple[StudyResult, str, Page],
+) -> None:
+    _, _, page = made
+    assert_clean(page)
+    assert {"network", "network-n1", "network-n2"} <= set(page.ids)
+    assert "network-n3" not in page.ids, "no two arms differ in TLS alone"
+
+
+def test_limits_stand_with_the_shares_that_say_so(made: tuple[StudyResult, str, Page]) -> None:
+    visible = made[2].visible.replace("\u202f", " ")
+    assert "What limited each arm" in visible
+    assert "link 96 %, server 31 %, load 12 %" in visible
+
+
+def test_traffic_is_drawn_per_bandwidth_with_the_ceiling_that_was_reached(
+    made: tuple[StudyResult, str, Page],
+) -> None:
+    _, text, page = made
+    assert {"traffic:1gbit:oltp_read_only-64", "traffic:10gbit:oltp_read_only-64"} <= page.charts
+    assert "traffic:1gbit:oltp_read_only-64:N2" in page.charts
+    assert "traffic:10gbit:oltp_read_only-64:N2" not in page.charts, "N2 is about the two arms at 1gbit"
+    assert 'class="ceiling"' in text
+    assert "ceiling 117" in text
+    assert "10gbit not reached here" in text
+
+
+def test_bytes_per_transaction_have_their_chart_here_and_not_among_other_metrics(
+    made: tuple[StudyResult, str, Page],
+) -> None:
+    _, text, page = made
+    assert "sweep:network_bytes_per_transaction:oltp_read_only" in page.charts
+    assert text.count('data-chart="sweep:network_bytes_per_transaction:oltp_read_only"') == 1
+
+
+def test_conclusions_stand_with_their_answers(made: tuple[StudyResult, str, Page]) -> None:
+    _, text, page = made
+    assert "Compression pays <there> ? cannot tell no link was full" in page.visible
+    assert "A full link is full = agrees slow sent 98 %" in page.visible
+    assert "pays <there>" not in text
+    assert "small against slow" in page.visible
+
+
+def test_an_experiment_that_leaves_the_network_alone_has_no_such_section(tmp_path: Path) -> None:
+    folder = build(tmp_path / "allocators", Shape(connections=(16,), blocks=1, warmup_s=2, measure_s=3))
+    assert network.build(StudyResult.load(folder)) == []

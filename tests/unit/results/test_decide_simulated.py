@@ -1,0 +1,262 @@
+"""What decide_study promises, on studies whose truth is known: family errors, coverage, power, failures, equivalence.
+
+Seeded, so a rate is a fact; the bounds allow two standard errors of the number of studies. MYDYNO_SIMULATED_STUDIES
+multiplies that number (default 1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from mydyno.model.experiment import StepSpec
+from mydyno.model.summary import RunSummary
+from mydyno.results.families import families
+from mydyno.results.interleaved import interleaved_values
+from mydyno.stats.looks import LOOKS
+from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study, decided
+from tests.support.fake_environment import experiment
+from tests.support.fake_sessions import DRIFTS, Random, normal, sessions
+from tests.support.fake_slices import Host, Simulation
+
+TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
+SERVERS = (("A", 1), ("A", 2), ("x", 1), ("y", 1), ("z", 1))
+Logs = NDArray[np.float64]
+"""Log values: blocks × servers × (metric, step)."""
+
+
+def families_of(logs: Logs, metrics: int = 2, margin: float = 0.02) -> list[Family]:
+    """Families of `metrics` metrics whose columns are its steps."""
+    servers = SERVERS[: logs.shape[1]]
+    each = logs.shape[2] // metrics
+    return [
+        Family(
+            Metric(f"metric_{metric}", "1/s", "higher"),
+            "A",
+            tuple(dict.fromkeys(arm for arm, _ in servers)),
+            {
+                f"s{step}": tuple(
+                    Observation(block, arm, float(np.exp(logs[block, place, metric * each + step])), copy)
+                    for block in range(logs.shape[0])
+                    for place, (arm, copy) in enumerate(servers)
+                )
+                for step in range(each)
+            },
+            margin,
+        )
+        for metric in range(metrics)
+    ]
+
+
+def claims(effects: list[Effect]) -> bool:
+    """Whether any contrast is called different."""
+    return any(effect.verdict in ("higher", "lower") for effect in effects)
+
+
+def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
+    """Whether the rate is not above the promised one by more than two standard errors."""
+    return rate <= promised + 2.0 * sqrt(promised * (1.0 - promised) / count)
+
+
+def heavy_tails(random: Random, shape: tuple[int, ...]) -> Logs:
+    return 0.01 * random.standard_t(3, shape)
+
+
+def wandering(random: Random, count: int, runs: int) -> Logs:
+    """What a host that wanders by 15 % over a minute, with episodes of half speed, adds to runs of a minute each."""
+    path = np.exp(Host().log_speed(random, count * runs * 60.0, grid_s=1.0))[: count * runs * 60]
+    return np.asarray(np.log(path.reshape(count, runs, 60).mean(axis=2)))
+
+
+HOSTS: dict[str, tuple[Callable[[Random, int, int], Logs], Callable[[Random, tuple[int, ...]], Logs]]] = {
+    "drift": (DRIFTS["linear drift"], normal),
+    "AR(1)": (DRIFTS["AR(1)"], normal),
+    "t3": (DRIFTS["no drift"], heavy_tails),
+    "wandering": (wandering, normal),
+}
+
+
+def studies(host: str, count: int, blocks: int, servers: int, columns: int, seed: int = 31) -> Logs:
+    """Studies without any effect; columns (steps and metrics) of one start share its noise."""
+    random = np.random.default_rng(seed)
+    drift, noise = HOSTS[host]
+    starts = sessions(random, count, blocks, servers, drift=drift, noise=noise)
+    return np.asarray(starts[..., None] + 0.7 * noise(random, (*starts.shape, columns)))
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("blocks", [4, 8])
+def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_intervals_cover(
+    host: str, blocks: int
+) -> None:
+    """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together."""
+    count, wrong, together, alone = 120 * TIMES, 0, 0, []
+    for logs in studies(host, count, blocks, 4 if blocks == 8 else 5, 4):
+        effects = decide_study(families_of(logs))
+        wrong += claims(effects)
+        together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
+        alone += [(e.unadjusted_low or 9.0) <= 1.0 <= (e.unadjusted_high or 0.0) for e in effects]
+    assert at_most(wrong / count, count)
+    assert at_most(1.0 - together / count, count, 0.07)
+    assert np.mean(alone) >= 0.93
+
+
+def at_its_last_look(logs: Logs) -> list[Effect]:
+    """The effects at the look at which the study ends: everything is decided, or it is the last one."""
+    effects: list[Effect] = []
+    for blocks, alpha in LOOKS.items():
+        effects = decide_study(families_of(logs[:blocks], 1), alpha)
+        if claims(effects) or decided(effects):
+            break
+    return effects
+
+
+def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
+    """Two arms at one step on each of the four hosts; a study ends at the first look that claims anything."""
+    ended = [at_its_last_look(logs) for host in HOSTS for logs in studies(host, 24 * TIMES, 40, 4, 1)]
+    assert at_most(sum(map(claims, ended)) / len(ended), len(ended))
+
+
+def test_the_looks_together_call_a_difference_of_the_margin_equivalent_in_at_most_5_percent() -> None:
+    wrong = count = 0
+    for host in HOSTS:
+        for logs in studies(host, 25 * TIMES, 40, 3, 1, seed=32):
+            logs[:, 2:] += np.log(1.02)
+            count += 1
+            wrong += at_its_last_look(logs)[0].verdict == "equivalent"
+    assert at_most(wrong / count, count)
+
+
+def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 6 blocks with three arms; what was computed before: the paired t against A alone."""
+    pooled, pairs, found = [], [], 0
+    for logs in studies("AR(1)", 150, 6, 5, 1):
+        logs[:, 2:] += np.log(1.04)
+        effect = decide_study(families_of(logs, 1))[0]
+        found += effect.verdict == "higher"
+        pooled.append(np.log((effect.unadjusted_high or 0.0) / (effect.unadjusted_low or 1.0)) / 2)
+        d = logs[:, 2, 0] - logs[:, 0, 0]
+        pairs.append(stats.t.ppf(0.975, 5) * d.std(ddof=1) / sqrt(6))
+    gain = float(np.median(pairs) / np.median(pooled))
+    with capsys.disabled():
+        print(f"\npooled against pairs, 6 blocks: {gain:.2f} × narrower; +4 % found in {found} of 150 studies")
+    assert gain > 1.2
+
+
+@pytest.mark.parametrize("failed", [1, 4])
+def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None:
+    """It serves 10 % more where it does not crash."""
+    random = np.random.default_rng(33)
+    for logs in studies("AR(1)", 40, 10, 4, 2):
+        logs[:, 2] += np.log(1.1)
+        dead = set(random.choice(10, failed, replace=False).tolist())
+        crashed = [
+            replace(
+                family,
+                steps={
+                    step: tuple(
+                        replace(o, value=None, failed="crashed") if o.arm == "x" and o.block in dead else o for o in of
+                    )
+                    for step, of in family.steps.items()
+                },
+            )
+            for family in families_of(logs)
+        ]
+        for effect in decide_study(crashed):
+            if effect.arm == "x":
+                assert (effect.verdict, effect.ratio, effect.ci_low) == ("not_measurable", None, None)
+                assert f"the arm failed in {failed} of 10 blocks (crashed)" in effect.sentence
+
+
+@pytest.mark.parametrize("truth", [0.98, 1.02])
+@pytest.mark.parametrize("host", ["drift", "t3"])
+def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent(truth: float, host: str) -> None:
+    count, wrong = 200 * TIMES, 0
+    for logs in studies(host, count, 8, 4, 1):
+        logs[:, 2] = logs[:, 2] * 0.5 + logs[:, :2].mean(axis=1) * 0.5 + np.log(truth)
+        wrong += decide_study(families_of(logs, 1))[0].verdict == "equivalent"
+    assert at_most(wrong / count, count)
+
+
+def test_an_arm_that_stalls_in_a_third_of_its_runs_is_rarely_called_equivalent() -> None:
+    """Runs at 78 % in 30 % of blocks. With six blocks none may stall (12 %): what never happened cannot be seen."""
+    random, wrong = np.random.default_rng(34), 0
+    for logs in 0.3 * studies("AR(1)", 150, 6, 4, 1):
+        logs[:, 2, 0] += np.log(0.78) * (random.random(6) < 0.3)
+        wrong += decide_study(families_of(logs, 1))[0].verdict == "equivalent"
+    assert wrong / 150 <= 0.17
+
+
+SLICED = Simulation(arms=("glibc", "jemalloc", "tcmalloc"), cycles=6)
+
+
+def through_the_program(simulation: Simulation, seed: int) -> list[Effect]:
+    """Slices → values of runs → families → effects, as summarise does it."""
+    asked = experiment(simulation.arms, steps=(StepSpec(workload="oltp_read_only", connections=(4,)),))
+    found = list(simulation.slices(seed))
+    values = interleaved_values(asked, found, client_untouched=True)
+    failed = {(one.block, one.arm, one.copy_number): {one.step: one.failed} for one in found if one.failed}
+    runs = [
+        RunSummary(
+            block=block, position=1, arm=arm, copy=copy, valid=True, folder="",
+            values=values.adjusted.get((block, arm, copy), {}),
+            unadjusted=values.unadjusted.get((block, arm, copy), {}),
+            failures=failed.get((block, arm, copy), {}),
+        )
+        for block in range(1, simulation.blocks + 1)
+        for arm, copy in simulation.servers
+    ]  # fmt: skip
+    return decide_study(list(families(asked, runs, ("qps", "server_cpu_us_per_query", "server_cpu_ratio"), {})))
+
+
+def test_slices_on_a_wandering_host_claim_nothing_where_there_is_nothing() -> None:
+    """6 contrasts on a host that wanders by 15 % over a minute, with episodes of half speed."""
+    count, wrong, covered = 100 * TIMES, 0, []
+    for seed in range(count):
+        effects = through_the_program(SLICED, seed)
+        assert [e.primary for e in effects] == [True] * 6
+        wrong += claims(effects)
+        covered += [(e.unadjusted_low or 9.0) <= 1.0 <= (e.unadjusted_high or 0.0) for e in effects]
+    assert at_most(wrong / count, count)
+    assert np.mean(covered) >= 0.93
+
+
+def test_slices_find_what_was_planted_with_the_right_size() -> None:
+    planted = replace(
+        SLICED, effects={"jemalloc": 0.08, "tcmalloc": -0.08}, costs={"jemalloc": -0.06, "tcmalloc": 0.06}, cycles=10
+    )
+    found: dict[tuple[str, str], list[Effect]] = {}
+    for seed in range(20):
+        for effect in through_the_program(planted, seed):
+            found.setdefault((effect.metric, effect.arm), []).append(effect)
+    for (metric, arm), effects in found.items():
+        truth = (planted.effects if metric == "qps" else planted.costs)[arm]
+        verdicts = [effect.verdict for effect in effects]
+        assert verdicts.count("higher" if truth > 0 else "lower") >= 14, (metric, arm)
+        assert verdicts.count("lower" if truth > 0 else "higher") == 0
+        assert np.mean([(e.ratio or 0.0) - 1.0 for e in effects]) == pytest.approx(truth, abs=0.012)
+    adjusted = [e for e in found["qps", "jemalloc"] if e.unadjusted is not None]
+    assert len(adjusted) == 20
+    narrower = [
+        np.log((e.unadjusted[2] or 0.0) / (e.unadjusted[1] or 1.0)) / np.log((e.ci_high or 0.0) / (e.ci_low or 1.0))
+        for e in adjusted
+        if e.unadjusted is not None
+    ]
+    assert np.median(narrower) > 2.0, "the adjustment for the host's speed"
+
+
+def test_a_server_that_dies_between_slices_is_a_failure_of_its_arm() -> None:
+    dying = replace(SLICED, effects={"jemalloc": 0.2}, failing={"jemalloc": (2, 5)})
+    for effect in through_the_program(dying, 1):
+        if effect.arm == "jemalloc":
+            assert effect.failure == "the arm failed in 2 of 6 blocks (the server ended with signal 11)"
+            assert effect.ratio is None
+        else:
+            assert effect.failure == ""

@@ -1,0 +1,42 @@
+"""The control connection: closed even where its user is cancelled while it is being made."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from mydyno.servers.sql import Address, Control
+
+
+class FakeConnection:
+    """Counts how often it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+async def test_a_connection_that_is_made_after_its_user_was_cancelled_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connection, begun, go_on = FakeConnection(), threading.Event(), threading.Event()
+
+    def connect(_: Control) -> Any:
+        begun.set()
+        assert go_on.wait(30)
+        return connection
+
+    monkeypatch.setattr(Control, "_connect", connect)
+    user = asyncio.ensure_future(Control(Address(user="dyno", password="x", socket="/nowhere")).__aenter__())
+    await asyncio.to_thread(begun.wait, 30)
+    user.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await user
+    assert not connection.closed.is_set()
+    go_on.set()
+    await asyncio.wait_for(connection.closed.wait(), 30)

@@ -1,0 +1,269 @@
+"""The store: a run's folder is complete or absent, whatever moment a crash picks; samples and histograms read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mydyno.errors import UserError
+from mydyno.execution.latency_log import write_latency_log
+from mydyno.execution.probe import read_samples
+from mydyno.model.plan import make_plan
+from mydyno.model.records import DriverResult, RunRecord, StepRecord, StudyRecord
+from mydyno.results.values import common_windows, values_of
+from mydyno.store import files
+from mydyno.store.query import series, window_means
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_environment import experiment
+
+SECOND_NS = 1_000_000_000
+START_NS = 1_800_000_000 * SECOND_NS
+
+
+class Crash(BaseException):
+    """The power goes."""
+
+
+def step_record(step_id: str = "oltp_read_only-4", begin_s: float = 10, **changes: Any) -> StepRecord:
+    driver = DriverResult(driver="fake", version="1", command=("fake",), transactions=100, queries=1600, duration_s=4)
+    driver = driver.model_copy(update=changes.pop("driver", {}))
+    return StepRecord(
+        id=step_id,
+        workload="oltp_read_only",
+        connections=4,
+        started_unix_ns=START_NS + int(begin_s * SECOND_NS),
+        warmup_s=2,
+        measure_s=4,
+        driver=driver,
+        **changes,
+    )
+
+
+def run_record(folder: str, *steps: StepRecord, valid: bool = True) -> RunRecord:
+    return RunRecord(
+        block=1,
+        position=1,
+        arm="glibc",
+        folder=folder,
+        started_unix_ns=START_NS,
+        ended_unix_ns=START_NS + 30 * SECOND_NS,
+        valid=valid,
+        steps=steps,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    asked = experiment(design={"blocks": 1})
+    study = StudyRecord(study="fake-1", created_unix_ns=START_NS, mydyno_version="0", experiment=asked)
+    return StudyFolder.create(tmp_path / "fake-1", study, make_plan(asked))
+
+
+def begin(folder: StudyFolder) -> str:
+    """Begin the plan's first run and put a file into it."""
+    name = folder.plan().runs[0].folder
+    aside = folder.begin_run(name)
+    (aside / "server.log").write_text("hello")
+    return name
+
+
+@pytest.mark.parametrize("syscall", ["fsync", "rename", "sync_folder"])
+@pytest.mark.parametrize("nth", range(4))
+def test_a_crash_while_a_run_is_saved_leaves_it_complete_or_absent(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, syscall: str, nth: int
+) -> None:
+    name = begin(folder)
+    calls = 0
+
+    def crashing(real: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > nth:
+                raise Crash
+            return real(*arguments, **named)
+
+        return call
+
+    with monkeypatch.context() as patches:
+        if syscall == "fsync":
+            patches.setattr(files.os, "fsync", crashing(files.os.fsync))
+        elif syscall == "rename":
+            patches.setattr(Path, "rename", crashing(Path.rename))
+        else:
+            patches.setattr("mydyno.store.study_folder.sync_folder", crashing(files.sync_folder))
+        try:
+            folder.commit_run(run_record(name))
+        except Crash:
+            assert calls == nth + 1
+    again = StudyFolder.open(folder.path)
+    finished = [record.folder for record in again.runs()]
+    assert finished in ([], [name])
+    if finished:
+        assert (folder.path / name / "server.log").read_text() == "hello"
+    else:
+        assert not (folder.path / name).exists()
+        assert again.discard_unfinished() == [f".{Path(name).name}.unfinished"]
+        begin(again)
+        again.commit_run(run_record(name))
+        assert [record.folder for record in again.runs()] == [name]
+
+
+def test_a_run_begun_again_starts_from_nothing(folder: StudyFolder) -> None:
+    name = begin(folder)
+    assert list(folder.begin_run(name).iterdir()) == []
+
+
+def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "summary.json"
+    files.write_text(path, "old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("study.json", "{", "cannot be read"),
+        ("study.json", '{"format": 3}', "has format 3; this mydyno reads formats 1, 2"),
+        ("study.json", '{"format": 1}', r"study\.json cannot be read"),
+        ("study.json", "[]", "has format None"),
+        ("plan.json", "", r"plan\.json cannot be read"),
+    ],
+)
+def test_a_damaged_study_is_told_and_never_half_read(folder: StudyFolder, name: str, content: str, words: str) -> None:
+    (folder.path / name).write_text(content)
+    with pytest.raises(UserError, match=words):
+        opened = StudyFolder.open(folder.path)
+        opened.study()
+        opened.plan()
+
+
+def test_a_folder_without_study_json_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a study"):
+        StudyFolder.open(tmp_path)
+
+
+def test_a_study_is_never_written_over_another(folder: StudyFolder) -> None:
+    with pytest.raises(UserError, match="exists already"):
+        StudyFolder.create(folder.path, folder.study(), folder.plan())
+
+
+def test_samples_are_placed_into_the_step_and_phase_they_ended_in(tmp_path: Path) -> None:
+    path = tmp_path / "samples.parquet"
+    times_s = [9.9, 10.0, 10.5, 12.0, 12.1, 16.0, 16.5, 16.6, 20.5]
+    samples = [Sample(START_NS + int(t * SECOND_NS), "host", "x", t) for t in times_s]
+    write_samples(path, samples, START_NS, [step_record("a", 10), step_record("b", 20)])
+    placed = {step: series(path, step, "host", ["x"]).get("x", ([], []))[1] for step in ("a", "b")}
+    assert placed == {"a": [10.5, 12.0, 12.1, 16.0, 16.5], "b": [20.5]}
+    assert series(path, None, "host", ["x"])["x"][0] == pytest.approx(times_s)
+    assert window_means(path, {"a": (2.0, 6.5)})["a"][("host", "x")] == pytest.approx((12.1 + 16.0 + 16.5) / 3)
+
+
+def test_a_metric_without_samples_has_no_mean_and_no_series(tmp_path: Path) -> None:
+    path = tmp_path / "samples.parquet"
+    write_samples(path, [], START_NS, [step_record()])
+    assert window_means(path, {"oltp_read_only-4": (0, 9)}) == {"oltp_read_only-4": {}}
+    assert series(path, None, "host", ["x"]) == {}
+
+
+def test_values_are_means_over_the_common_window_by_the_metrics_scope(folder: StudyFolder) -> None:
+    name = begin(folder)
+    record = step_record(driver={"latency_us": {"p99": 5.0, "p95": 4.0}})
+    samples = [
+        Sample(record.started_unix_ns + second * SECOND_NS, scope, metric, value)
+        for second, value in ((1, 1.0), (2, 2.0), (3, 30.0), (6, 60.0))
+        for scope, metric in (("driver:1", "qps"), ("host", "qps"), ("host", "cpu_user_pct"))
+    ]
+    write_samples(folder.path / name / "samples.parquet", samples, START_NS, [record])
+    run = run_record(name, record)
+    windows = common_windows([make_step()], [run])
+    assert windows["oltp_read_only-4"].model_dump() == {"from_s": 2.0, "to_s": 6.5}
+    values = values_of(folder, run, windows)["oltp_read_only-4"]
+    assert values == {"qps": 45.0, "cpu_user_pct": 45.0, "latency_p99_us": 5.0, "latency_p95_us": 4.0}
+
+
+def make_step() -> Any:
+
+    return experiment().resolved_steps[0].model_copy(update={"warmup_s": 2.0, "measure_s": 4.0})
+
+
+def test_one_trustworthy_cut_moves_the_window_of_all_runs() -> None:
+    def with_cut(cut: int, trustworthy: bool = True, valid: bool = True) -> RunRecord:
+        steady = {
+            "mser5_cut_s": cut,
+            "samples": 200,
+            "mser5_beyond_half": cut > 100,
+            "mser5_trustworthy": trustworthy,
+        }
+        return run_record("x", step_record(steady=steady), valid=valid)
+
+    def begin_s(*runs: RunRecord) -> float:
+        return common_windows([make_step()], runs)["oltp_read_only-4"].from_s
+
+    assert begin_s() == 2
+    assert begin_s(with_cut(0), with_cut(40)) == 40
+    assert begin_s(with_cut(40, trustworthy=False)) == 2
+    assert begin_s(with_cut(150)) == 2, "a cut beyond the half is an alarm"
+    assert begin_s(with_cut(40, valid=False)) == 2
+
+
+def test_a_drivers_own_interval_lines_are_kept_and_moved_to_the_runs_clock(tmp_path: Path) -> None:
+    path = tmp_path / "latency.hlog"
+    own = ["Tag=oltp_read_only-4,0.000,1.000,5.000,PAYLOAD", "Tag=oltp_read_only-4,1.000,1.000,6.000,PAYLOAD"]
+    write_latency_log(path, START_NS, [step_record()], {"oltp_read_only-4": own})
+    lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
+    assert [line.split(",")[1] for line in lines] == ["12.000", "13.000"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.floats(1, 5e6), st.integers(1, 5000)), min_size=1, max_size=30))
+def test_the_latency_log_is_read_back_by_any_reader_of_the_format(
+    tmp_path_factory: pytest.TempPathFactory, buckets: list[tuple[float, int]]
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "latency.hlog"
+    step = step_record(driver={"latency_histogram_us": tuple(buckets)})
+    write_latency_log(path, START_NS, [step, step_record("without-histogram")], {})
+    lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
+    assert len(lines) == 1
+    tag, begin_s, length_s, longest, payload = lines[0].split(",", 4)
+    assert (tag, float(begin_s), float(length_s)) == ("Tag=oltp_read_only-4", 12.0, 4.0)
+    histogram = HdrHistogram.decode(payload)
+    assert histogram.total_count == sum(count for _, count in buckets)
+    assert histogram.get_max_value() == pytest.approx(1000 * max(bound for bound, _ in buckets), rel=2e-3, abs=1024)
+    assert float(longest) == pytest.approx(histogram.get_max_value(), abs=0.5)
+
+
+def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: Path) -> None:
+    path = tmp_path / "probe.jsonl"
+    lines = [
+        json.dumps({"record": "header", "format_version": 1}),
+        json.dumps(
+            {"record": "sample", "unix_ns": 5, "metrics": {"host": {"cpu_user_pct": 1}, "instance:1": {"x": 2.5}}}
+        ),
+        json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
+        json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
+        json.dumps({"record": "footer", "missed": 2, "samples": 9}),
+        '{"record": "sample", "unix_n',
+    ]
+    path.write_text("\n".join(lines))
+    samples, warnings = read_samples(path)
+    assert samples == [Sample(5, "host", "cpu_user_pct", 1.0), Sample(5, "instance:1", "x", 2.5)]
+    assert warnings == [
+        "dynoprobe: instance:1 smaps: denied",
+        "dynoprobe: 2 of 9 samples were missed (a busy host)",
+    ]
+    assert read_samples(tmp_path / "none") == ([], ["dynoprobe wrote no samples"])

@@ -1,0 +1,247 @@
+"""The whole program on a fake host: order of steps, journal, gates, resume, verdicts; exact numbers, no server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import HostError, StudyError, UserError
+from mydyno.hosts.lock import study_lock
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import Experiment
+from mydyno.model.plan import PlannedRun
+from mydyno.model.records import Evidence
+from mydyno.model.summary import Summary
+from mydyno.store.study_folder import StudyFolder
+from mydyno.study import Request, resume_study, run_study
+from tests.support.fake_environment import Script, Watched, experiment, opener
+
+
+async def study(
+    script: Script, paths: HostPaths, tmp_path: Path, asked: Experiment
+) -> tuple[StudyFolder, Summary, Watched]:
+    watcher = Watched(script)
+    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
+    folder, summary = await run_study(request, paths, watcher, opener(script))
+    return folder, summary, watcher
+
+
+async def test_a_study_goes_through_its_steps_in_order(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    asked = experiment(design={"blocks": 1, "seed": 3}, treatments={"jemalloc": {"fake": 1}})
+    folder, _, _ = await study(script, paths, tmp_path, asked)
+    plan = folder.plan()
+    expected = []
+    for planned in plan.runs:
+        treated = planned.arm == "jemalloc"
+        expected += [f"run {planned.folder}", "restore", *(["apply"] if treated else []), "start"]
+        expected += [*(["evidence"] if treated else []), "prewarm", "probe"]
+        expected += [f"load {step}" for step in plan.blocks[0].step_order]
+        expected += ["stop", *(["undo"] if treated else [])]
+    assert script.events == [*expected, "close"]
+
+
+async def test_a_canary_is_read_before_each_block_and_kept(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    events = [event["event"] for event in folder.journal.read()]
+    runs = ["run_began"] * (len(folder.plan().runs) // 2)
+    assert [event for event in events if event in {"canary", "run_began"}] == ["canary", *runs, "canary", *runs]
+    assert [(one.block, one.attempt, one.off) for one in summary.canaries] == [(1, 1, ()), (2, 1, ())]
+    assert summary.canaries[0].readings == script.canary()
+
+
+async def test_without_canaries_none_is_read(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    _, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1, "canary": False}))
+    assert summary.canaries == ()
+
+
+async def test_a_planted_difference_is_found_and_its_size_is_right(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    noise = [0.001, -0.002, 0.0015, -0.001, 0.002, -0.0005, 0.0008, -0.0012]
+
+    def qps(run: PlannedRun | None, _step: object, _second: int) -> float:
+        assert run is not None
+        base = 1000.0 * (1 + 0.01 * run.block)
+        base *= 1 + noise[(run.block + run.copy_number) % 8] * (1 if run.arm == "glibc" else -0.5)
+        return base * (1.05 if run.arm == "jemalloc" else 1.0)
+
+    script.qps = qps
+    _, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 8}))
+    effects = [effect for effect in summary.effects if effect.primary]
+    assert [effect.verdict for effect in effects] == ["higher", "higher"]
+    assert all(effect.ratio == pytest.approx(1.05, rel=0.003) for effect in effects)
+    assert summary.state == "complete"
+
+
+async def test_the_control_alone_is_a_study_of_the_hosts_noise(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    _, summary, _ = await study(script, paths, tmp_path, experiment(("glibc",), design={"blocks": 3}))
+    assert (summary.state, summary.effects) == ("complete", ())
+    assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
+
+
+async def test_without_a_difference_none_is_claimed(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.qps = lambda run, _step, _second: 1000.0 + (hash((run.block, run.position)) % 7 if run else 0)
+    _, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 8}))
+    assert {effect.verdict for effect in summary.effects if effect.primary} <= {"equivalent", "inconclusive"}
+
+
+async def test_values_are_the_means_of_the_measured_window_alone(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.qps = lambda _run, step, second: 5.0 if second <= step.warmup_s else 1000.0 + second % 2
+    asked = experiment(design={"blocks": 1})
+    _, summary, _ = await study(script, paths, tmp_path, asked)
+    assert all(run.values["oltp_read_only-4"]["qps"] == pytest.approx(1000.5) for run in summary.runs)
+
+
+async def test_a_treatment_that_is_not_proved_never_gives_a_number(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.evidence = lambda _run: Evidence(treatment="fake", holds=False, text="the library is not mapped")
+    asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
+    _, summary, _ = await study(script, paths, tmp_path, asked)
+    sabotaged = [run for run in summary.runs if run.arm == "jemalloc"]
+    assert all(not run.valid and not run.values for run in sabotaged)
+    assert all("the library is not mapped" in run.reasons[0].text for run in sabotaged)
+    assert {effect.verdict for effect in summary.effects if effect.primary} == {"not_measurable"}
+    assert "load" not in " ".join(script.events[script.events.index("evidence") : script.events.index("evidence") + 2])
+
+
+async def test_a_setting_that_the_server_rounds_is_said_in_the_answer(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    words = "table_open_cache is 10, wanted 5"
+    script.evidence = lambda _run: Evidence(treatment="variables", holds=False, text=words)
+    asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
+    _, summary, _ = await study(script, paths, tmp_path, asked)
+    assert summary.sentences.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
+
+
+async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.driver_error = lambda run, _step: "FATAL: no" if run and run.arm == "jemalloc" and run.block == 1 else None
+    _, summary, watcher = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    invalid = [run for run in summary.runs if not run.valid]
+    assert [(run.block, run.arm) for run in invalid] == [(1, "jemalloc")]
+    assert "FATAL: no" in invalid[0].reasons[0].text
+    assert len(watcher.ended) == 6
+    assert any("1 of 6 runs are invalid" in sentence for sentence in summary.sentences)
+
+
+async def test_a_server_that_counts_something_else_closes_the_gate(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.counted = lambda reads: reads / 2
+    with pytest.raises(StudyError, match="counters disagree"):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+
+
+async def test_many_invalid_runs_in_a_row_stop_the_study_and_it_can_be_resumed(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.driver_error = lambda _run, _step: "FATAL: error 1045: Access denied"
+    with pytest.raises(StudyError, match="Access denied"):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    path = next((tmp_path / "studies").iterdir())
+    script.driver_error = lambda _run, _step: None
+    watcher = Watched(script)
+    _, summary = await resume_study(path, paths, watcher, opener(script))
+    assert (len(watcher.ended), summary.state) == (2, "complete")
+
+
+@pytest.mark.parametrize("killed_at", range(6))
+async def test_a_killed_study_resumes_at_the_next_run(
+    script: Script, paths: HostPaths, tmp_path: Path, killed_at: int
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    begun = []
+
+    def kill(planned: PlannedRun) -> None:
+        if len(begun) == killed_at:
+            raise Killed
+        begun.append(planned.folder)
+
+    script.on_run = kill
+    with pytest.raises(Killed):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    path = next((tmp_path / "studies").iterdir())
+    before = {file: file.read_bytes() for file in path.glob("blocks/*/*/run.json")}
+    assert len(before) == killed_at
+    unfinished = path / "blocks/01/.1-glibc.unfinished"
+    unfinished.mkdir(parents=True, exist_ok=True)
+    script.on_run = lambda _run: None
+    watcher = Watched(script)
+    folder, summary = await resume_study(path, paths, watcher, opener(script))
+    assert [record.folder for record in watcher.ended] == [run.folder for run in folder.plan().runs][killed_at:]
+    assert all(file.read_bytes() == content for file, content in before.items())
+    assert summary.state == "complete"
+    assert not unfinished.exists()
+
+
+async def test_a_finished_study_resumed_does_nothing_again(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
+    watcher = Watched(script)
+    await resume_study(folder.path, paths, watcher, opener(script))
+    assert watcher.ended == []
+
+
+async def test_other_versions_do_not_join_a_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
+    stored = json.loads((folder.path / "study.json").read_text())
+    stored["versions"]["server"] = "10.11.18-MariaDB"
+    (folder.path / "study.json").write_text(json.dumps(stored))
+    with pytest.raises(UserError, match=r"server is 10\.11\.19-MariaDB now, the study began with 10\.11\.18-MariaDB"):
+        await resume_study(folder.path, paths, Watched(script), opener(script))
+
+
+async def test_the_second_study_on_a_host_is_refused_and_told_which_is_first(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    with study_lock("the-first-study", paths.study_lock_address), pytest.raises(HostError, match="the-first-study"):
+        await study(script, paths, tmp_path, experiment())
+
+
+async def test_nothing_is_left_behind_and_no_password_is_kept(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
+    assert list(paths.undo.iterdir()) == []
+    assert not (paths.data / "runs").exists()
+    assert all(b"secret-word" not in file.read_bytes() for file in folder.path.rglob("*") if file.is_file())
+    assert not list(folder.path.rglob(".*"))
+
+
+async def test_a_window_that_is_not_steady_counts_and_is_reported(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    """Leaving such windows out, or loading again until one is steady, would leave out an arm's stalls."""
+    script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    first_run = script.events[: script.events.index("stop")]
+    assert first_run.count("load oltp_read_only-4") == 1
+    steps = [step for run in folder.runs() for step in run.steps]
+    assert {step.steady and step.steady.steadiness for step in steps} == {"not steady"}
+    assert all(step.valid and not step.reasons for step in steps)
+    assert all("qps" in values for run in summary.runs for values in run.values.values())
+
+
+async def test_the_steady_gate_is_closed_where_the_experiment_wants_it_strict(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
+    with pytest.raises(StudyError, match="not steady"):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}, gates={"steady": "strict"}))
+
+
+async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    _, summary, _ = await study(script, paths, tmp_path, experiment(("only",), design={"blocks": 2}))
+    assert (summary.state, summary.effects) == ("complete", ())
+    assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
+    assert "noise floor" in summary.sentences[0]

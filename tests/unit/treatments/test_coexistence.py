@@ -1,0 +1,165 @@
+"""Which experiments can be interleaved, and why another cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno import experiments
+from mydyno.experiments import built_in
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import Experiment, ServerSpec, StepSpec
+from mydyno.treatments import coexistence
+from mydyno.treatments.catalogue import TREATMENTS, treatments_of
+from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, server_bytes
+from tests.support.fake_environment import experiment
+
+GIB = 1 << 30
+BLOCKS_AT_QUICK_SCALE = {"transparent-huge-pages": "thp"}
+"""Built-in experiments that are not interleaved, and a word of the reason."""
+VALUES: dict[str, Any] = {
+    "server": "mysql-9.7",
+    "allocator": "jemalloc",
+    "cgroup": {"cpu_quota": 1.5},
+    "huge_pages": "4k",
+    "variables": {"innodb_io_capacity": 100},
+    "environment": {"MALLOC_ARENA_MAX": 1},
+    "memcached": {"policy": "caching", "crash": True},
+    "sysctl": {"vm.swappiness": 1},
+    "network": "1gbit",
+    "tls": "1.3",
+    "compression": "zlib",
+}
+"""One value of every treatment."""
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPaths:
+    """A host of 24 GB, whose disk holds 200 GB."""
+    monkeypatch.setattr(coexistence, "memory_bytes", lambda: 24 * GIB)
+    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200 * GIB}))
+    return HostPaths(cache=tmp_path, data=tmp_path, engine=tmp_path, server_user=None)
+
+
+def load(name: str, scale: str = "quick") -> Experiment:
+    return experiments.load(name, scale=scale)[0]
+
+
+def two_arms(first: dict[str, Any], second: dict[str, Any], **more: Any) -> Experiment:
+    return experiment(("a", "b"), treatments={"a": first, "b": second}, **more)
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_built_in_experiments_are_interleaved_at_quick_scale_but_for_thp(name: str, paths: HostPaths) -> None:
+    found = interleaving_obstacles(load(name), paths)
+    if name in BLOCKS_AT_QUICK_SCALE:
+        assert len(found) == 1
+        assert BLOCKS_AT_QUICK_SCALE[name] in found[0]
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize("name", ["allocators", "allocators-55", "allocators-57"])
+def test_scales_that_sysbench_loads_keep_the_block_design_and_say_so(name: str, paths: HostPaths) -> None:
+    found = interleaving_obstacles(load(name, scale="published"), paths)
+    assert any("sysbench keeps the block design: it cannot hold its connections" in words for words in found)
+
+
+def test_transparent_huge_pages_are_of_the_whole_host(paths: HostPaths) -> None:
+    whole = load("transparent-huge-pages")
+    assert interleaving_obstacles(whole, paths) == [
+        "arm thp: huge_pages: thp sets /sys/kernel/mm/transparent_hugepage/enabled to always for the whole host, and "
+        "so for every arm's server"
+    ]
+    arms = tuple(arm for arm in whole.arms if arm.name != "thp")
+    assert interleaving_obstacles(whole.model_copy(update={"arms": arms}), paths) == []
+
+
+def test_an_arm_without_huge_pages_would_get_the_others_setting(paths: HostPaths) -> None:
+    (found,) = interleaving_obstacles(two_arms({}, {"huge_pages": "hugetlb"}), paths)
+    assert found.startswith("arm a: without huge_pages, but it sets /sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def test_a_sysctl_holds_for_every_server_and_so_for_every_arm(paths: HostPaths) -> None:
+    (found,) = interleaving_obstacles(
+        two_arms({"sysctl": {"vm.swappiness": 60}}, {"sysctl": {"vm.swappiness": 1}}), paths
+    )
+    assert found.startswith("arms a, b: sysctl: kernel settings hold for the whole host")
+
+
+def test_an_external_server_is_one_for_all_arms(paths: HostPaths) -> None:
+    external = two_arms({}, {}, server=ServerSpec(dsn="mysql://dyno@db/sbtest"))
+    assert interleaving_obstacles(external, paths) == ["an external server (dsn) is one server; all arms share it"]
+
+
+@pytest.mark.parametrize("driver", ["sysbench", "memslap", "memaslap"])
+def test_every_other_load_program_keeps_the_block_design(driver: str, paths: HostPaths) -> None:
+    steps = (StepSpec(workload="oltp_read_only", driver=driver), StepSpec(workload="oltp_read_only"))
+    (found,) = interleaving_obstacles(two_arms({}, {}, steps=steps), paths)
+    assert found.startswith(f"{driver} keeps the block design")
+
+
+def test_memory_counts_every_server_and_the_controls_second_copy(
+    paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = ServerSpec(name="mariadb-10.11", variables={"innodb-buffer-pool-size": "1G"})
+    larger = {"variables": {"innodb_buffer_pool_size": "2G"}}
+    asked = two_arms({}, larger, server=server)
+    needed = 2 * (1 * GIB + 400 * 2**20) + (2 * GIB + 400 * 2**20)
+    monkeypatch.setattr(coexistence, "memory_bytes", lambda: int(needed / 0.7) + 1)
+    assert interleaving_obstacles(asked, paths) == []
+    monkeypatch.setattr(coexistence, "memory_bytes", lambda: int(needed / 0.7) - 1)
+    (found,) = interleaving_obstacles(asked, paths)
+    assert found.startswith("memory: 3 servers at the same time need about ")
+
+
+def test_every_instance_of_an_arm_counts(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = load("cgroup-isolation")
+    monkeypatch.setattr(coexistence, "memory_bytes", lambda: 8 * GIB)
+    (found,) = interleaving_obstacles(whole, paths)
+    assert found.startswith("memory: 25 servers at the same time")
+
+
+def test_a_memcached_needs_its_cache_and_a_little(paths: HostPaths) -> None:
+    whole = load("memcached-api")
+    assert server_bytes(whole.arm("memcached"), whole) == (1024 + 64) * 2**20
+    assert server_bytes(whole.arm("caching"), whole) == (256 + 400 + 13) * 2**20
+
+
+def test_every_servers_copy_of_the_data_must_fit_on_the_disk(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100 << 20}))
+    (found,) = interleaving_obstacles(two_arms({}, {}), paths)
+    assert found.startswith("disk: 3 copies of the data at the same time need about ")
+
+
+def test_every_treatment_says_whether_it_coexists_and_why_not() -> None:
+    assert set(VALUES) == set(TREATMENTS)
+    alone = {}
+    for name, value in VALUES.items():
+        (treatment,) = treatments_of(two_arms({name: value}, {}).arm("a"))
+        assert treatment.coexists == (treatment.alone_because == "")
+        alone[name] = not treatment.coexists
+    assert [name for name, is_alone in alone.items() if is_alone] == ["sysctl"]
+
+
+def test_the_clients_work_differs_where_a_treatment_that_touches_it_does() -> None:
+    assert client_work_differs(load("allocators")) == []
+    assert client_work_differs(load("cgroup-isolation")) == []
+    assert client_work_differs(load("variable")) == []
+    assert client_work_differs(two_arms({"tls": "1.3", "allocator": "glibc"}, {"tls": "1.3"})) == []
+    for name, treatments in (
+        ("tls-handshake", ["tls"]),
+        ("network", ["network", "tls", "compression"]),
+        ("server-versions", ["server"]),
+        ("memcached-api", ["server", "memcached"]),
+    ):
+        found = client_work_differs(load(name))
+        assert [words.split()[0] for words in found] == treatments
+
+
+def test_variables_of_the_connection_touch_the_client() -> None:
+    plain, connection = {"innodb_io_capacity": 5}, {"character_set_server": "latin1"}
+    assert client_work_differs(two_arms({"variables": plain}, {})) == []
+    assert client_work_differs(two_arms({"variables": connection}, {})) != []

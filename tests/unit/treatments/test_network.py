@@ -1,0 +1,458 @@
+"""network, tls, compression: settings, obstacles, and what counts as proof."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno.drivers.dynoload_arguments import OltpArguments, protocol_arguments
+from mydyno.drivers.dynoload_output import interval_values, result_of
+from mydyno.errors import HostError, ServerError, UserError
+from mydyno.execution.forecast import forecast
+from mydyno.experiments import load
+from mydyno.hosts.link import LinkEnd, Shape
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network_capabilities import NetworkMeans
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.transfer import Transfer
+from mydyno.model.experiment import ServerSpec, StepSpec
+from mydyno.model.plan import make_plan
+from mydyno.model.records import DriverResult, Evidence, StepRecord
+from mydyno.servers.client_path import ClientPath
+from mydyno.servers.sql import Address, ClientTls
+from mydyno.servers.version import ServerVersion
+from mydyno.store.samples import Sample
+from mydyno.treatments import network, tls
+from mydyno.treatments.compression import CompressionTreatment
+from mydyno.treatments.link_proof import LinkProof, judge
+from mydyno.treatments.network import NetworkTreatment
+from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
+from mydyno.workloads.data import kind_of
+from tests.support.fake_environment import experiment
+
+MARIADB = ServerVersion.parse("10.11.19-MariaDB")
+ALL = NetworkMeans(True, True, frozenset(("tbf", "htb")), "")
+SERVER = ServerSpec(name="mariadb-10.11")
+EXTERNAL = ServerSpec(dsn="mysql://user@host/sbtest")
+
+
+def transfer(mbit_per_s: float, busy: float = 0.3) -> Transfer:
+    return Transfer(mbit_per_s * 1e6, busy)
+
+
+def handshakes(full: int, resumed: int, version: str = "1.3", suite: str = "TLS_AES_128_GCM_SHA256") -> dict[str, Any]:
+    """As dynoload tells them."""
+    agreed = {"version": f"TLSv{version}", "cipher_suite": suite, "connections": full + resumed}
+    return {"whole_load": {"full": full, "resumed": resumed, "negotiated": [agreed] if full + resumed else []}}
+
+
+def step(
+    counters: dict[str, float] | None = None, traffic: dict[str, int] | None = None, tls: dict[str, Any] | None = None
+) -> StepRecord:
+    result = DriverResult(
+        driver="dynoload",
+        version="1",
+        command=("dynoload", "--ssl-mode=required"),
+        transactions=1,
+        queries=16,
+        duration_s=2,
+        traffic=traffic or {},
+        tls=tls or {},
+    )
+    return StepRecord(
+        id="oltp_read_only-64",
+        workload="oltp_read_only",
+        connections=64,
+        started_unix_ns=0,
+        warmup_s=1,
+        measure_s=2,
+        driver=result,
+        server_counters=counters or {},
+    )
+
+
+def test_a_link_within_five_percent_of_ethernet_holds() -> None:
+    proof = judge(Shape(1e9), 20e9, transfer(941), transfer(939))
+    assert (proof.holds, proof.reached) == (True, True)
+    assert proof.text == (
+        "941 Mbit/s from server to load, 939 Mbit/s back (TCP payload, timed); Ethernet of 1000 Mbit/s delivers 941"
+    )
+
+
+@pytest.mark.parametrize(("down", "up"), [(1000, 941), (941, 1400), (850, 941), (941, 600)])
+def test_a_link_that_is_off_in_either_direction_does_not_hold(down: float, up: float) -> None:
+    proof = judge(Shape(1e9), 20e9, transfer(down, busy=1.0), transfer(up, busy=1.0))
+    assert (proof.holds, proof.reached) == (False, False)
+
+
+def test_a_cap_beyond_the_host_is_said_and_never_pretended() -> None:
+    proof = judge(Shape(10e9), 20e9, transfer(7600, busy=0.97), transfer(7500, busy=0.95))
+    assert (proof.holds, proof.reached) == (True, False)
+    assert "the bandwidth was not reached" in proof.text
+    assert "its CPUs are the limit, not the link" in proof.text
+    idle = judge(Shape(10e9), 20e9, transfer(7600), transfer(7500))
+    assert not idle.holds, "CPUs that were idle explain nothing"
+
+
+def test_a_bare_pair_is_told_as_it_is() -> None:
+    assert judge(Shape(), 20e9, transfer(20_000), transfer(19_000)) == LinkProof(
+        True,
+        True,
+        "20000 Mbit/s from server to load, 19000 Mbit/s back (TCP payload, timed), not shaped",
+    )
+
+
+def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "network_means", lambda: ALL)
+    monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
+    assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
+    assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
+    monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
+    assert "in use on this host" in (NetworkTreatment({}).obstacle(SERVER) or "")
+    monkeypatch.setattr(network, "network_means", lambda: NetworkMeans(False, False, frozenset(), "need root"))
+    assert NetworkTreatment({}).obstacle(SERVER) == "need root"
+
+
+@pytest.mark.parametrize(
+    ("treatments", "words"),
+    [
+        ('{ network = { bandwidth = "1G" } }', 'a bandwidth such as "1gbit"'),
+        ('{ network = { bandwith = "1gbit" } }', "bandwith"),
+        ('{ network = { latency = "50" } }', "latency"),
+        ('{ tls = "1.1" }', "tls"),
+        ('{ tls = { version = "1.3", verify = "full" } }', "verify"),
+        ('{ compression = "gzip" }', "compression"),
+        ('{ compression = { algorithm = "zlib", level = 12 } }', "no level 12"),
+    ],
+)
+def test_mistakes_in_settings_are_told_with_their_place(tmp_path: Path, treatments: str, words: str) -> None:
+    file = tmp_path / "mistake.toml"
+    file.write_text(
+        'name = "mistake"\nquestion = "Is it found?"\nserver.name = "mariadb-10.11"\n'
+        f'[arms]\ncontrol = "a"\na = {{}}\nb = {treatments}\n[[steps]]\nworkload = "oltp_read_only"\n'
+    )
+    with pytest.raises(Exception, match="mistake") as caught:
+        load(str(file))
+    assert words in str(caught.value)
+
+
+def test_a_driver_that_cannot_prove_tls_or_compression_is_refused_before_anything_starts(paths: HostPaths) -> None:
+    asked = experiment(
+        arms=("off", "on"),
+        treatments={"off": {"tls": "off", "compression": "off"}, "on": {"tls": "1.3", "compression": "zlib"}},
+        steps=(StepSpec(workload="oltp_read_only", driver="sysbench", connections=(4,)),),
+    )
+    obstacles = forecast(asked, make_plan(asked), paths).obstacles
+    assert [words.split(":")[0:2] for words in obstacles] == [["arm on", " tls"], ["arm on", " compression"]]
+    assert 'driver = "dynoload"' in obstacles[0]
+
+
+def test_tls_is_held_to_one_version_in_each_servers_words() -> None:
+    assert server_variables(MARIADB, TlsSetting(version="1.2", cipher="ECDHE-RSA-AES128-GCM-SHA256")) == {
+        "tls_version": "TLSv1.2",
+        "ssl_cipher": "ECDHE-RSA-AES128-GCM-SHA256",
+        "require_secure_transport": "ON",
+    }
+    mysql = ServerVersion.parse("8.4.2")
+    assert server_variables(mysql, TlsSetting(version="1.3", cipher="TLS_AES_128_GCM_SHA256"))["tls_ciphersuites"]
+    with pytest.raises(ServerError, match=r"cannot be restricted to TLS 1\.3"):
+        server_variables(ServerVersion.parse("5.7.44"), TlsSetting(version="1.3"))
+    assert off_variables(MARIADB) == {"ssl": "OFF"}
+    assert off_variables(mysql) == {"tls_version": ""}
+
+
+@pytest.mark.parametrize(
+    ("version", "begun", "encrypted", "holds"),
+    [("1.3", 66, 65, True), ("1.3", 66, 10, False), ("1.3", 66, 0, False), ("off", 66, 0, True), ("off", 66, 1, False)],
+)
+def test_every_session_of_the_load_is_counted(version: str, begun: int, encrypted: int, holds: bool) -> None:
+    counters = {"Connections": float(begun), "Ssl_accepts": float(encrypted), "Ssl_finished_accepts": float(encrypted)}
+    counted = handshakes(64, 0) if version != "off" else None
+    assert TlsTreatment(version).load_evidence(step(counters, tls=counted), []).holds is holds
+
+
+SUITE = "TLS_AES_256_GCM_SHA384"
+
+
+@pytest.mark.parametrize(
+    ("setting", "workload", "counted", "holds", "words"),
+    [
+        (
+            {"version": "1.3"},
+            "oltp_read_only",
+            handshakes(64, 0),
+            True,
+            "64 full handshakes and 0 resumed ones (64 with TLSv1.3",
+        ),
+        ({"version": "1.3"}, "oltp_read_only", handshakes(63, 0), False, "63 full"),
+        ({"version": "1.2"}, "oltp_read_only", handshakes(64, 0), False, "64 with TLSv1.3"),
+        ({"version": "1.3", "cipher": SUITE}, "oltp_read_only", handshakes(64, 0, suite=SUITE), True, SUITE),
+        ({"version": "1.3", "cipher": SUITE}, "oltp_read_only", handshakes(64, 0), False, "TLS_AES_128"),
+        ({"version": "1.3"}, "oltp_read_only", {}, False, "no session"),
+        ({"version": "1.3"}, "connect", handshakes(70, 900), True, "70 full handshakes and 900 resumed ones"),
+        ({"version": "1.3"}, "connect", handshakes(900, 70), False, "most should have been resumed"),
+        ({"version": "1.3", "resumption": False}, "connect", handshakes(970, 0), True, "970 full"),
+        (
+            {"version": "1.3", "resumption": False},
+            "connect",
+            handshakes(900, 70),
+            False,
+            "no session should have been resumed",
+        ),
+        ({"version": "off"}, "connect", {}, True, "dynoload counted 0 TLS handshakes"),
+        ({"version": "off"}, "connect", handshakes(64, 0), False, "dynoload counted 64 TLS handshakes"),
+    ],
+)
+def test_dynoload_s_own_count_of_handshakes_must_fit_too(
+    setting: dict[str, Any], workload: str, counted: dict[str, Any], holds: bool, words: str
+) -> None:
+    treatment = TlsTreatment(setting)
+    treatment._resumes = True  # as its own two sessions found
+    treatment._external = True  # nothing else is counted then
+    asked = step(tls=counted).model_copy(update={"workload": workload})
+    evidence = treatment.load_evidence(asked, [])
+    assert evidence.holds is holds
+    assert words in evidence.text
+
+
+def test_a_server_that_resumes_nothing_is_no_fault_of_the_load() -> None:
+    treatment = TlsTreatment("1.3")
+    treatment._external = True
+    asked = step(tls=handshakes(970, 0)).model_copy(update={"workload": "connect"})
+    assert treatment.load_evidence(asked, []).holds
+
+
+def test_sessions_that_nobody_counted_prove_nothing() -> None:
+    assert not TlsTreatment("off").load_evidence(step(), []).holds
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "wire", "holds"),
+    [("zlib", 540, True), ("zlib", 1000, False), ("off", 1000, True), ("off", 540, False)],
+)
+def test_compression_is_proved_by_bytes(algorithm: str, wire: int, holds: bool) -> None:
+    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": wire}
+    evidence = CompressionTreatment(algorithm).load_evidence(step(traffic=traffic), [])
+    assert evidence.holds is holds
+    assert evidence.facts["received_share"] == wire / 1000
+
+
+def test_the_interfaces_own_count_stands_beside_it() -> None:
+    samples = [Sample(t * 10**9, "host", "network_tx_bytes_per_s", 300.0) for t in (1, 2, 3)]
+    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": 540}
+    evidence = CompressionTreatment("zlib").load_evidence(step(traffic=traffic), samples)
+    assert evidence.facts["interface_bytes"] == 600
+
+
+def test_a_driver_that_counts_no_bytes_cannot_prove_compression() -> None:
+    assert not CompressionTreatment("zlib").load_evidence(step(), []).holds
+    assert CompressionTreatment("off").load_evidence(step(), []).holds
+
+
+def test_connections_that_only_come_and_go_have_nothing_to_compress() -> None:
+    coming_and_going = step(traffic={"raw_received_bytes": 100, "wire_received_bytes": 100}).model_copy(
+        update={"workload": "connect"}
+    )
+    for algorithm in ("zlib", "off"):
+        evidence = CompressionTreatment(algorithm).load_evidence(coming_and_going, [])
+        assert evidence.holds
+        assert "before the first packet" in evidence.text
+
+
+def test_handshakes_cut_off_by_the_loads_end_are_no_plain_sessions() -> None:
+    counters = {"Connections": 5000.0, "Ssl_accepts": 4940.0, "Ssl_finished_accepts": 4940.0}
+    counted = handshakes(4900, 0)
+    assert not TlsTreatment("1.3").load_evidence(step(counters, tls=counted), []).holds
+    asked = step(counters, tls=counted).model_copy(update={"workload": "connect"})
+    assert TlsTreatment("1.3").load_evidence(asked, []).holds
+    assert not TlsTreatment("off").load_evidence(asked, []).holds
+
+
+@pytest.mark.parametrize(
+    ("resumption", "resumes", "words"),
+    [
+        (True, True, "the server resumes sessions, and the load offers its own"),
+        (True, False, "the server resumes no session: every handshake is full"),
+        (False, True, "the server resumes sessions, the load offers no session"),
+    ],
+)
+def test_resumption_is_said_for_both_sides(resumption: bool, resumes: bool, words: str) -> None:
+    treatment = TlsTreatment({"version": "1.3", "resumption": resumption})
+    assert treatment._resuming({"resumes": resumes}) == words
+
+
+def test_mariadb_has_no_zstd() -> None:
+    assert "zlib only" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
+    assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
+
+
+def test_certificates_need_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls.shutil, "which", lambda _name: None)
+    assert "openssl is not on PATH" in (TlsTreatment("1.2").obstacle(SERVER) or "")
+    assert TlsTreatment("off").obstacle(SERVER) is None
+
+
+def test_what_is_spoken_reaches_dynoload() -> None:
+    path = ClientPath("198.18.0.1", 3306, "198.18.0.2", Path("/run/netns/mydyno-x-load"))
+    plain = path.address("dyno", "secret")
+    assert plain.entering == ["nsenter", "--net=/run/netns/mydyno-x-load", "--"]
+    assert protocol_arguments(plain) == []
+    spoken: dict[str, Any] = {"tls": ClientTls("verify_ca", Path("/ca.pem"), ("1.2",), ("A", "B"), False)}
+    assert protocol_arguments(Address("dyno", "secret", compression="zlib:3", **spoken)) == [
+        "--compression=zlib:3",
+        "--ssl-mode=verify_ca",
+        "--ssl-ca=/ca.pem",
+        "--tls-versions=1.2",
+        "--ssl-ciphers=A,B",
+        "--tls-resumption=off",
+    ]
+    assert protocol_arguments(Address("dyno", "secret", tls=ClientTls())) == [
+        "--ssl-mode=disabled",
+        "--get-server-public-key",
+    ]
+
+
+def test_other_texts_than_digits_are_prepared_and_asked_by_dynoload_alone() -> None:
+    asked, _ = load("network", "standard", ["data.text=words"])
+    assert "--row-text=words" in OltpArguments().data(asked.data)
+    assert not any("row-text" in word for word in OltpArguments().data(load("network")[0].data))
+    assert kind_of(asked.data).words(asked.data) == "8 tables of 250,000 rows of words"
+    assert kind_of(asked.data).short(asked.data) == "8x250000-words", "kept apart from digits"
+    with pytest.raises(UserError, match="sysbench creates rows of digits only"):
+        load("allocators", "quick", ["data.text=random", "steps.driver=sysbench"])
+    with pytest.raises(UserError, match="is for the data oltp alone"):
+        load("cgroup-isolation", "quick", ["data.text=random"])
+
+
+def test_the_built_in_experiment_is_the_full_product() -> None:
+    asked, _ = load("network", "standard")
+    assert len(asked.arms) == 8
+    assert len(load("network")[0].arms) == 12
+    assert asked.arm("1gbit-tls-zlib").treatments == {
+        "network": "1gbit",
+        "tls": "1.3",
+        "compression": "zlib",
+    }
+    published, _ = load("network", "published")
+    assert published.steps[0].connections[-1] == 2048
+    assert published.steps[0].driver == "dynoload"
+
+
+async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    treatment = NetworkTreatment({"bandwidth": "1gbit"})
+    treatment._ends, treatment._bare = (object(), object()), transfer(20_000)  # type: ignore[assignment]
+
+    async def fail(*_: object) -> Transfer:
+        raise HostError("no data comes from dyno-server to dyno-load")
+
+    monkeypatch.setattr(treatment, "_transfer", fail)
+
+    class Instance:
+        number = 1
+        host = LocalHost("study", None)
+
+    evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
+    assert not evidence.holds
+    assert "no data comes" in evidence.text
+
+
+async def test_proofs_of_several_links_are_timed_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most, made = 0, 0, 0
+    host = LocalHost("study", None)
+
+    async def timed(*_: object) -> Transfer:
+        nonlocal running, most, made
+        running, made = running + 1, made + 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return transfer(941)
+
+    class Instance:
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.host = host
+
+    async def proof(number: int) -> Evidence:
+        treatment = NetworkTreatment("1gbit")
+        end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
+        treatment._ends, treatment._bare = (end, end), transfer(20_000)
+        monkeypatch.setattr(treatment, "_transfer", timed)
+        return await treatment.evidence(Instance(number))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(network, "disciplines", lambda _end: [])
+    found = await asyncio.gather(*(proof(number) for number in range(1, 5)))
+    assert [one.instance for one in found] == [1, 2, 3, 4]
+    assert all(one.holds for one in found)
+    assert (most, made) == (1, 8)
+
+
+def test_the_drivers_findings_are_its_sentences() -> None:
+    counts = ("transactions", "reads", "writes", "other", "errors", "ignored_errors", "reconnects")
+    final = {
+        "counts": dict.fromkeys(counts, 0),
+        "whole_load_counts": dict.fromkeys(("transactions", "reads", "writes", "other"), 0),
+        "queries": 0, "duration_s": 1.0, "cpu": {},
+        "verdict": {"verdict": "SUSPECT", "findings": [{"level": "SUSPECT", "rule": "network", "text": "3 lost"}]},
+    }  # fmt: skip
+    assert result_of(final, "1", ()).health_reasons == ("3 lost",)
+
+
+def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
+    counts = {"errors": 0, "ignored_errors": 0, "reconnects": 0}
+    record = {"length_s": 1.0, "qps": 3.0, "tps": 0.0, "counts": counts, "traffic": {"wire_received_bytes": 7}}
+    assert interval_values(record) == {
+        "qps": 3.0,
+        "tps": 0.0,
+        "errors_per_s": 0.0,
+        "ignored_errors_per_s": 0.0,
+        "reconnects_per_s": 0.0,
+        "protocol_wire_received_bytes_per_s": 7.0,
+    }
+
+
+async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
+    results: list[Transfer | OSError] = [OSError("too few to time"), transfer(941)]
+
+    def timed(*_: object) -> Transfer:
+        result = results.pop(0)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    monkeypatch.setattr(network, "timed_transfer", timed)
+    assert (await NetworkTreatment("1gbit")._transfer(end, end)).bits_per_s == 941e6
+    results = [OSError("too few to time")] * 3
+    with pytest.raises(HostError, match="no data arrive from dyno-load at dyno-load: too few to time"):
+        await NetworkTreatment("1gbit")._transfer(end, end)
+    assert results == []
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept", "tries"),
+    [
+        ([941.0], 941.0, 1),
+        ([700.0, 1100.0, 935.0], 935.0, 3),
+        ([700.0, 500.0, 600.0, 650.0, 400.0, 300.0], 700.0, 6),
+        ([14_000.0] * 6, 14_000.0, 6),
+    ],
+)
+async def test_a_disturbed_transfer_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, measured: list[float], kept: float, tries: int
+) -> None:
+    treatment = NetworkTreatment("1gbit")
+    left = list(measured)
+
+    async def next_one(*_: object) -> Transfer:
+        return transfer(left.pop(0))
+
+    monkeypatch.setattr(treatment, "_transfer", next_one)
+    found = await treatment._best(object(), object())  # type: ignore[arg-type]
+    assert found.bits_per_s == kept * 1e6
+    assert len(measured) - len(left) == tries

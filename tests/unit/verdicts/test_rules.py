@@ -1,0 +1,299 @@
+"""Each verdict: when it is given, and the sentence it prints."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mydyno.stats.looks import LOOKS
+from mydyno.verdicts import Effect, Family, Metric, Observation, Verdict, decide, decide_study, decided
+from mydyno.verdicts.decide import RULES
+from tests.support.fake_observations import exact_study, jemalloc, study
+
+WHERE = "at 64 connections (oltp_read_only, 8 blocks)"
+LATENCY = Metric("latency_p99_us", "µs", "lower")
+
+
+def test_the_rules_are_tried_in_the_documented_order() -> None:
+    assert [str(rule.verdict) for rule in RULES] == ["not_measurable", "higher", "lower", "equivalent", "inconclusive"]
+
+
+def test_higher_says_how_much_more() -> None:
+    effect = jemalloc(study(0.042))
+    assert effect.verdict == "higher"
+    assert effect.sentence == (f"jemalloc served 4.5 % more queries per second than glibc [3.7 %, 5.2 %] {WHERE}.")
+
+
+def test_lower_says_how_much_less_with_sizes_in_the_same_direction() -> None:
+    effect = jemalloc(study(-0.05))
+    assert effect.verdict == "lower"
+    assert effect.ci_high is not None and effect.ci_high < 1.0
+    assert "jemalloc served 4.8 % fewer queries per second than glibc [4.1 %, 5.5 %]" in effect.sentence
+
+
+def test_a_lower_latency_is_lower_and_the_reader_is_told_that_lower_is_better() -> None:
+    effect = jemalloc(study(-0.05, metric=LATENCY))
+    assert effect.verdict == "lower"
+    assert "jemalloc had 4.8 % lower 99th-percentile latency than glibc" in effect.sentence
+    assert "(lower is better, oltp_read_only," in effect.sentence
+
+
+def test_a_difference_that_is_surely_below_the_margin_is_said_to_be_within_it() -> None:
+    effect = jemalloc(study(0.01, run_sd=0.003))
+    assert effect.verdict == "higher"
+    assert effect.sentence.endswith(" The difference is within ±2 %.")
+
+
+def test_equivalent_is_claimed_by_the_90_percent_interval_and_shows_it() -> None:
+    effect = jemalloc(study(0.0))
+    assert effect.verdict == "equivalent"
+    assert effect.equivalence_low is not None and effect.equivalence_high is not None
+    assert effect.sentence == (
+        f"jemalloc and glibc are equivalent within ±2 % in queries per second [−0.3 %, +0.8 %] {WHERE}."
+    )
+
+
+def test_inconclusive_says_what_it_could_be_what_can_be_shown_and_how_many_more_blocks_would_tell() -> None:
+    effect = jemalloc(study(0.01, run_sd=0.016))
+    assert effect.verdict == "inconclusive"
+    assert effect.blocks_needed is not None and effect.half_width is not None
+    total = 8 + effect.blocks_needed
+    assert effect.sentence.startswith(
+        "Inconclusive: the difference in queries per second between jemalloc and glibc is between −"
+    )
+    assert effect.sentence.endswith(
+        f"; this study can show ≥ {100 * effect.half_width:.1f} %"
+        f"; about {effect.blocks_needed} more blocks ({total} in a new study) are needed for ±2 %."
+    )
+
+
+def test_two_blocks_never_claim_a_difference_and_say_why() -> None:
+    effect = jemalloc(study(0.2, blocks=2))
+    assert effect.verdict == "inconclusive"
+    assert effect.p is not None and effect.p >= 0.2
+    assert "2 blocks allow no p below 0.22 in 2 comparisons: 4 are needed to claim a difference" in effect.sentence
+
+
+def test_with_two_copies_of_the_control_four_blocks_can_claim_two_differences() -> None:
+    assert jemalloc(study(0.2, blocks=3)).verdict == "inconclusive"
+    assert jemalloc(study(0.2, blocks=4)).verdict == "higher"
+
+
+def test_five_blocks_are_never_equivalent() -> None:
+    assert jemalloc(study(0.0, blocks=5, run_sd=0.001)).verdict == "inconclusive"
+    assert jemalloc(study(0.0, blocks=6, run_sd=0.001, seed=2)).verdict == "equivalent"
+
+
+def test_when_the_permutation_disagrees_the_weaker_answer_counts() -> None:
+    arm: list[float | None] = [101.9, 102.0, 102.1, 102.0, 102.0]
+    copies: list[float | None] = [100.1, 99.9, 100.1, 99.9, 100.0]
+    columns = {("glibc", 1): [100.0] * 5, ("glibc", 2): copies, ("jemalloc", 1): arm}
+    one = exact_study(columns, margin=0.01)  # type: ignore[arg-type]
+    assert jemalloc(one).verdict == "higher"
+    others = [copy_of(one, f"metric_{number}") for number in range(12)]
+    effect = decide_study([one, *others])[0]
+    assert effect.ci_low is not None and effect.ci_low > 1.0
+    assert (effect.verdict, effect.p) == ("inconclusive", pytest.approx(13 / 3**5))
+    assert "5 blocks allow no p below 0.053 in 13 comparisons: 6 are needed" in effect.sentence
+
+
+def copy_of(family: Family, metric: str) -> Family:
+    """The same observations as another metric."""
+    return replace(family, metric=Metric(metric))
+
+
+def test_a_noise_floor_above_the_margin_hides_no_clear_difference() -> None:
+    """Copies 3 % apart in every block, but 0 % on average: the effect of 2.5 % is found, the floor only reported."""
+    arm: list[float | None] = [102.5, 102.6, 102.4, 102.5, 102.6, 102.4, 102.5, 102.5] * 5
+    copies: list[float | None] = [103.0, 97.0, 103.0, 97.0, 103.0, 97.0, 103.0, 97.0] * 5
+    effect = jemalloc(exact_study({("glibc", 1): [100.0] * 40, ("glibc", 2): copies, ("jemalloc", 1): arm}))
+    assert effect.noise_floor == pytest.approx(1.03, abs=0.001)
+    assert effect.verdict == "higher"
+
+
+def test_an_effect_that_is_not_larger_than_the_mean_difference_of_the_copies_is_not_claimed() -> None:
+    wobble = [0.02, -0.02, 0.02, -0.02, 0.02, -0.02, 0.02, -0.02]
+    arm: list[float | None] = [101.5 + 3 * w for w in wobble]
+    copies: list[float | None] = [103.0 + 150 * w for w in wobble]
+    first: list[float | None] = [100.0 - 150 * w for w in wobble]
+    family = exact_study({("glibc", 1): first, ("glibc", 2): copies, ("jemalloc", 1): arm})
+    effect = jemalloc(family)
+    assert effect.alarm == ""
+    assert effect.verdict in ("equivalent", "inconclusive")
+
+
+@pytest.mark.parametrize("n", [3, 10])
+def test_power_grows_with_blocks_on_a_noisy_host(n: int) -> None:
+    """The median noise floor made it fall: 7 % run sd, true +5 % (.16 at 8 blocks, .03 at 160)."""
+    found = [jemalloc(study(0.05, run_sd=0.07, blocks=8 * n, seed=seed)).verdict for seed in range(20)]
+    assert found.count("higher") >= (3 if n == 3 else 18)
+
+
+def test_two_copies_that_differ_silence_the_whole_study() -> None:
+    for effect in decide(study(0.2, copies_differ=0.03, connections=(16, 64))):
+        assert effect.verdict == "not_measurable"
+        assert "two copies of glibc differ by" in effect.sentence
+        assert "so this study claims neither a difference nor equivalence" in effect.sentence
+
+
+def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
+    effect = jemalloc(study(-0.12, metric=Metric("server_rss_bytes", "bytes", "lower"), primary=False))
+    assert (effect.verdict, effect.primary, effect.adjustment) == (None, False, "none")
+    assert (effect.ci_low, effect.ci_high) == (effect.unadjusted_low, effect.unadjusted_high)
+    assert effect.sentence.startswith(
+        "Exploratory: resident memory of jemalloc against glibc −11.8 % [−12.3 %, −11.2 %]"
+    )
+    assert not any(word in effect.sentence for word in Verdict)
+
+
+@pytest.mark.parametrize("effect", [-0.5, -0.02, 0.0, 0.005, 0.02, 0.5, 2.0])
+@pytest.mark.parametrize("blocks", [0, 1, 2, 3, 6, 8])
+@pytest.mark.parametrize("run_sd", [0.0, 0.007, 0.2])
+def test_no_sentence_says_what_is_forbidden(effect: float, blocks: int, run_sd: float) -> None:
+    for primary in (True, False):
+        for answer in decide(study(effect, blocks=blocks, run_sd=run_sd, primary=primary, connections=(16, 64))):
+            text = answer.sentence.lower()
+            assert not any(
+                phrase in text for phrase in ("no difference in", "almost the same", "because", "nan", "none", "inf ")
+            )
+            assert answer.sentence.endswith(".") and "  " not in answer.sentence and ".." not in answer.sentence
+            assert answer.arm in answer.sentence and "oltp_read_only" in answer.sentence
+
+
+def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> None:
+    """Noise this small needs few blocks for ±2 %, but 1.2 % is hard to tell from none and from 2 % alike."""
+    answers = [jemalloc(study(0.012, run_sd=0.014, seed=seed)) for seed in range(60)]
+    undecided = [answer for answer in answers if answer.verdict == "inconclusive"]
+    assert len(undecided) >= 10
+    assert all(answer.blocks_needed is not None and answer.blocks_needed >= 1 for answer in undecided)
+    assert all(f"about {answer.blocks_needed} more block" in answer.sentence for answer in undecided)
+
+
+def test_all_metrics_controls_and_steps_are_one_family() -> None:
+    """A family alone has a narrower interval than the same family in a study with others, and smaller p."""
+    qps, latency = study(0.01, seed=3), study(0.0, seed=4, metric=LATENCY)
+    alone, together = jemalloc(qps), decide_study([qps, latency])[0]
+    assert together.ci_low is not None and alone.ci_low is not None and alone.p is not None and together.p is not None
+    assert together.ci_low < alone.ci_low
+    assert together.p > alone.p
+    assert (together.unadjusted_low, together.p_t) == (alone.unadjusted_low, alone.p_t)
+
+
+def test_an_exploratory_family_costs_the_others_nothing() -> None:
+    qps, memory = study(0.01, seed=3), study(0.0, seed=4, metric=Metric("server_rss_bytes"), primary=False)
+    assert decide_study([qps, memory])[:2] == decide(qps)
+    assert decide_study([memory, qps])[2:] == decide(qps)
+
+
+def test_a_look_decides_at_its_own_error_rate() -> None:
+    family = study(0.012, blocks=10)
+    fixed, look = jemalloc(family), decide_study([family], alpha=LOOKS[10])[0]
+    assert fixed.verdict == "higher"
+    assert look.half_width is not None and fixed.half_width is not None
+    assert look.half_width > 1.3 * fixed.half_width
+    assert look.equivalence_high is not None and fixed.equivalence_high is not None
+    assert look.equivalence_high > fixed.equivalence_high
+
+
+def test_between_looks_nothing_is_decided_but_failures() -> None:
+    for effect in decide_study([study(0.2, blocks=8), study(0.0, blocks=8, metric=LATENCY)], alpha=None):
+        assert effect.verdict == "inconclusive"
+        assert "no verdict before the look at 10 blocks" in effect.sentence
+
+
+def test_a_large_family_at_the_first_look_says_that_ten_blocks_are_needed() -> None:
+    families = [copy_of(study(0.2, blocks=6), f"metric_{number}") for number in range(12)]
+    effect = decide_study(families, alpha=LOOKS[6])[0]
+    assert effect.verdict == "inconclusive"
+    assert "6 blocks allow no p below 0.033 in 24 comparisons: 10 are needed to claim a difference" in effect.sentence
+    assert decide_study(families[:11], alpha=LOOKS[6])[0].verdict == "higher"
+
+
+def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
+    effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=LOOKS[6])[0]
+    assert effect.verdict == "inconclusive"
+    assert effect.blocks_needed is not None and 6 + effect.blocks_needed in LOOKS
+    assert f"(up to the look at {6 + effect.blocks_needed})" in effect.sentence
+
+
+def test_a_study_is_decided_when_every_contrast_is() -> None:
+    clear, open_ = study(0.2, run_sd=0.002), study(0.01, run_sd=0.03, seed=2)
+    assert decided(decide(clear))
+    assert not decided(decide(open_))
+    assert not decided(decide_study([clear, copy_of(open_, "tps")]))
+    assert not decided([]), "a study without any contrast ends when its time is spent"
+    step = next(iter(open_.steps))
+    dead = tuple(replace(o, failed="" if o.arm == "glibc" else "crashed") for o in open_.steps[step])
+    assert decided(decide(replace(open_, steps={step: dead})))
+
+
+def test_values_before_the_adjustment_are_judged_beside_the_adjusted_ones() -> None:
+    family = study(0.1, run_sd=0.002)
+    step = next(iter(family.steps))
+    random = np.random.default_rng(1)
+    noisy = tuple(
+        replace(o, unadjusted=(o.value or 0.0) * float(np.exp(random.normal(0.0, 0.1)))) for o in family.steps[step]
+    )
+    effect = jemalloc(replace(family, steps={step: noisy}))
+    assert effect.unadjusted is not None and effect.ci_low is not None and effect.ci_high is not None
+    ratio, low, high = effect.unadjusted
+    assert low is not None and high is not None
+    assert low < ratio < high and high - low > 10 * (effect.ci_high - effect.ci_low)
+    assert jemalloc(family).unadjusted is None
+
+
+def crashing(blocks: int, failed: dict[tuple[str, int], tuple[int, ...]], better: str = "higher") -> Effect:
+    """jemalloc 5 % up, with failures of (arm, copy) in some blocks."""
+    family = study(0.05, blocks=blocks, metric=Metric("qps", "1/s", better))
+    step = next(iter(family.steps))
+    found = tuple(
+        replace(o, value=None, failed="crashed") if o.block in failed.get((o.arm, o.copy), ()) else o
+        for o in family.steps[step]
+    )
+    return jemalloc(replace(family, steps={step: found}))
+
+
+def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
+    effect = crashing(10, {("jemalloc", 1): (2, 5, 6, 9)})
+    assert (effect.verdict, effect.ratio, effect.ci_low, effect.ci_high, effect.p) == (
+        "not_measurable", None, None, None, None,
+    )  # fmt: skip
+    assert effect.failure == "the arm failed in 4 of 10 blocks (crashed)"
+    assert effect.sentence == (
+        "Not measurable here: queries per second of jemalloc against glibc at 64 connections "
+        "(oltp_read_only, 10 blocks): the arm failed in 4 of 10 blocks (crashed)."
+    )
+
+
+@pytest.mark.parametrize("copy", [1, 2])
+def test_a_control_that_fails_is_named(copy: int) -> None:
+    effect = crashing(8, {("glibc", copy): (3,)})
+    assert (effect.verdict, effect.ratio) == ("not_measurable", None)
+    assert effect.failure == "the control glibc failed in 1 of 8 blocks (crashed)"
+
+
+def test_a_block_in_which_both_failed_is_a_lost_block() -> None:
+    effect = crashing(8, {("glibc", 1): (3,), ("jemalloc", 1): (3,)})
+    assert (effect.verdict, effect.n) == ("higher", 7)
+    assert effect.reasons == ("arm and control both failed (1 block)",)
+
+
+def test_the_other_arms_keep_their_answers_and_lose_nothing() -> None:
+    family = study(0.05)
+    step = next(iter(family.steps))
+    found = tuple(replace(o, failed="" if o.arm != "tcmalloc" else "never started") for o in family.steps[step])
+    alive, dead = decide(replace(family, steps={step: found}))
+    assert (alive.verdict, alive.adjustment) == ("higher", "none")
+    assert dead.failure == "the arm failed in 8 of 8 blocks (never started)"
+
+
+def test_a_rate_of_zero_is_a_failure_and_a_latency_of_zero_a_lost_block() -> None:
+    for better, verdict in (("higher", "not_measurable"), ("lower", "higher")):
+        family = study(0.05, metric=Metric("x", "", better))
+        step = next(iter(family.steps))
+        zero = tuple(
+            Observation(o.block, o.arm, 0.0) if (o.arm, o.block) == ("jemalloc", 4) else o for o in family.steps[step]
+        )
+        effect = jemalloc(replace(family, steps={step: zero}))
+        assert effect.verdict == verdict
+        assert ("it served nothing" in effect.failure) == (better == "higher")
