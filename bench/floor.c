@@ -3,49 +3,16 @@
  * What it costs is nearly all kernel: send, wake the server's thread, receive. No latency is recorded.
  *
  * usage: floor HOST PORT|SOCKET USER DATABASE TABLE_SIZE CONNECTIONS SECONDS    (an account without a password)
- * prints one JSON line: queries, elapsed_s, cpu_s, cpu_us_per_query. Same capabilities as dynoload asks for
+ * prints one JSON line: queries, elapsed_s, queries_per_s, cpu_s, cpu_us_each. Same capabilities as dynoload asks for
  * (no end-of-file packets; MariaDB's cached metadata), so the same packets cross the wire. Build: cc -O2 -o floor floor.c
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
+#define NAME "floor"
+#define UNIT "queries"
+#include "floor.h"
 
 enum { CONNECT_WITH_DB = 8, PROTOCOL_41 = 0x200, SECURE = 0x8000, DEPRECATE_EOF = 1 << 24, MULTI = 0x10000, TRANSACTIONS = 0x2000 };
 enum { CACHE_METADATA_EXTENDED = 1 << 4 };
-
-struct connection {
-  int fd;
-  uint32_t statement;
-  size_t got;
-};
-
-static void die(const char *what) {
-  fprintf(stderr, "floor: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec + now.tv_nsec / 1e9;
-}
-
-static double cpu_seconds(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
 
 static void read_exactly(int fd, unsigned char *into, size_t length) {
   while (length > 0) {
@@ -63,24 +30,6 @@ static size_t read_packet(int fd, unsigned char *payload, size_t room) {
   if (length > room) die("a packet is longer than expected");
   read_exactly(fd, payload, length);
   return length + 4;
-}
-
-static int dial(const char *host, const char *port) {
-  int fd;
-  if (port[0] == '/') {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    strncpy(address.sun_path, port, sizeof address.sun_path - 1);
-    fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address)) die("connect");
-  } else {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
-    inet_pton(AF_INET, host, &address.sin_addr);
-    fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address)) die("connect");
-    int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
-  return fd;
 }
 
 static void log_in(int fd, const char *user, const char *database) {
@@ -153,61 +102,46 @@ static size_t execute(unsigned char *packet, uint32_t statement, int bind, uint6
   return at;
 }
 
+static uint32_t table_size;
+static size_t answer_length;
+
+static void send_request(struct connection *each, uint64_t random) {
+  unsigned char packet[64];
+  size_t length = execute(packet, each->statement, 0, random % table_size + 1);
+  send_all(each, packet, length, answer_length);
+}
+
+/* The first execution binds the parameter's type and shows the length of every later answer. */
+static size_t execute_first(struct connection *each) {
+  unsigned char packet[64], answer[16384];
+  if (send(each->fd, packet, execute(packet, each->statement, 1, 1), MSG_NOSIGNAL) < 0) die("send");
+  size_t length = read_packet(each->fd, answer, sizeof answer), sum = length;
+  int metadata = length == 5 || answer[1];
+  if (metadata) sum += read_packet(each->fd, answer, sizeof answer);
+  do {
+    length = read_packet(each->fd, answer, sizeof answer);
+    sum += length;
+  } while (answer[0] != 0xfe);
+  return sum;
+}
+
 int main(int argc, char **argv) {
   if (argc != 8) {
     fprintf(stderr, "usage: floor HOST PORT|SOCKET USER DATABASE TABLE_SIZE CONNECTIONS SECONDS\n");
     return 2;
   }
-  uint32_t table_size = atoi(argv[5]);
+  table_size = atoi(argv[5]);
   int count = atoi(argv[6]);
-  double duration = atof(argv[7]);
   struct connection *connections = calloc(count, sizeof *connections);
-  unsigned char packet[64], answer[16384];
-  size_t expected = 0;
   int poller = epoll_create1(0);
   for (int i = 0; i < count; i++) {
     struct connection *each = &connections[i];
     each->fd = dial(argv[1], argv[2]);
     log_in(each->fd, argv[3], argv[4]);
     each->statement = prepare(each->fd);
-    /* The first execution binds the parameter's type and teaches the length of every later answer. */
-    send(each->fd, packet, execute(packet, each->statement, 1, 1), MSG_NOSIGNAL);
-    expected = 0;
-    size_t length = read_packet(each->fd, answer, sizeof answer);
-    int metadata = length == 5 || answer[1];
-    expected += length;
-    if (metadata) expected += read_packet(each->fd, answer, sizeof answer);
-    do {
-      length = read_packet(each->fd, answer, sizeof answer);
-      expected += length;
-    } while (answer[0] != 0xfe);
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = each};
-    epoll_ctl(poller, EPOLL_CTL_ADD, each->fd, &event);
+    answer_length = execute_first(each);
+    watch(poller, each);
   }
-  uint64_t state = 88172645463325252ull, queries = 0;
-  double cpu = cpu_seconds(), start = seconds(), stop = start + duration;
-  for (int i = 0; i < count; i++)
-    send(connections[i].fd, packet, execute(packet, connections[i].statement, 0, i % table_size + 1), MSG_NOSIGNAL);
-  struct epoll_event events[512];
-  while (seconds() < stop) {
-    int ready = epoll_wait(poller, events, 512, 100);
-    for (int i = 0; i < ready; i++) {
-      struct connection *each = events[i].data.ptr;
-      ssize_t length = recv(each->fd, answer, sizeof answer, 0);
-      if (length <= 0) die("the server closed the connection");
-      each->got += length;
-      if (each->got < expected) continue;
-      if (each->got > expected) die("an answer is longer than the first was");
-      each->got = 0;
-      queries++;
-      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-      send(each->fd, packet, execute(packet, each->statement, 0, state % table_size + 1), MSG_NOSIGNAL);
-    }
-  }
-  double elapsed = seconds() - start;
-  cpu = cpu_seconds() - cpu;
-  printf("{\"program\":\"floor\",\"connections\":%d,\"queries\":%lu,\"elapsed_s\":%.3f,\"qps\":%.1f,\"cpu_s\":%.3f,"
-         "\"cpu_us_per_query\":%.3f,\"answer_bytes\":%zu}\n",
-         count, queries, elapsed, queries / elapsed, cpu, cpu * 1e6 / queries, expected);
+  run(poller, connections, count, atof(argv[7]));
   return 0;
 }

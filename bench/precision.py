@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from support.pairs import REPOSITORY, say
+from support.programs import REPOSITORY, say
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_transaction": "server CPU per transaction"}
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -162,7 +162,7 @@ def t_quantile(freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
 def middle(studies: list[Precision], key: str) -> float | None:

@@ -1,12 +1,14 @@
-"""What dynoprobe costs: its own CPU, the server's CPU for answering it, and the same for what people use instead.
+"""What dynoprobe costs: its own CPU, that of the server for its replies, and the same for the usual alternatives.
 
-Measured: user and system CPU time of each sampler and of the children it waited for, by wait4(2), from its start to
-its end, in percent of one core; the server's CPU time meanwhile, from /proc/PID/task/*/schedstat, less what it uses
-unsampled. Samplers take turns, round after round, so that a busy neighbour hits all of them. Wrong: interrupts are
-charged to whoever runs; with a load (--load) the server's own CPU says nothing of the probe and is left out.
+What is measured: user and system CPU time of each sampler and of the children that it waited for, by wait4(2), from its
+start to its end, in percent of one core; meanwhile the server's CPU time, from /proc/PID/task/*/schedstat, less what it
+uses unsampled. All samplers run in each round, in the reverse order in every second one; a ratio is the geometric mean
+over the rounds with its 95 % interval. Wrong: interrupts are charged to the task that they interrupt; under load
+(--load) the server's own CPU time says nothing about the probe and is left out.
 
-Peers: `pidstat` (sysstat) when it is on the PATH; a shell loop that reads the same files and runs the server's client
-once a second.
+Without options the server is a private idle MariaDB, unpacked from packages, and it takes about seven minutes. The
+alternatives: a shell loop that reads the same files and runs the server's client once a second; `pidstat` (sysstat)
+where it is on the PATH. Exit code 1: the limit for dynoprobe is missed, 3: this host cannot do it.
 """
 
 from __future__ import annotations
@@ -16,17 +18,27 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-ENGINE = Path(__file__).resolve().parent.parent / "engine"
+from support import programs
+from support.command import Bench, Lines, Part, parser, run
+from support.pairs import Figure, Line, Load, Ratio, paired
+from support.programs import BenchError, Program, execute, say
+from support.servers import Mariadb
+
+PARTS = ("statements", "samplers")
 LIMIT_PCT = 0.3
 STATEMENTS = 1000
+LOAD_START_S = 2.0
 
 SHELL_LOOP = """
 while sleep 1; do
@@ -39,12 +51,38 @@ done
 
 @dataclass
 class Sampler:
-    """One program that samples, and its costs: one number a run, in percent of one core."""
+    """One program that samples, and its costs: one number a round, in percent of one core."""
 
     name: str
     command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
     own_pct: list[float] = field(default_factory=list)
     server_pct: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Comparison:
+    """The server and the programs."""
+
+    bench: Bench
+    server: Mariadb
+    probe: Program
+    rounds: int
+    seconds: int
+    load: str | None
+
+    @property
+    def client(self) -> list[str]:
+        """The server's own client with its connection; empty where there is none."""
+        if self.server.client is None:
+            return []
+        connection = ["--no-defaults", f"-u{self.server.user}", f"-S{self.server.socket}", "-N"]
+        return [*self.server.client.command, *connection]
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """Where the client finds its libraries."""
+        return self.server.client.environment if self.server.client else {}
 
 
 def server_cpu_ns(pid: int) -> int:
@@ -58,80 +96,102 @@ def server_cpu_ns(pid: int) -> int:
     return total
 
 
-def run_once(command: list[str], seconds: float, pid: int) -> tuple[float, float]:
-    """Runs one sampler and gives its own and the server's CPU time, both in percent of one core."""
+def run_once(command: list[str], environment: dict[str, str], seconds: float, pid: int) -> tuple[float, float]:
+    """Run one sampler; its own and the server's CPU time, both in percent of one core."""
     with tempfile.TemporaryFile() as sink:
         server_before, began = server_cpu_ns(pid), time.monotonic()
         child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=sink, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        time.sleep(seconds)
-        # The group is this child's own: the shell's loop has a client or a sleep running in it.
-        os.killpg(child.pid, 15)
-        _, _, usage = os.wait4(child.pid, 0)
-        child.returncode = 0
+            command, stdin=subprocess.PIPE, stdout=sink, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, **environment},
+        )  # fmt: skip
+        try:
+            programs.sleep(seconds)
+        finally:
+            # The group is this child's own: the shell's loop has a client or a sleep running in it.
+            os.killpg(child.pid, signal.SIGTERM)
+            _, _, usage = os.wait4(child.pid, 0)
+            child.returncode = 0
         elapsed, server = time.monotonic() - began, server_cpu_ns(pid) - server_before
         assert child.stdin is not None
         child.stdin.close()
     return 100 * (usage.ru_utime + usage.ru_stime) / elapsed, 100 * server / 1e9 / elapsed
 
 
-def samplers(arguments: argparse.Namespace) -> list[Sampler]:
-    """The probe with and without the server's status, and the peers that are here."""
-    pid, probe = arguments.pid, str(arguments.probe)
-    instance = f"1:{pid},socket={arguments.socket},user={arguments.user}"
+def samplers(comparison: Comparison) -> list[Sampler]:
+    """The probe with and without the server's status, and the alternatives that are there."""
+    server, probe = comparison.server, comparison.probe.command[0]
+    instance = f"1:{server.pid},socket={server.socket},user={server.user}"
     found = [
         Sampler("dynoprobe", [probe, "--instance", instance, "--disk", "/", "--output", "-"]),
-        Sampler("dynoprobe, /proc only", [probe, "--instance", f"1:{pid}", "--disk", "/", "--output", "-"]),
+        Sampler("dynoprobe, /proc only", [probe, "--instance", f"1:{server.pid}", "--disk", "/", "--output", "-"]),
     ]
     if pidstat := shutil.which("pidstat"):
-        found.append(Sampler("pidstat -u -r -d -w 1", [pidstat, "-u", "-r", "-d", "-w", "-p", str(pid), "1"]))
-    if arguments.client:
-        client = (
-            f"{arguments.client} --no-defaults -u{shlex.quote(arguments.user)} -S{shlex.quote(arguments.socket)} -N"
-        )
-        loop = SHELL_LOOP.format(pid=pid, client=client)
-        found.append(Sampler("shell loop with the client", ["/bin/sh", "-c", loop]))
+        found.append(Sampler("pidstat", [pidstat, "-u", "-r", "-d", "-w", "-p", str(server.pid), "1"]))
+    else:
+        comparison.bench.skip("pidstat: it is not on the PATH (sysstat)")
+    if comparison.client:
+        loop = SHELL_LOOP.format(pid=server.pid, client=shlex.join(comparison.client))
+        found.append(Sampler("shell loop with the client", ["/bin/sh", "-c", loop], comparison.client_environment))
+    else:
+        comparison.bench.skip("shell loop: the server's package has no client")
+    for sampler in found:
+        comparison.bench.commands[sampler.name] = shlex.join(sampler.command).strip()
     return found
 
 
-def spread(values: list[float]) -> str:
-    """Median, least and greatest."""
-    return f"{statistics.median(values):7.3f}  ({min(values):.3f} to {max(values):.3f})"
-
-
-def measure_samplers(arguments: argparse.Namespace) -> bool:
-    """Prints the table of costs; true when the probe's median keeps the limit."""
-    found = samplers(arguments)
-    idle: list[float] = []
-    for number in range(arguments.runs):
-        idle.append(run_once(["/bin/sleep", "86400"], arguments.seconds, arguments.pid)[1])
-        for sampler in found:
-            own, server = run_once(sampler.command, arguments.seconds, arguments.pid)
-            sampler.own_pct.append(own)
-            sampler.server_pct.append(server - idle[-1])
-        print(f"round {number + 1} of {arguments.runs}", file=sys.stderr)
-    print(
-        f"\nCPU of one core in percent, median of {arguments.runs} runs of {arguments.seconds:g} s (least to greatest),"
-    )
-    print(
-        f"one sample a second; server pid {arguments.pid}, "
-        f"{len(list(Path(f'/proc/{arguments.pid}/task').iterdir()))} threads\n"
-    )
-    print(f"{'sampler':<30}{'its own CPU':<30}" + ("" if arguments.load else "CPU of the server for it"))
+def bench_samplers(comparison: Comparison) -> Lines:
+    """CPU of the probe against its limit, and the alternatives against the probe."""
+    load = None
+    if comparison.load:
+        load = subprocess.Popen(shlex.split(comparison.load), stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        if load is not None:
+            programs.sleep(LOAD_START_S)
+        found = sample_all(comparison)
+        if load is not None and load.poll() is not None:
+            raise BenchError(f"the load ended before the measurement, with {load.returncode}")
+    finally:
+        if load is not None and load.poll() is None:
+            os.killpg(load.pid, signal.SIGTERM)
+            load.wait()
+    lines: Lines = []
     for sampler in found:
-        server_text = "" if arguments.load else spread(sampler.server_pct)
-        print(f"{sampler.name:<30}{spread(sampler.own_pct):<30}{server_text}")
-    median = statistics.median(found[0].own_pct)
-    for peer in found[2:]:
-        print(f"{peer.name}: {statistics.median(peer.own_pct) / median:.1f} times dynoprobe's")
-    print(f"limit for dynoprobe {LIMIT_PCT} %: {'kept' if median <= LIMIT_PCT else 'BROKEN'}")
-    return median <= LIMIT_PCT
+        costs = [
+            {"own_pct": own, "server_pct": cost} for own, cost in zip(sampler.own_pct, sampler.server_pct, strict=True)
+        ]
+        if sampler is found[0]:
+            median = statistics.median(sampler.own_pct)
+            lines.append(Figure(sampler.name, "CPU, median", median, LIMIT_PCT, "% of a core", costs))
+        elif sampler is found[1]:
+            continue
+        else:
+            ratios = [other / own for other, own in zip(sampler.own_pct, found[0].own_pct, strict=True)]
+            lines.append(Line(sampler.name, "CPU / dynoprobe's", Ratio.of(ratios), runs=costs))
+    for sampler in found:
+        text = f"{statistics.median(sampler.own_pct):.3f} % of a core"
+        if not comparison.load:
+            text += f", {statistics.median(sampler.server_pct):.3f} % of the server for its replies"
+        comparison.bench.settings[f"CPU of {sampler.name}, median"] = text
+    return lines
 
 
-def status_names(probe: Path) -> list[str]:
-    """Status variables that the probe asks for, from its own catalogue."""
-    catalogue = json.loads(subprocess.run([probe, "--metrics-json"], check=True, capture_output=True).stdout)
+def sample_all(comparison: Comparison) -> list[Sampler]:
+    """All samplers in turn, round after round."""
+    found = samplers(comparison)
+    pid = comparison.server.pid
+    for number in range(comparison.rounds):
+        say(f"samplers, round {number + 1} of {comparison.rounds}")
+        idle = run_once(["/bin/sleep", "86400"], {}, comparison.seconds, pid)[1]
+        for sampler in found if number % 2 == 0 else reversed(found):
+            own, server = run_once(sampler.command, sampler.environment, comparison.seconds, pid)
+            sampler.own_pct.append(own)
+            sampler.server_pct.append(server - idle)
+    return found
+
+
+def status_names(probe: Program) -> list[str]:
+    """Status variables that the probe reads, from its own catalogue."""
+    catalogue = json.loads(execute([*probe.command, "--metrics-json"]).output)
     names: set[str] = set()
     for metric in catalogue["metrics"]:
         _, found, variables = metric["source"].partition("SHOW GLOBAL STATUS: ")
@@ -140,78 +200,87 @@ def status_names(probe: Path) -> list[str]:
     return sorted(names)
 
 
-def measure_statements(arguments: argparse.Namespace) -> None:
-    """Prints what each way to ask for the status costs the server and the client (the server's own client program)."""
-    names = ",".join(f"'{name}'" for name in status_names(arguments.probe))
+def run_statements(comparison: Comparison, text: str) -> Load:
+    """One client that sends the statements; `cpu_s` is the server's CPU time, in whole ticks (mostly 10 ms)."""
+    programs.sleep(0.0)
+    before = server_cpu_s(comparison.server.pid)
+    began = time.monotonic()
+    environment = {**os.environ, **comparison.client_environment}
+    done = subprocess.run(
+        comparison.client, input=text.encode(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise BenchError(f"{shlex.join(comparison.client)} failed:\n{done.stderr.decode(errors='replace')}")
+    cpu_s = server_cpu_s(comparison.server.pid) - before
+    return Load(STATEMENTS, time.monotonic() - began, cpu_s, 0.0)
+
+
+def bench_statements(comparison: Comparison) -> Lines:
+    """CPU of the server for the probe's status statement against that of a plain SHOW GLOBAL STATUS."""
+    if comparison.load or not comparison.client:
+        comparison.bench.skip("statements: they need a server without load, and its client")
+        return []
+    say("status statements")
+    names = ",".join(f"'{name}'" for name in status_names(comparison.probe))
     where = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})"
-    prepared = f"PREPARE s FROM {json.dumps(where)};\n"
-    forms = {
-        "SHOW GLOBAL STATUS": "SHOW GLOBAL STATUS;\n" * STATEMENTS,
-        "… WHERE Variable_name IN (…)": f"{where};\n" * STATEMENTS,
-        "the same, prepared": prepared + "EXECUTE s;\n" * STATEMENTS,
-    }
-    costs: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in forms}
-    command = [arguments.client, "--no-defaults", f"-u{arguments.user}", f"-S{arguments.socket}", "-N"]
-    # One connection waits first: its thread then serves none of the counted ones, and threads are cached from here on.
-    for _ in range(arguments.runs):
-        for name, text in forms.items():
-            before = server_ticks(arguments.pid)
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-            assert child.stdin is not None
-            child.stdin.write(text.encode())
-            child.stdin.close()
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            if child.returncode:
-                sys.exit(f"bench/probe.py: {shlex.join(command)} failed with {child.returncode}")
-            costs[name][0].append((server_ticks(arguments.pid) - before) / STATEMENTS)
-            costs[name][1].append((usage.ru_utime + usage.ru_stime) * 1e6 / STATEMENTS)
-    print(f"\nOne status statement, CPU in µs, median of {arguments.runs} runs of {STATEMENTS} statements\n")
-    print(f"{'statement':<34}{'server':<30}client")
-    for name, (server, client) in costs.items():
-        print(f"{name:<34}{spread(server):<30}{spread(client)}")
+    plain = "SHOW GLOBAL STATUS;\n" * STATEMENTS
+    prepared = f"PREPARE s FROM {json.dumps(where)};\n" + "EXECUTE s;\n" * STATEMENTS
+    lines: Lines = []
+    for name, text in (("… WHERE Variable_name IN (…)", f"{where};\n" * STATEMENTS), ("the same, prepared", prepared)):
+        ours, theirs = partial(run_statements, comparison, text), partial(run_statements, comparison, plain)
+        pairs = paired(comparison.rounds, ours, theirs)
+        figure = "server CPU / SHOW GLOBAL STATUS's"
+        lines.append(Line(name, figure, pairs.ratio("cpu_us"), runs=pairs.records()))
+    return lines
 
 
-def server_ticks(pid: int) -> float:
-    """CPU time of the server in µs, ended threads included, in whole ticks (mostly 10 ms)."""
+def server_cpu_s(pid: int) -> float:
+    """CPU time of the server, ended threads included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def parse() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="bench/run probe", description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--socket", required=True, help="socket of a running server")
-    parser.add_argument("--pid", type=int, required=True, help="its process")
-    parser.add_argument("--user", default="root", help="its account, without password")
-    parser.add_argument("--client", default=shutil.which("mariadb") or shutil.which("mysql"), help="its client program")
-    parser.add_argument("--probe", type=Path, default=ENGINE / "target/release/dynoprobe")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of one run")
-    parser.add_argument("--load", help="a command that loads the server meanwhile; it is ended afterwards")
-    return parser.parse_args()
+def given_server(options: argparse.Namespace) -> Mariadb:
+    """A server that runs already, with its client from the PATH."""
+    client = options.client or shutil.which("mariadb") or shutil.which("mysql")
+    return Mariadb(
+        version="a given server", host="", port=0, socket=options.socket, pid=options.pid, user=options.user,
+        folder=Path(), client=Program("client", (str(client),)) if client else None,
+    )  # fmt: skip
+
+
+def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
+    """Start the server where none is given; the parts."""
+    probe = bench.use(Program.at(options.probe or bench.servers.paths.program("dynoprobe")))
+    given = options.socket is not None
+    server = given_server(options) if given else bench.servers.mariadb()
+    threads = len(list(Path(f"/proc/{server.pid}/task").iterdir()))
+    settings = f"given, pid {server.pid}" if given else server.settings
+    bench.settings = {
+        "server": f"{settings}; {threads} threads, load: {options.load or 'none'}",
+        "sampling": "one sample a second",
+    }
+    comparison = Comparison(bench, server, probe, options.pairs, options.seconds, options.load)
+    return {
+        "statements": lambda: bench_statements(comparison),
+        "samplers": lambda: bench_samplers(comparison),
+    }
 
 
 def main() -> int:
-    """0 when the probe keeps its limit, 1 when it does not."""
-    arguments = parse()
-    version = subprocess.run([arguments.probe, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    print(f"{version}, {os.cpu_count()} CPUs, Linux {os.uname().release}, server under load: {arguments.load or 'no'}")
-    if not arguments.load:
-        if arguments.client:
-            measure_statements(arguments)
-        return 0 if measure_samplers(arguments) else 1
-    load = subprocess.Popen(shlex.split(arguments.load), stdout=subprocess.DEVNULL, start_new_session=True)
-    try:
-        time.sleep(2)
-        kept = measure_samplers(arguments)
-        if load.poll() is not None:
-            sys.exit(f"bench/probe.py: the load ended before the measurement did, with {load.returncode}")
-    finally:
-        if load.poll() is None:
-            os.killpg(load.pid, 15)
-        load.wait()
-    return 0 if kept else 1
+    """Measure everything asked for."""
+    command = parser(__doc__ or "", pairs=5, seconds=15, parts=PARTS)
+    command.add_argument("--socket", type=Path, help="socket of a running server instead of a private one; needs --pid")
+    command.add_argument("--pid", type=int, help="its process")
+    command.add_argument("--user", default="root", help="its account, without a password [root]")
+    command.add_argument("--client", type=Path, help="its client program [mariadb or mysql on the PATH]")
+    command.add_argument("--probe", type=Path, metavar="PATH", help="another dynoprobe than the one of this tree")
+    command.add_argument("--load", help="a command that loads the server meanwhile; it is ended afterwards")
+    options = command.parse_args()
+    if (options.socket is None) != (options.pid is None):
+        command.error("--socket and --pid belong together")
+    return run(options, partial(parts_of, options))
 
 
 if __name__ == "__main__":

@@ -1,164 +1,179 @@
-"""What the benchmarks share: programs run alternately in pairs, medians of their ratios, a table with targets."""
+"""Two programs compared: short runs of both in the order ABBA, the ratio with its interval, the table.
+
+Each pair gives one logarithm of a ratio. The figure is the geometric mean of the ratios, its interval the 95 % t
+interval of the mean of their logarithms. A slow drift of the machine is the same for both programs of a pair, and ABBA
+removes what is linear in it over two pairs.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
+import math
 import statistics
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-REPOSITORY = Path(__file__).parents[2]
-Measure = TypeVar("Measure")
-WATCH_S = 0.05
+from scipy import stats
+
+from support.programs import BenchError, say
+
+CONFIDENCE = 0.95
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio with its interval; without one (NaN) where there is one pair only."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+    @classmethod
+    def of(cls, ratios: Sequence[float]) -> Ratio:
+        """The geometric mean of paired ratios. Raises BenchError where one of them is not above 0."""
+        if not ratios or not all(math.isfinite(ratio) and ratio > 0 for ratio in ratios):
+            raise BenchError(f"no ratio can be made of {list(ratios)}: a program has measured nothing")
+        logs = [math.log(ratio) for ratio in ratios]
+        mean = statistics.fmean(logs)
+        if len(logs) < 2:
+            return cls(math.exp(mean), math.nan, math.nan, 1)
+        quantile = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1))
+        half_width = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
+        return cls(math.exp(mean), math.exp(mean - half_width), math.exp(mean + half_width), len(logs))
+
+    def __str__(self) -> str:
+        interval = "no interval" if math.isnan(self.low) else f"{self.low:.3f} to {self.high:.3f}"
+        return f"{self.value:6.3f}  ({interval}, {self.pairs} pairs)"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a ratio is to be at most, or at least."""
+
+    limit: float
+    at_most: bool = True
+
+    def verdict(self, ratio: Ratio) -> str:
+        """Holds or MISSED where the whole interval says so, else undecided."""
+        ends = [ratio.value if math.isnan(end) else end for end in (ratio.low, ratio.high)]
+        within = [end <= self.limit if self.at_most else end >= self.limit for end in ends]
+        if all(within):
+            return "holds"
+        return "undecided" if any(within) else "MISSED"
+
+    def __str__(self) -> str:
+        return f"{'<=' if self.at_most else '>='} {self.limit:.2f}"
 
 
 @dataclass
 class Line:
-    """One line of the result: a ratio (or a figure) with its target."""
+    """One line of the result: a figure of dynoload as a ratio to another program's. Printed as soon as it is made."""
+
+    name: str
+    figure: str
+    ratio: Ratio
+    target: Target | None = None
+    runs: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        say(f"  {self.text()}")
+
+    @property
+    def verdict(self) -> str:
+        """The target's verdict; empty without a target."""
+        return self.target.verdict(self.ratio) if self.target else ""
+
+    def text(self) -> str:
+        """The line for a person, without its name."""
+        target = f"{self.target} {self.verdict}" if self.target else ""
+        return f"{self.figure:<39} {self.ratio!s:<38} {target}".rstrip()
+
+    def record(self) -> dict[str, Any]:
+        """The line for JSON."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+@dataclass
+class Figure:
+    """A figure of one program alone, with a limit: nothing is compared."""
 
     name: str
     figure: str
     value: float
-    target: float
-    better: str
-    unit: str = "ratio"
+    limit: float
+    unit: str
     runs: list[dict[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Told as soon as it is measured: a go that ends early has lost nothing."""
-        say(f"  {self}")
-
-    def __str__(self) -> str:
-        """The line for a person."""
-        value = f"{self.value / 1e6:.1f} MB" if self.unit == "bytes" else f"{self.value:.2f}"
-        target = f"{self.target / 1e6:.0f} MB" if self.unit == "bytes" else f"{self.target:.2f}"
-        sign = "<=" if self.better == "lower" else ">="
-        return f"{self.figure:<38} {value:>10}  {sign} {target:<8} {'holds' if self.holds else 'MISSED'}"
+        say(f"  {self.text()}")
 
     @property
-    def holds(self) -> bool:
-        """Whether the target is met."""
-        return self.value <= self.target if self.better == "lower" else self.value >= self.target
+    def verdict(self) -> str:
+        """Whether the limit is kept."""
+        return "holds" if self.value <= self.limit else "MISSED"
+
+    def text(self) -> str:
+        """The line for a person, without its name."""
+        return f"{self.figure:<39} {self.value:6.4g} {self.unit:<31} <= {self.limit:g} {self.unit} {self.verdict}"
 
     def record(self) -> dict[str, Any]:
         """The line for JSON."""
-        return {**asdict(self), "holds": self.holds}
+        return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
-class Usage:
-    """What a process used."""
+class Pairs(Generic[Measured]):
+    """The runs of both programs, in pairs."""
 
-    cpu_s: float
-    peak_rss_bytes: float
+    runs: list[tuple[Measured, Measured]]
 
+    def ratio(self, figure: str) -> Ratio:
+        """The ratio of one figure, ours to theirs."""
+        return Ratio.of([getattr(mine, figure) / getattr(other, figure) for mine, other in self.runs])
 
-def execute(command: list[str], cwd: Path | None = None) -> tuple[str, Usage, float]:
-    """Run a command to its end; its output, its own resource usage, and how long it took.
-
-    Memory is VmHWM of /proc/PID/status, read while it runs: wait4's ru_maxrss begins with what this program had when
-    it forked, which hides every smaller one.
-    """
-    start = time.monotonic()
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-    ended = threading.Event()
-    peaks = [0.0]
-    watcher = threading.Thread(target=_watch_memory, args=(process.pid, ended, peaks))
-    watcher.start()
-    output = process.stdout.read()
-    messages = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    ended.set()
-    watcher.join()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 4):
-        raise SystemExit(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages}")
-    used = Usage(usage.ru_utime + usage.ru_stime, peaks[0])
-    return output, used, time.monotonic() - start
+    def records(self) -> list[dict[str, float]]:
+        """The figures of every pair."""
+        return [
+            {
+                f"{side}_{name}": value
+                for side, measured in (("ours", mine), ("theirs", other))
+                for name, value in vars(measured).items()
+            }
+            for mine, other in self.runs
+        ]
 
 
-def _watch_memory(pid: int, ended: threading.Event, peaks: list[float]) -> None:
-    """Keeps the last reading of the peak, which only rises, until the process is gone."""
-    me = Path("/proc/self/exe").readlink()
-    while not ended.wait(WATCH_S):
-        try:
-            text = Path(f"/proc/{pid}/status").read_text()
-            executed = Path(f"/proc/{pid}/exe").readlink() != me
-        except OSError:
-            continue
-        found = re.search(r"VmHWM:\s+(\d+) kB", text)
-        if found and executed:
-            peaks[0] = float(found[1]) * 1024
-
-
-def paired(pairs: int, ours: Callable[[], Measure], theirs: Callable[[], Measure]) -> list[tuple[Measure, Measure]]:
-    """Both programs alternately, the first of a pair changing."""
-    result = []
-    for pair in range(pairs):
+def paired(count: int, ours: Callable[[], Measured], theirs: Callable[[], Measured]) -> Pairs[Measured]:
+    """Runs of both programs in the order ABBA ABBA …"""
+    runs = []
+    for pair in range(count):
         if pair % 2 == 0:
             mine = ours()
             other = theirs()
         else:
             other = theirs()
             mine = ours()
-        result.append((mine, other))
-    return result
+        runs.append((mine, other))
+    return Pairs(runs)
 
 
-def ratio(pairs: list[tuple[Any, Any]], figure: str) -> float:
-    """Median of the pairs' ratios, ours to theirs."""
-    return float(statistics.median(getattr(mine, figure) / getattr(other, figure) for mine, other in pairs))
+@dataclass(frozen=True)
+class Load:
+    """One run of one load program."""
 
+    operations: float
+    elapsed_s: float
+    cpu_s: float
+    rss_bytes: float
 
-def runs_of(pairs: list[tuple[Any, Any]]) -> list[dict[str, float]]:
-    """The raw figures of every pair; each measure is a dataclass."""
-    return [
-        {
-            f"{side}_{key}": value
-            for side, measure in (("ours", mine), ("theirs", other))
-            for key, value in asdict(measure).items()
-        }
-        for mine, other in pairs
-    ]
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of the client for each operation, µs."""
+        return self.cpu_s * 1e6 / max(self.operations, 1)
 
-
-def say(text: str) -> None:
-    """Progress for a person."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def measure(parts: dict[str, Callable[[], list[Line]]], only: list[str] | None) -> tuple[list[Line], list[str]]:
-    """The lines of every part asked for, and the parts that failed: one that fails does not cost the others."""
-    lines: list[Line] = []
-    failed = []
-    for name, part in parts.items():
-        if only and name not in only:
-            continue
-        try:
-            lines += part()
-        except (SystemExit, OSError) as error:
-            say(f"{name} failed: {error}")
-            failed.append(name)
-    return lines, failed
-
-
-def version_of(command: list[str]) -> str:
-    """The first line of a program's version."""
-    output = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return (output.stdout or output.stderr).strip().splitlines()[0]
-
-
-def show(lines: list[Line]) -> None:
-    """The table for a person."""
-    width = max(len(line.name) for line in lines)
-    for line in lines:
-        print(f"{line.name:<{width}}  {line}")
+    @property
+    def per_s(self) -> float:
+        """Operations per second."""
+        return self.operations / self.elapsed_s
