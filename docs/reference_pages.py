@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pydantic import BaseModel
 
-from mydyno.cli import COMMANDS
+from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.hosts.settings import Settings
+from mydyno.hosts.paths import HostPaths
 from mydyno.model import vary
 from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
@@ -36,21 +39,21 @@ VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
 INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
-log and load program; an arm says another number for itself: `four = { instances = 4 }`. All load programs are started
-in one go, connect, and load together; `start_spread_s` in `run.json` says how far apart their loads began, and above
-one second the step does not count. Gates and steadiness are asked of each instance; one that fails makes the step
-invalid. Which instance has which place (its share of the host's CPUs, where a treatment gives shares) changes from
-block to block, by the seed, and is the same for all arms of a block: `places` in `plan.json`.
+log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together,
+connect, and load together; `start_spread_s` in `run.json` is the time between the starts of the first and the last
+load; above one second the step does not count. Gates and steadiness are tested for each instance; one that fails
+makes the step invalid. The place of each instance (its share of the host's CPUs, if a treatment divides them) changes
+from block to block, by the seed, and is the same for all arms of a block: `places` in `plan.json`.
 
 An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
-others are compared with is compared with nothing itself, unless it says so. Each control's arms are one family, tested
+others are compared with is not compared itself, unless it names a control. Each control's arms are one family, tested
 together. Only the experiment's own control runs twice in a block; its noise floor serves all families, and the
 sentences say so.
 """
-INSTANCE_METRICS = """Where a run has several instances, `METRIC` is made of all of them as the column says, and
+INSTANCE_METRICS = """If a run has several instances, `METRIC` combines all of them as the column states, and
 `METRIC_instance_N` is the value of instance N alone, for instance `tpmc` and `tpmc_instance_2`. In a study in which
 any arm has several instances, runs with one have `METRIC_instance_1` too, so that they can be compared. A metric
-that one instance lacks is absent for the whole run: a part is no sum.
+that one instance lacks is absent for the whole run.
 """
 
 
@@ -79,10 +82,10 @@ def commands() -> str:
 
 
 def _help(*command: str) -> str:
-    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
-    argv = [sys.executable, "-m", "mydyno.cli", *command, "--help"]
-    shown = subprocess.run(argv, capture_output=True, text=True, env=environment, check=True)
-    return "```\n" + "\n".join(line.rstrip() for line in shown.stdout.strip().splitlines()) + "\n```\n"
+    shown = io.StringIO()
+    with redirect_stdout(shown), patch.dict(os.environ, {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}):
+        make_app(command[:1] or list(COMMANDS))([*command, "--help"], prog_name="mydyno", standalone_mode=False)
+    return "```\n" + "\n".join(line.rstrip() for line in shown.getvalue().strip().splitlines()) + "\n```\n"
 
 
 def _codes() -> Iterable[tuple[str, str]]:
@@ -107,8 +110,8 @@ def experiment() -> str:
         NOTE,
         "# The experiment file\n",
         "TOML. `name`, `question`, `[server]`, `[arms]` (or `[factors]`, or `vary`) and one `[[steps]]` are needed; "
-        'all else has a default. With `base = "NAME"` everything comes from that built-in experiment, and the file '
-        "says what is otherwise; arms of its own take the place of all of the base's. `mydyno schema` prints the same "
+        'all other keys have a default. With `base = "NAME"` everything comes from that built-in experiment, and the '
+        "file contains only what differs; its own arms replace all arms of the base. `mydyno schema` prints the same "
         "as JSON Schema for editors. "
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
@@ -119,12 +122,12 @@ def experiment() -> str:
             _table(("key", "default", "meaning"), _fields(model)),
         ]
     text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
-    text += [INSTANCES, "## Treatments\n", "What an arm may set, each proved in every run.\n"]
+    text += [INSTANCES, "## Treatments\n", "What an arm may set. Each treatment is verified in every run.\n"]
     for name, (_, make) in TREATMENTS.items():
         module = importlib.import_module(make.__module__)
         text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
-    text += ["## Workloads\n", _table(("workload", "asks", "drivers"), asked)]
+    text += ["## Workloads\n", _table(("workload", "operations", "drivers"), asked)]
     text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
     text += ["### Options of connect\n", _table(("option", "default", "meaning"), _fields(ConnectOptions))]
     text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
@@ -158,7 +161,7 @@ def metrics() -> str:
         )),
         "## Sampled by dynoprobe (samples.parquet)\n",
     ]  # fmt: skip
-    program = Settings.resolve().program("dynoprobe")
+    program = HostPaths.resolve().program("dynoprobe")
     told = json.loads(subprocess.run([program, "--metrics-json"], capture_output=True, text=True, check=True).stdout)
     rows = (
         (f"`{m['name']}`", m["scope"], m["unit"], _sentence(m["meaning"], m["wrong"]), m["source"])
