@@ -3,7 +3,7 @@
 The question is that of the built-in experiment allocators at its quick scale, but every arm is the same glibc, so that
 every difference is noise. Both designs get the same time, one after the other; the order changes from round to round.
 The interleaved design fits blocks and cycles into its time. The block design makes runs until its time is over, with
-the steps that allocators had at this scale in the block design. Each half-width is that of the 95 % t interval of one
+the length of steps that allocators had at this scale in the block design. Each half-width is that of the 95 % t interval of one
 comparison, and the median over the arms; with several rounds, the median over the rounds. The ratio is that of the
 half-widths in logarithms. CPU is given per transaction, which both designs have. Takes two times --time for each round.
 """
@@ -13,23 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from support.programs import REPOSITORY, say
+from support.programs import BenchError, say
+from support.studies import make_study, seconds
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_transaction": "server CPU per transaction"}
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
-END_S = 120.0
-"""For a study to stop its servers and write its report after its time is over."""
 MOST_BLOCKS = 1000
 COPIES = ("copy-1", "copy-2")
 """The arms that are compared with the control."""
@@ -51,7 +45,6 @@ margin = "0.01%"                        # nothing is decided before the time is 
 [scale.quick]
 design = {{ {settings}, canary = false }}
 steps = [
-  {{ workload = "oltp_read_only", connections = 64, {lengths} }},
   {{ workload = "oltp_read_write", connections = 64, {lengths} }},
 ]
 """
@@ -70,20 +63,6 @@ class Precision:
     """`step metric` → half-width in logarithms; None: too few blocks for an interval."""
 
 
-def seconds(text: str) -> float:
-    """A duration such as 90s, 10m, 1h."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    if not found or float(found[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 90s, 10m or 1h")
-    return float(found[1]) * UNITS_S[found[2]]
-
-
-def cpu_ticks() -> tuple[float, float]:
-    """(steal, all) of all CPUs since boot (proc_stat(5))."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return fields[7], sum(fields)
-
-
 def experiment(design: str, time_s: float) -> str:
     """The experiment file of one design."""
     if design == "interleaved":
@@ -95,29 +74,10 @@ def experiment(design: str, time_s: float) -> str:
 
 def study(design: str, time_s: float, folder: Path) -> Precision:
     """Run one study of one design for so long."""
-    folder.mkdir(parents=True)
-    path = folder / "experiment.toml"
-    path.write_text(experiment(design, time_s))
-    command = [str(REPOSITORY / "mydyno"), "run", str(path), "--studies", str(folder / "studies"), "--json"]
-    before, began_s = cpu_ticks(), time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        _, words = process.communicate(timeout=time_s + (END_S if design == "interleaved" else 0.0))
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        _, words = process.communicate(timeout=END_S)
-    took_s, after = time.monotonic() - began_s, cpu_ticks()
-    interrupted = design == "blocks" and process.returncode == 130
-    if process.returncode != 0 and not interrupted:
-        raise SystemExit(f"the study of the design {design} ended with {process.returncode}:\n{words}")
-    (made,) = (folder / "studies").iterdir()
-    subprocess.run([str(REPOSITORY / "mydyno"), "report", str(made)], check=True, capture_output=True)
-    summary = json.loads((made / "summary.json").read_text())
-    if summary["design"] != design:
-        raise SystemExit(f"the study was made in the design {summary['design']} instead of {design}")
-    steal = (after[0] - before[0]) / max(after[1] - before[1], 1.0)
-    blocks = len({run["block"] for run in summary["runs"] if run["valid"]})
-    return Precision(design, took_s, steal, blocks, half_widths(summary))
+    made = make_study(experiment(design, time_s), folder, time_s, interrupt=design == "blocks")
+    if made.summary["design"] != design:
+        raise BenchError(f"the study was made in the design {made.summary['design']} instead of {design}")
+    return Precision(design, made.took_s, made.steal, made.blocks, half_widths(made.summary))
 
 
 def half_widths(summary: dict[str, Any]) -> dict[str, float | None]:
@@ -217,11 +177,15 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Precision]:
 def main() -> int:
     """Measure, and print."""
     options = arguments()
-    if options.keep:
-        studies = measure(options, options.keep)
-    else:
-        with tempfile.TemporaryDirectory(prefix="mydyno-precision-") as folder:
-            studies = measure(options, Path(folder))
+    try:
+        if options.keep:
+            studies = measure(options, options.keep)
+        else:
+            with tempfile.TemporaryDirectory(prefix="mydyno-precision-") as folder:
+                studies = measure(options, Path(folder))
+    except BenchError as error:
+        say(f"bench/run: {error}")
+        return 1
     if options.json:
         print(json.dumps({"bench": "precision", "studies": [asdict(one) for one in studies]}, indent=1))
     else:

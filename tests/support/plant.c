@@ -1,9 +1,12 @@
-/* Preloaded into a database server by tests: what every answer to a client costs more, and when the server ends.
+/* Preloaded into a database server by tests: what every answer to a client costs more, when the server
+   stalls, and when it ends.
 
    PLANT_BURN_NS     CPU time that each send() of the server takes more, in nanoseconds
    PLANT_END_AFTER   the server ends in this send(), counted from its start; 0: never
    PLANT_EXIT_CODE   how it ends: by _exit() with this code; 0: by abort()
    PLANT_LEAK_BYTES  memory that each send() takes, writes to and never gives back
+   PLANT_STALL_EVERY_MS, PLANT_STALL_MS
+                     at every multiple of the first on the monotonic clock each send() waits until the second is over
 */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +18,7 @@
 #include <unistd.h>
 
 static ssize_t (*real_send)(int, const void *, size_t, int);
-static long burn_ns, end_after, exit_code, leak_bytes;
+static long burn_ns, end_after, exit_code, leak_bytes, stall_every_ms, stall_ms;
 static atomic_long calls;
 
 static long number(const char *name) {
@@ -29,6 +32,19 @@ __attribute__((constructor)) static void read_environment(void) {
     end_after = number("PLANT_END_AFTER");
     exit_code = number("PLANT_EXIT_CODE");
     leak_bytes = number("PLANT_LEAK_BYTES");
+    stall_every_ms = number("PLANT_STALL_EVERY_MS");
+    stall_ms = number("PLANT_STALL_MS");
+}
+
+static void wait_for_end_of_stall(void) {
+    struct timespec now, rest;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long since_ms = (now.tv_sec * 1000L + now.tv_nsec / 1000000) % stall_every_ms;
+    if (since_ms >= stall_ms)
+        return;
+    rest.tv_sec = (stall_ms - since_ms) / 1000;
+    rest.tv_nsec = (stall_ms - since_ms) % 1000 * 1000000;
+    nanosleep(&rest, NULL);
 }
 
 static long thread_cpu_ns(void) {
@@ -48,6 +64,8 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags) {
         if (leaked)
             memset(leaked, 1, leak_bytes);
     }
+    if (stall_every_ms)
+        wait_for_end_of_stall();
     if (burn_ns) {
         long end_ns = thread_cpu_ns() + burn_ns;
         while (thread_cpu_ns() < end_ns)

@@ -1,0 +1,91 @@
+"""Studies that a benchmark makes with this tree's program, and what their summaries say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.programs import REPOSITORY, BenchError
+
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+END_S = 120.0
+"""For a study to stop its servers and write its report after its time is over."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was made."""
+
+    folder: Path
+    summary: dict[str, Any]
+    took_s: float
+    steal: float
+    """Share of the host's CPU time that the hypervisor took meanwhile."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks with a valid run."""
+        return len({run["block"] for run in self.summary["runs"] if run["valid"]})
+
+    def mean(self, arm: str, metric: str) -> float:
+        """The mean over blocks and copies of a metric of an arm, in a study of one step. Raises BenchError."""
+        values = [
+            value
+            for run in self.summary["runs"]
+            if run["arm"] == arm and run["valid"]
+            for step in run["values"].values()
+            if (value := step.get(metric)) is not None
+        ]
+        if not values:
+            raise BenchError(f"the study {self.folder} has no value of {metric} for {arm}")
+        return float(sum(values) / len(values))
+
+
+def seconds(text: str) -> float:
+    """A duration such as 90s, 10m, 1h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    if not found or float(found[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 90s, 10m or 1h")
+    return float(found[1]) * UNITS_S[found[2]]
+
+
+def cpu_ticks() -> tuple[float, float]:
+    """(steal, all) of all CPUs since boot (proc_stat(5))."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return fields[7], sum(fields)
+
+
+def make_study(text: str, folder: Path, time_s: float, interrupt: bool = False) -> Study:
+    """Run an experiment in a new folder. `interrupt`: end it by SIGINT after `time_s`, which is then no failure.
+
+    Raises BenchError where the study fails; its output is in the message.
+    """
+    folder.mkdir(parents=True)
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    command = [str(REPOSITORY / "mydyno"), "run", str(path), "--studies", str(folder / "studies"), "--json"]
+    before, began_s = cpu_ticks(), time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        _, output = process.communicate(timeout=time_s + (0.0 if interrupt else END_S))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        _, output = process.communicate(timeout=END_S)
+    except BaseException:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=END_S)
+        raise
+    took_s, after = time.monotonic() - began_s, cpu_ticks()
+    if process.returncode != 0 and not (interrupt and process.returncode == 130):
+        raise BenchError(f"the study in {folder} ended with exit code {process.returncode}:\n{output}")
+    (made,) = (folder / "studies").iterdir()
+    subprocess.run([str(REPOSITORY / "mydyno"), "report", str(made)], check=True, capture_output=True)
+    summary = json.loads((made / "summary.json").read_text())
+    return Study(made, summary, took_s, (after[0] - before[0]) / max(after[1] - before[1], 1.0))
