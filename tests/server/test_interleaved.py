@@ -88,9 +88,14 @@ def test_the_servers_counters_agree_with_the_load_in_every_slice(studied: tuple[
     _, study, _ = studied
     for one in slices_of(study):
         assert one.disagreements == ()
-        assert one.server_counters["Com_select"] == pytest.approx(one.whole["read"], rel=0.005)
         written = sum(one.server_counters[name] for name in ("Com_insert", "Com_update", "Com_delete"))
-        assert written == pytest.approx(one.whole["write"], rel=0.005)
+        # The server alone counts the statements of transactions that ended with a deadlock: up to 14 reads, 4 writes.
+        for counted, loaded, most in (
+            (one.server_counters["Com_select"], one.whole["read"], 14),
+            (written, one.whole["write"], 4),
+        ):
+            slack = 0.005 * loaded
+            assert loaded - slack <= counted <= loaded + slack + most * one.whole["ignored"]
 
 
 def test_connections_are_made_once_for_a_step_and_not_for_a_slice(studied: tuple[Program, Path, str]) -> None:

@@ -19,7 +19,9 @@ from mydyno.workloads.reconcile import disagreements
 LATENCY_KEYS = ("mean", "min", "max", *PERCENTILES)
 TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
 KEY_VALUES = ("cmd_get", "cmd_set", "get_hits", "get_misses", "verified", "wrong_values")
-WHOLE = {"transactions": "transactions", "reads": "read", "writes": "write", "other": "other"}
+WHOLE = {
+    "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

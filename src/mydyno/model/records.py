@@ -64,8 +64,9 @@ class DriverResult(Record):
     cpu_system_s: float | None = None
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
-    """Counts of the whole step, warm-up included: transactions, read, write, other (kv: cmd_get, cmd_set, get_hits,
-    get_misses); to be compared with the server's."""
+    """Counts of the whole step, warm-up included: transactions, read, write, other, in slices ignored (errors; the
+    server counts the statements of such a transaction, the load does not), and of kv cmd_get, cmd_set, get_hits,
+    get_misses; to be compared with the server's."""
     key_values: dict[str, float] = Field(default_factory=dict)
     """Of kv, in the window: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values, and of the latency of all
     operations min_us, max_us, mean_us, std_us, geometric_mean_us."""
