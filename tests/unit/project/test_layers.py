@@ -15,6 +15,7 @@ LAYERS = (
     "cli",
     "reports",
     "study",
+    "fleet",
     "experiments",
     "execution",
     "results",

@@ -1,0 +1,24 @@
+"""--hosts as the user writes it: a list of addresses, or a TOML file of groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.model.host_groups import HostGroup, groups_of_file, groups_of_list
+
+
+def parse_hosts(text: str) -> tuple[HostGroup, ...]:
+    """The groups that `local`, `bench@vm[01-20]`, a list of these, or the path of a .toml file names.
+
+    Raises UserError for an empty list or range, a host that is named twice, and every mistake of a file.
+    """
+    if not text.endswith(".toml"):
+        return groups_of_list(text)
+    try:
+        content = Path(text).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"--hosts {text}: no such file", "docs/guides/hosts.md has an example") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--hosts {text}: cannot be read: {error}") from None
+    return groups_of_file(text, content)
