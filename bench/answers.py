@@ -38,7 +38,7 @@ question = "{question}"
 published = []
 
 [arms]
-control = "control"
+control = "plain"
 {arms}
 
 [verdict]
@@ -106,7 +106,7 @@ def equal(options: argparse.Namespace, folder: Path) -> list[Contrast]:
     """Every contrast of the studies with equal arms."""
     found: list[Contrast | None] = []
     arms = [f"copy-{number}" for number in range(1, options.arms + 1)]
-    lines = "\n".join(f'{arm} = {{ allocator = "glibc" }}' for arm in ("control", *arms))
+    lines = "\n".join(f'{arm} = {{ allocator = "glibc" }}' for arm in ("plain", *arms))
     for number in range(1, options.rounds + 1):
         say(f"equal arms, study {number} of {options.rounds}, {options.time:.0f} s")
         design = f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed + number}'
@@ -134,19 +134,19 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
         EXPERIMENT.format(
             name="planted-pilot",
             question="What does a query cost?",
-            arms=f"control = {{ {plain} }}\ncopy = {{ {plain} }}",
+            arms=f"plain = {{ {plain} }}\ncopy = {{ {plain} }}",
             design='kind = "interleaved", time = "none", blocks = 1, cycles = 6',
         ),
         folder / "pilot",
         PILOT_S,
     )
-    cost_us = pilot.mean("control", "server_cpu_us_per_query")
-    cpus = pilot.mean("control", "qps") * cost_us / 1e6
+    cost_us = pilot.mean("plain", "server_cpu_us_per_query")
+    cpus = pilot.mean("plain", "qps") * cost_us / 1e6
     burn_ns, quota = round(1000 * COST_SHARE * cost_us), round(QUOTA_SHARE * cpus, 3)
     say(f"a query costs {cost_us:.1f} us of CPU time, the server uses {cpus:.2f} CPUs: burn {burn_ns} ns, {quota} CPUs")
     stall = preloading(library, stall_every_ms=STALL_EVERY_MS, stall_ms=STALL_MS)
     arms = [
-        f"control = {{ {plain} }}",
+        f"plain = {{ {plain} }}",
         f"burns = {{ {preloading(library, burn_ns=burn_ns)} }}",
         f"quota = {{ cgroup = {{ cpu_quota = {quota} }}, {plain} }}",
         f"stalls = {{ {stall} }}",
@@ -158,7 +158,7 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
         design=f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed}',
     )
     study = measured(text, folder / "planted", options.time)
-    mean_us, mean_qps = study.mean("control", "server_cpu_us_per_query"), study.mean("control", "qps")
+    mean_us, mean_qps = study.mean("plain", "server_cpu_us_per_query"), study.mean("plain", "qps")
     quota_us = study.mean("quota", "server_cpu_us_per_query")
     true = {
         ("burns", "server_cpu_us_per_query"): 1 + burn_ns / 1000 / mean_us,
