@@ -7,7 +7,7 @@ equal    Studies whose arms are all the same, so that every effect found is a fa
          the effects, and how wide the intervals are.
 planted  One study with a library preloaded into the server that changes it by a known amount: CPU time burnt in every
          answer (3 % of what a query costs), a CPU quota of 90 % of what the server uses, and a stall of 1 s in every
-         10 s. Shown is what was planted beside the effect found. A short study before it measures what 3 % and 90 % are.
+         10 s. Shown is what was planted beside the effect found. A short study before it measures 3 % and 90 %.
 
 Takes --time for each study: by default 4 studies with 10 arms each, and one planted, 50 minutes in all.
 """

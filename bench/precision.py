@@ -3,9 +3,10 @@
 The question is that of the built-in experiment allocators at its quick scale, but every arm is the same glibc, so that
 every difference is noise. Both designs get the same time, one after the other; the order changes from round to round.
 The interleaved design fits blocks and cycles into its time. The block design makes runs until its time is over, with
-the length of steps that allocators had at this scale in the block design. Each half-width is that of the 95 % t interval of one
-comparison, and the median over the arms; with several rounds, the median over the rounds. The ratio is that of the
-half-widths in logarithms. CPU is given per transaction, which both designs have. Takes two times --time for each round.
+the length of steps that allocators had at this scale in the block design. Each half-width is that of the 95 % t
+interval of one comparison, and the median over the arms; with several rounds, the median over the rounds. The ratio
+is that of the half-widths in logarithms. CPU is given per transaction, which both designs have. Takes two times
+--time for each round.
 """
 
 from __future__ import annotations

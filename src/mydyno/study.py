@@ -17,12 +17,12 @@ from mydyno.execution.forecast import forecast
 from mydyno.execution.interleaved import BlockResult
 from mydyno.execution.interleaved_study import Blocks, remaining_s
 from mydyno.execution.open_environment import open_environment
-from mydyno.execution.run import make_run
+from mydyno.execution.run import make_saved_run
 from mydyno.execution.study_record import new_study
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.undo import stale_journals
+from mydyno.hosts.undo import clean_up
 from mydyno.model.experiment import Experiment, Step
 from mydyno.model.plan import Plan, PlannedRun
 from mydyno.model.reasons import Gate, joined
@@ -91,7 +91,7 @@ async def run_study(
         study = new_study(request.experiment, request.source_text, request.command, paths)
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
-        clean_up(paths, watcher)
+        clean_up(paths.undo, watcher.say)
         environment = await opener(paths, request.experiment, study.study, path, watcher.say)
         stack.callback(_close, environment, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
@@ -116,7 +116,7 @@ async def resume_study(
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         _check(study.experiment, plan, paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
-        clean_up(paths, watcher)
+        clean_up(paths.undo, watcher.say)
         for name in folder.discard_unfinished():
             watcher.say(f"dropped the unfinished run {name}")
         environment = await opener(paths, study.experiment, study.study, folder.path, watcher.say)
@@ -169,18 +169,6 @@ async def _execute(
     return await blocks.run(templates)
 
 
-def clean_up(paths: HostPaths, watcher: Watcher) -> list[str]:
-    """Undo what killed studies left on this host; returns what could not be undone."""
-    left = []
-    for journal in stale_journals(paths.undo):
-        owner = journal.owner()
-        count = len(journal.open_entries())
-        left += journal.undo_all()
-        if count:
-            watcher.say(f"cleaned up after {owner[1] if owner else 'a killed study'}: {count} entries undone")
-    return left
-
-
 def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
     obstacles = forecast(experiment, plan, paths).obstacles
     if obstacles:
@@ -189,7 +177,6 @@ def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
 
 
 async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
-    steps = {step.id: step for step in environment.experiment.resolved_steps}
     failed, block = 0, 0
     for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
@@ -201,11 +188,7 @@ async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: P
             await before_block(environment, folder, planned.block, watcher.say)
         block = planned.block
         watcher.run_begins(number, len(plan.runs), planned)
-        folder.journal.append("run_began", folder=planned.folder)
-        order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
-        aside = folder.begin_run(planned.folder)
-        record = await make_run(environment, planned, order, templates[planned.arm], aside, watcher.load)
-        folder.commit_run(record)
+        record = await make_saved_run(environment, folder, plan, planned, templates[planned.arm], watcher.load)
         watcher.run_ended(record)
         failed = 0 if record.valid or _host_noise(record) else failed + 1
         if failed == FAILED_RUNS_IN_A_ROW:

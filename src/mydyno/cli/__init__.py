@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "report",
     "clean": "clean",
     "doctor": "doctor",
+    "block": "block",
     "servers": "servers",
     "schema": "schema",
 }

@@ -36,6 +36,14 @@ Time = Annotated[
         metavar="DURATION",
     ),
 ]
+Hosts = Annotated[
+    str | None,
+    typer.Option(
+        help="Hosts that execute the blocks: local, bench@vm[01-20], a list of these, or a file.toml of host groups; "
+        "prepare them with `mydyno hosts prepare`.",
+        metavar="HOSTS",
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -74,14 +82,14 @@ def study_path(study: str, studies: Path) -> Path:
     return path if path.exists() or "/" in study else studies / study
 
 
-def duration_s(text: str | None) -> float | None:
-    """Seconds of --time; None if it was not given. Raises UserError."""
+def duration_s(text: str | None, option: str = "--time") -> float | None:
+    """Seconds of an option such as --time; None if it was not given. Raises UserError."""
     if text is None:
         return None
     try:
         found = parse_duration_s(text)
     except ValueError as error:
-        raise UserError(f"--time {text}: {error}") from None
+        raise UserError(f"{option} {text}: {error}") from None
     if found <= 0:
-        raise UserError(f"--time {text}: must be longer than 0 s")
+        raise UserError(f"{option} {text}: must be longer than 0 s")
     return found

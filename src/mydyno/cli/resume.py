@@ -28,10 +28,15 @@ def resume(
     set_verbosity(verbose)
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
-    experiment = StudyFolder.open(path).study().experiment
+    record = StudyFolder.open(path).study()
+    paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
-    from mydyno.cli.study_runner import run_to_end
+    from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
 
-    paths = HostPaths.resolve(data, allow_writes)
-    run_to_end(lambda watcher: resume_study(path, paths, watcher, time_s=time_s), experiment, as_json)
+    if record.host_groups:
+        from mydyno.fleet.controller import resume_on_groups
+
+        run_fleet_to_end(lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s), as_json)
+        return
+    run_to_end(lambda watcher: resume_study(path, paths, watcher, time_s=time_s), record.experiment, as_json)

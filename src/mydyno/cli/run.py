@@ -10,6 +10,7 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.experiments import load
+from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
 
 
@@ -24,6 +25,7 @@ def run(
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
+    hosts: arguments.Hosts = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
@@ -33,10 +35,18 @@ def run(
     """Run a study to its end; exit codes as in ExitCode."""
     set_verbosity(verbose)
     resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time))
+    groups = None if hosts is None else parse_hosts(hosts)
+    paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
-    from mydyno.cli.study_runner import run_to_end
+    from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
 
-    request = Request(resolved, source.text, Path(studies), ("mydyno", *sys.argv[1:]))
-    paths = HostPaths.resolve(data, allow_writes)
-    run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
+    command = ("mydyno", *sys.argv[1:])
+    if groups is None:
+        request = Request(resolved, source.text, Path(studies), command)
+        run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
+        return
+    from mydyno.fleet.controller import FleetRequest, run_on_groups
+
+    ordered = FleetRequest(resolved, source.text, Path(studies), groups, command)
+    run_fleet_to_end(lambda watcher: run_on_groups(ordered, paths, watcher), as_json)

@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.fleet_progress import FleetProgress
 from mydyno.cli.watcher import ProgressWatcher, warn
 from mydyno.errors import StudyError
 from mydyno.execution.forecast import RUN_OVERHEAD_S
@@ -21,6 +22,7 @@ from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
 
 Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
+FleetWork = Callable[[FleetProgress], Awaitable[tuple[StudyFolder, Summary]]]
 
 
 def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
@@ -30,19 +32,28 @@ def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
     """
     load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
     with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
-        try:
-            folder, summary = asyncio.run(_with_signals(work(watcher)))
-        except asyncio.CancelledError:
-            watcher.say(
-                "interrupted; the host is restored and finished runs are kept; to continue: `mydyno resume STUDY`"
-            )
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except OSError as error:
-            raise StudyError(
-                f"{error.strerror or error}: {error.filename or 'while the study ran'}",
-                "fix the cause, then continue with: mydyno resume STUDY",
-            ) from error
+        folder, summary = _run(work(watcher), watcher.say)
     finish(folder, summary, as_json)
+
+
+def run_fleet_to_end(work: FleetWork, as_json: bool) -> None:
+    """As run_to_end, for a study over host groups."""
+    with FleetProgress() as watcher:
+        folder, summary = _run(work(watcher), watcher.say)
+    finish(folder, summary, as_json)
+
+
+def _run(work: Awaitable[tuple[StudyFolder, Summary]], say: Callable[[str], None]) -> tuple[StudyFolder, Summary]:
+    try:
+        return asyncio.run(_with_signals(work))
+    except asyncio.CancelledError:
+        say("interrupted; the host is restored and finished runs are kept; to continue: `mydyno resume STUDY`")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except OSError as error:
+        raise StudyError(
+            f"{error.strerror or error}: {error.filename or 'while the study ran'}",
+            "fix the cause, then continue with: mydyno resume STUDY",
+        ) from error
 
 
 async def _with_signals(work: Awaitable[tuple[StudyFolder, Summary]]) -> tuple[StudyFolder, Summary]:

@@ -18,12 +18,13 @@ from mydyno.execution.interleaved import ALONE_SLICES, BlockResult, SliceWatcher
 from mydyno.execution.pace import FixedCycles, UntilDeadline
 from mydyno.execution.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
 from mydyno.execution.time_plan import SLICE_GAP_S, Shape, TimePlan, cycles_of, plan_time, shape_of
+from mydyno.execution.washout import lengthen_washout, washout_of_next_block
 from mydyno.model.experiment import Experiment, Step
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.records import SliceRecord
 from mydyno.model.summary import Summary
 from mydyno.results.interleaved import RATIO_METRIC
-from mydyno.results.projection import Precision, carry_over_so_far, precision_so_far
+from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
 from mydyno.servers.templates import Template
 from mydyno.stats.looks import alpha_at
@@ -35,8 +36,6 @@ GIVEN_UP_AFTER = 2
 STOP_RESERVE_S = 2.0
 """Reserved in a block for stopping, for each server."""
 PRECISION_EVENT = "precision"
-WASHOUT_EVENT = "washout"
-LONGEST_WASHOUT_S = 4.0
 ALONE_FROM_S = 300.0
 ALONE_FROM_BLOCKS = 6
 """Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
@@ -100,10 +99,10 @@ class Blocks:
                     PRECISION_EVENT, block=number, of=target.blocks, half_widths=precision.half_widths
                 )
             self.watcher.block_ended(number, result, precision)
-            self._lengthen_washout(number)
+            lengthen_washout(self.folder, self.plan, self.environment.experiment, number, self.watcher.say)
             if self.plan.sequential and alpha_at(done) is not None:
                 summary = summarise(self.folder)
-                if _decided(summary) and done < target.blocks:
+                if is_decided(summary) and done < target.blocks:
                     self.watcher.say(f"every contrast is decided after {done} blocks")
                     break
         summary = summarise(self.folder)
@@ -123,30 +122,11 @@ class Blocks:
 
     @property
     def washout_s(self) -> float:
-        """The washout of the next block: design.washout, or what it was lengthened to."""
-        found = [float(event["washout_s"]) for event in self.folder.journal.read() if event["event"] == WASHOUT_EVENT]
-        return max([self.environment.experiment.design.washout, *found])
+        """The washout of the next block."""
+        return washout_of_next_block(self.folder, self.environment.experiment)
 
     def _shape(self) -> Shape:
         return replace(shape_of(self.environment.experiment), washout_s=self.washout_s)
-
-    def _lengthen_washout(self, block: int) -> None:
-        """Double the washout of the blocks to come where slices depend on which arm was loaded before them.
-
-        Seen are residuals after the means of every arm have been taken out: no effect of an arm.
-        """
-        washout_s = self.washout_s
-        if 2 * washout_s > LONGEST_WASHOUT_S:
-            return
-        carried = carry_over_so_far(self.folder, self.plan, washout_s)
-        if not carried:
-            return
-        step, change = max(carried.items(), key=lambda item: abs(item[1]))
-        self.folder.journal.append(WASHOUT_EVENT, block=block, washout_s=2 * washout_s, carry_over=carried)
-        self.watcher.say(
-            f"{step}: the arm loaded before a slice changes its throughput by up to {abs(change):.1%}; "
-            f"the washout is {2 * washout_s:g} s from the next block on"
-        )
 
     def _alone_s(self, block: int) -> float:
         """The time for loading the control alone in a block; 0 where that is not done."""
@@ -212,7 +192,7 @@ class Blocks:
         pilot = (lambda slices: self._pilot(slices, target)) if number == 1 else None
         return await make_block(
             self.environment, block, order, templates, self.folder, pace, self.watcher, self.washout_s,
-            self._given_up(number), pilot, alone_s > 0,
+            given_up(self.folder, self.plan_control, number), pilot, alone_s > 0,
         )  # fmt: skip
 
     def _pilot(self, slices: Sequence[SliceRecord], target: TimePlan) -> None:
@@ -227,20 +207,21 @@ class Blocks:
         self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)
         self.watcher.say(words(expected, target.blocks))
 
-    def _given_up(self, number: int) -> frozenset[str]:
-        """Arms that failed in every one of the last blocks."""
-        recent = range(max(1, number - GIVEN_UP_AFTER), number)
-        if len(recent) < GIVEN_UP_AFTER:
-            return frozenset()
-        failed = [
-            {
-                run.arm
-                for run in self.folder.runs()
-                if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
-            }
-            for block in recent
-        ]
-        return frozenset(set.intersection(*failed) - {self.plan_control})
+
+def given_up(folder: StudyFolder, control: str, number: int) -> frozenset[str]:
+    """Arms that are not started in a block, because they failed in every one of the last blocks."""
+    recent = range(max(1, number - GIVEN_UP_AFTER), number)
+    if len(recent) < GIVEN_UP_AFTER:
+        return frozenset()
+    failed = [
+        {
+            run.arm
+            for run in folder.runs()
+            if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+        }
+        for block in recent
+    ]
+    return frozenset(set.intersection(*failed) - {control})
 
 
 def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> float:
@@ -250,7 +231,7 @@ def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> floa
     return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
 
 
-def _decided(summary: Summary) -> bool:
+def is_decided(summary: Summary) -> bool:
     """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed.
 
     The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.

@@ -22,13 +22,14 @@ from mydyno.execution.step import ReportProgress, run_step
 from mydyno.execution.step_validity import judged
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
-from mydyno.model.plan import PlannedRun
+from mydyno.model.plan import Plan, PlannedRun
 from mydyno.model.reasons import Reason, joined
 from mydyno.model.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.servers.templates import Template
 from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
+from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -53,6 +54,23 @@ class _Recorder:
         """Keep the proof, where there is one."""
         if evidence is not None:
             self.evidence.append(evidence)
+
+
+async def make_saved_run(
+    environment: StudyEnvironment,
+    folder: StudyFolder,
+    plan: Plan,
+    planned: PlannedRun,
+    template: Template | None,
+    report: ReportProgress,
+) -> RunRecord:
+    """Make one run of a plan and put it in its place in the study's folder."""
+    steps = {step.id: step for step in environment.experiment.resolved_steps}
+    order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
+    folder.journal.append("run_began", folder=planned.folder)
+    record = await make_run(environment, planned, order, template, folder.begin_run(planned.folder), report)
+    folder.commit_run(record)
+    return record
 
 
 async def make_run(

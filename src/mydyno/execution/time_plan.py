@@ -88,17 +88,17 @@ class TimePlan:
     reaches_look: bool
 
 
-def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None) -> TimePlan:
-    """The blocks to make in `time_s`, after `done` blocks were made before."""
+def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None, groups: int = 1) -> TimePlan:
+    """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time."""
     usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
     ahead = [look for look in LOOKS if look > done]
     for least in (FEWEST_CYCLES, 2, 1):
         for look in reversed(ahead):
-            block_s = usable_s / (look - done)
+            block_s = usable_s / ceil((look - done) / groups)
             cycles = shape.cycles_in(block_s, overhead_s)
             if cycles >= least:
                 return TimePlan(look, block_s, cycles, True)
     least_s = shape.block_s(1, overhead_s)
-    blocks = max(1, int(usable_s / least_s))
-    block_s = usable_s / blocks
-    return TimePlan(done + blocks, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)
+    rounds = max(1, int(usable_s / least_s))
+    block_s = usable_s / rounds
+    return TimePlan(done + rounds * groups, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)

@@ -6,12 +6,15 @@ releases it when its holder dies. A process that finds it taken connects and rea
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import platform
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from mydyno.errors import HostError
 
@@ -70,3 +73,24 @@ def _holder(address: str) -> str:
     except (OSError, ValueError):
         return "unknown"
     return f"{reported['study']} (pid {reported['pid']})"
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """One controller at a time for a study's folder, also from several containers that share it (flock(2)).
+
+    Raises HostError naming the process that holds it.
+    """
+    path = folder / ".controller.lock"
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            raise HostError(
+                f"another mydyno controls {folder.name}: {file.read().strip() or 'unknown'}", "wait for it to end"
+            ) from None
+        file.truncate(0)
+        file.write(f"pid {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield

@@ -254,6 +254,21 @@ class SshHost:
                     await sftp.remove(aside)
                 raise
 
+    async def write_text(self, remote: str, text: str) -> None:
+        """Replace a text file on the host as a whole. Raises HostError."""
+        remote = from_home(remote)
+        aside = _aside(remote)
+        async with self._files(f"writing {remote}") as sftp:
+            await sftp.makedirs(str(PurePosixPath(remote).parent), exist_ok=True)
+            try:
+                async with sftp.open(aside, "wb") as file:
+                    await file.write(text.encode())
+                await sftp.posix_rename(aside, remote)
+            except BaseException:
+                with suppress(*_FAILURES):
+                    await sftp.remove(aside)
+                raise
+
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file from the host; the local file is the old or the whole new one. Raises HostError."""
         remote = from_home(remote)

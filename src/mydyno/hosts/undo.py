@@ -149,3 +149,15 @@ def stale_journals(folder: Path) -> list[UndoJournal]:
     """Journals of killed studies: their owner is no longer alive."""
     journals = [UndoJournal(path) for path in sorted(folder.glob("*.jsonl"))]
     return [journal for journal in journals if (owner := journal.owner()) is None or not owner[0].alive()]
+
+
+def clean_up(folder: Path, say: Callable[[str], None]) -> list[str]:
+    """Undo what killed studies left on this host; returns what could not be undone."""
+    left = []
+    for journal in stale_journals(folder):
+        owner = journal.owner()
+        count = len(journal.open_entries())
+        left += journal.undo_all()
+        if count:
+            say(f"cleaned up after {owner[1] if owner else 'a killed study'}: {count} entries undone")
+    return left

@@ -130,6 +130,16 @@ class StudyFolder:
         failed = [run.arm for run in runs if run.failed]
         self.journal.append("block_finished", block=block, failed=failed, waited_s=round(waited_s, 3))
 
+    def adopt_block(self, block: int, aside: Path, host_group: str) -> None:
+        """Put a block that a host group executed in its place; each run.json names the group."""
+        for path in sorted(aside.glob("*/run.json")):
+            run = RunRecord.model_validate_json(path.read_bytes())
+            named = run.model_copy(update={"host_group": host_group})
+            write_text(path, named.model_dump_json(by_alias=True, indent=1))
+        sync_folder(aside)
+        aside.rename(self.block_path(block))
+        sync_folder(aside.parent)
+
     def waited_s(self) -> float:
         """The time that finished blocks waited for a quieter host."""
         events = self.journal.read()

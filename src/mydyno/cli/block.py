@@ -1,0 +1,129 @@
+"""`mydyno block STUDY --block N`: one block of a study on this host, for a controller, Slurm or Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.watcher import warn
+from mydyno.errors import HostError, UserError
+from mydyno.hosts.paths import HostPaths
+from mydyno.store.study_folder import StudyFolder
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="block",
+        help="Execute one block of a study on this host (for `run --hosts`, Slurm and Kubernetes). Progress and result "
+        "are JSON lines on standard output.",
+    )(block)
+
+
+def block(
+    study: Annotated[str, typer.Argument(help="A folder with study.json and plan.json.", metavar="STUDY")],
+    number: Annotated[int | None, typer.Option("--block", help="The block to execute.", min=1, metavar="N")] = None,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Fetch servers and make the data that blocks need, and end.")
+    ] = False,
+    length: Annotated[
+        str | None,
+        typer.Option(
+            help="Of an interleaved block, e.g. 60s: as many cycles as fit (default: the experiment's own number).",
+            metavar="DURATION",
+        ),
+    ] = None,
+    washout: Annotated[
+        str | None, typer.Option(help="Load before each measured slice (default: design.washout).", metavar="DURATION")
+    ] = None,
+    skip_arm: Annotated[
+        list[str] | None, typer.Option("--skip-arm", help="An arm not to start. Repeatable.", metavar="ARM")
+    ] = None,
+    heartbeat: Annotated[
+        str | None,
+        typer.Option(
+            help="End, and undo everything, when standard input ends or is silent for so long. Default: input is not "
+            "read.",
+            metavar="DURATION",
+        ),
+    ] = None,
+    data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Execute one block; exit codes as in ExitCode."""
+    set_verbosity(verbose)
+    if prepare == (number is not None):
+        raise UserError("one of --block N and --prepare is needed", "--prepare once on each host, then --block N")
+    path = Path(study)
+    length_s = arguments.duration_s(length, "--length")
+    washout_s = arguments.duration_s(washout, "--washout")
+    silence_s = arguments.duration_s(heartbeat, "--heartbeat")
+    record = StudyFolder.open(path).study()
+    paths = HostPaths.resolve(data, allow_writes)
+    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+
+    if number is None:
+        work = prepare_host(record, path, paths, _emit)
+    else:
+        order = BlockOrder(number, length_s, washout_s, frozenset(skip_arm or ()))
+        work = execute_block(path, order, paths, _emit)
+    try:
+        asyncio.run(_watched(work, silence_s))
+    except asyncio.CancelledError:
+        warn("mydyno: interrupted; the host is restored")
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except OSError as error:
+        raise HostError(f"{error.strerror or error}: {error.filename or 'while the block ran'}") from error
+
+
+def _emit(message: Any) -> None:
+    """One line on standard output; nobody reads it any more: the end of standard input says so too."""
+    try:
+        sys.stdout.write(message.model_dump_json() + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None) -> None:
+    """The work, cancelled by a signal, by the end of standard input and by its silence."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
+    if silence_s is None:
+        await task
+        return
+    listening = asyncio.ensure_future(_silence(silence_s))
+    listening.add_done_callback(lambda _: task.cancel())  # harmless once the task is done
+    try:
+        await task
+    finally:
+        listening.cancel()
+
+
+async def _silence(limit_s: float) -> None:
+    """Returns when standard input has ended, or had no line for so long."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    try:
+        while await asyncio.wait_for(reader.readline(), limit_s):
+            continue
+    except (TimeoutError, ValueError):
+        return
+    finally:
+        transport.close()

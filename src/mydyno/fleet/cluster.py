@@ -1,0 +1,151 @@
+"""Host groups as workers of Dask distributed, all inside this process: it decides which group executes which block.
+
+Dask's state is not kept: what is to do is rebuilt from the plan and the journal. A group that is lost has its worker
+closed, so that Dask runs its block elsewhere (an exception would leave a worker that takes the next blocks too). Blocks
+in flight never exceed the groups that live: Dask assigns eagerly, and with few blocks stealing does not help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from mydyno.errors import StudyError
+
+Work = Callable[[str, int], Awaitable[Any]]
+"""(group, block) → result. Raises GroupLostError where another group must take the block."""
+
+SETTINGS: dict[str, Any] = {
+    "distributed.admin.tick.interval": "60s",
+    "distributed.admin.system-monitor.interval": "60s",
+    "distributed.scheduler.allowed-failures": 1_000_000,  # attempts are counted in the journal
+    "distributed.scheduler.idle-timeout": None,
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.worker-ttl": None,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.profile.enabled": False,
+}
+_works: dict[int, tuple[Work, dict[int, Any]]] = {}
+"""Cluster → its work and the results: Dask sends functions by name, and these hold connections. A worker that is closed
+takes results with it that were not fetched yet, and Dask would have their blocks executed again."""
+_numbers = itertools.count(1)
+
+
+class GroupLostError(Exception):
+    """A group cannot go on with its block: connection lost, host full, version wrong."""
+
+
+async def _execute(cluster: int, block: int) -> Any:
+    """Runs inside of a group's worker."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    work, results = _works[cluster]
+    try:
+        if block not in results:
+            results[block] = await work(str(worker.name), block)
+        return results[block]
+    except GroupLostError:
+        closing = asyncio.ensure_future(worker.close(reason="the host group is lost"))
+        await asyncio.shield(closing)
+        await asyncio.Event().wait()  # until the closed worker cancels this task
+        raise
+
+
+class Cluster:
+    """An async context manager around scheduler, client and one worker for each group."""
+
+    def __init__(self, groups: Collection[str], work: Work) -> None:
+        self._number = next(_numbers)
+        _works[self._number] = (work, {})
+        self._names = list(groups)
+        self._workers: dict[str, Any] = {}
+        self._scheduler: Any = None
+        self._client: Any = None
+        self._changed = asyncio.Event()
+        self._stack: Any = None
+
+    @property
+    def live(self) -> list[str]:
+        """Groups that take blocks."""
+        return [name for name, worker in self._workers.items() if worker.status.name == "running"]
+
+    async def __aenter__(self) -> Cluster:
+        import dask
+        from distributed import Client, Scheduler
+
+        for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._stack = dask.config.set(SETTINGS)
+        self._scheduler = await Scheduler(protocol="inproc://", dashboard=False, validate=False)
+        for name in self._names:
+            await self.add(name)
+        self._client = await Client(  # type: ignore[no-untyped-call]
+            self._scheduler.address, asynchronous=True, set_as_default=False
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del _works[self._number]
+        with suppress(Exception):
+            await self._client.close()
+        for worker in self._workers.values():
+            with suppress(Exception):
+                await worker.close(reason="the study has ended")
+        with suppress(Exception):
+            await self._scheduler.close()
+        self._stack.__exit__(None, None, None)
+
+    async def add(self, name: str) -> None:
+        """Let a group take blocks: at the start, or when a lost one is back."""
+        from distributed import Worker
+
+        self._workers[name] = await Worker(
+            self._scheduler.address, name=name, nthreads=1, protocol="inproc://", memory_limit=0, dashboard=False
+        )
+        self._changed.set()
+
+    async def map(self, blocks: Iterable[int]) -> AsyncIterator[tuple[int, Any]]:
+        """(block, result) as they end. Raises StudyError when no group is left, and what the work raises."""
+        waiting = list(blocks)
+        waiting.reverse()
+        flying: dict[asyncio.Future[Any], tuple[int, Any]] = {}
+        try:
+            while waiting or flying:
+                while waiting and len(flying) < len(self.live):
+                    block = waiting.pop()
+                    future = self._client.submit(
+                        _execute, self._number, block, key=f"block-{block}-{next(_numbers)}", pure=False
+                    )
+                    flying[asyncio.ensure_future(_result(future))] = (block, future)
+                if not self.live:
+                    raise StudyError(
+                        "every host group is lost; finished blocks are kept",
+                        "when the hosts are back, run: mydyno resume STUDY",
+                    )
+                self._changed.clear()
+                changed = asyncio.ensure_future(self._changed.wait())
+                done, _ = await asyncio.wait([*flying, changed], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                for ended in done - {changed}:
+                    block, _ = flying.pop(ended)
+                    yield block, ended.result()
+        finally:
+            for ended, (_, future) in flying.items():
+                ended.cancel()
+                with suppress(Exception):
+                    await future.cancel()
+
+
+async def _result(future: Any) -> Any:
+    return await future

@@ -1,0 +1,230 @@
+"""A way to a group's server host: the host that mydyno runs on, or one reached by SSH.
+
+Both start the same program there, `mydyno block`, and both end it when this process ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from mydyno.errors import HostError
+from mydyno.fleet.installation import ensure_installed
+from mydyno.hosts.commands import report_start
+from mydyno.hosts.local import LINE_LIMIT_BYTES, exit_with_parent
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.ssh import SshHost
+from mydyno.model.host_groups import HostGroup
+from mydyno.store.files import write_text
+
+STUDIES = "fleet"
+"""Below the cache: the folders of studies that another mydyno controls."""
+REMOTE_STUDIES = "~/.cache/mydyno/fleet"
+GRACE_S = 90.0
+"""For a block to stop its servers and undo everything."""
+TAIL_BYTES = 16 << 10
+
+
+class HostProcess(Protocol):
+    """`mydyno block` on a host."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what it wrote to standard error."""
+
+    async def write(self, text: str) -> None:
+        """Write to its standard input. Raises HostError if it has ended."""
+
+    def lines(self) -> AsyncIterator[str]:
+        """Lines of its standard output. Raises HostError if the connection is lost."""
+
+    async def wait(self) -> int:
+        """Its exit code. Raises HostError if the connection is lost."""
+
+    def end(self) -> None:
+        """SIGTERM; it undoes everything and ends."""
+
+
+class HostLink(Protocol):
+    """A group's server host."""
+
+    async def open(self) -> None:
+        """Connect, or connect again. Raises HostError."""
+
+    async def write_files(self, study: str, files: dict[str, str]) -> str:
+        """Write files into the study's folder on the host; returns the folder. Raises HostError."""
+
+    async def start(self, arguments: Sequence[str]) -> HostProcess:
+        """Start `mydyno` with these arguments. Raises HostError."""
+
+    async def fetch(self, folder: str, to: Path) -> None:
+        """Copy a folder of the host to a path that does not exist. Raises HostError."""
+
+    async def remove(self, study: str) -> None:
+        """Remove the study's folder on the host."""
+
+    async def close(self) -> None:
+        """Disconnect; what was started ends."""
+
+
+class LocalProcess:
+    """A child; it receives SIGTERM when this process ends."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._tail = b""
+        self._reader = asyncio.create_task(self._keep_tail())
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of its standard error."""
+        return self._tail.decode(errors="replace")
+
+    async def write(self, text: str) -> None:
+        """Write to its standard input."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text.encode())
+            await self._process.stdin.drain()
+        except OSError as error:
+            raise HostError(f"the block on this host ended: {error}") from error
+
+    async def lines(self) -> AsyncIterator[str]:
+        """Lines of its standard output."""
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            yield line.decode(errors="replace").removesuffix("\n")
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        code = await self._process.wait()
+        await self._reader
+        return code
+
+    def end(self) -> None:
+        """SIGTERM."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+
+    async def _keep_tail(self) -> None:
+        assert self._process.stderr is not None
+        while piece := await self._process.stderr.read(TAIL_BYTES):
+            self._tail = (self._tail + piece)[-TAIL_BYTES:]
+
+
+class LocalLink:
+    """This host: `mydyno block` as a child."""
+
+    def __init__(self, paths: HostPaths) -> None:
+        self._paths = paths
+        self._processes: list[LocalProcess] = []
+
+    async def open(self) -> None:
+        """Nothing to connect."""
+
+    async def write_files(self, study: str, files: dict[str, str]) -> str:
+        """Write into the cache."""
+        folder = self._paths.cache / STUDIES / study
+        for name, text in files.items():
+            write_text(folder / name, text)
+        return str(folder)
+
+    async def start(self, arguments: Sequence[str]) -> LocalProcess:
+        """As a child with the same environment; SIGTERM when this process ends."""
+        argv = [sys.executable, "-m", "mydyno.cli", *arguments]
+        command = ["setpriv", "--pdeathsig", "TERM", "--", *exit_with_parent(os.getpid()), *argv]
+        started = report_start(argv)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                limit=LINE_LIMIT_BYTES,
+                env={**os.environ, "MYDYNO_DATA": str(self._paths.data), "MYDYNO_CACHE": str(self._paths.cache)},
+            )
+        except OSError as error:
+            started.ended(127)
+            raise HostError(f"cannot start {argv[0]}: {error}") from error
+        made = LocalProcess(process)
+        self._processes.append(made)
+        return made
+
+    async def fetch(self, folder: str, to: Path) -> None:
+        """Copy."""
+        await asyncio.to_thread(shutil.copytree, folder, to, symlinks=True)
+
+    async def remove(self, study: str) -> None:
+        """Remove from the cache."""
+        shutil.rmtree(self._paths.cache / STUDIES / study, ignore_errors=True)
+
+    async def close(self) -> None:
+        """End what still runs, and wait for it to undo its changes."""
+        for process in self._processes:
+            process.end()
+        for process in self._processes:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), GRACE_S)
+        self._processes.clear()
+
+
+class SshLink:
+    """A host reached by SSH, prepared by `mydyno hosts prepare`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._host: SshHost | None = None
+        self._program = ""
+
+    @property
+    def host(self) -> SshHost:
+        """The open connection. Raises HostError if there is none."""
+        if self._host is None:
+            raise HostError(f"{self._address}: not connected")
+        return self._host
+
+    async def open(self) -> None:
+        """Connect, and find the program of this version."""
+        await self.close()
+        self._host = await SshHost.connect(self._address)
+        self._program = await ensure_installed(self._host)
+
+    async def write_files(self, study: str, files: dict[str, str]) -> str:
+        """By SFTP, into the cache of the user on the host."""
+        folder = await self._folder(study)
+        for name, text in files.items():
+            await self.host.write_text(f"{folder}/{name}", text)
+        return folder
+
+    async def _folder(self, study: str) -> str:
+        return REMOTE_STUDIES.replace("~", await self.host.home(), 1) + f"/{study}"
+
+    async def start(self, arguments: Sequence[str]) -> HostProcess:
+        """It ends with the connection."""
+        return await self.host.start([self._program, *arguments], grace_s=GRACE_S)
+
+    async def fetch(self, folder: str, to: Path) -> None:
+        """By SFTP."""
+        await self.host.get_tree(folder, to)
+
+    async def remove(self, study: str) -> None:
+        """By rm(1)."""
+        await self.host.run(["rm", "-rf", "--", await self._folder(study)])
+
+    async def close(self) -> None:
+        """Disconnect; the host's supervisor ends what was started."""
+        if self._host is not None:
+            await self._host.close()
+            self._host = None
+
+
+def link_to(group: HostGroup, paths: HostPaths) -> HostLink:
+    """The way to a group's server host."""
+    return LocalLink(paths) if group.server is None else SshLink(group.server)

@@ -1,0 +1,81 @@
+"""What the controller and `mydyno block` on a host say to each other: JSON lines on its standard output."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from mydyno.model.experiment import Frozen
+from mydyno.model.records import SliceRecord
+
+HEARTBEAT_S = 15.0
+"""The controller writes a line to the block's standard input this often."""
+SILENCE_S = 120.0
+"""Without a line for so long, the block undoes everything and ends."""
+
+
+class Said(Frozen):
+    """A line for a person."""
+
+    event: Literal["said"] = "said"
+    text: str
+
+
+class Progressed(Frozen):
+    """What is under way now."""
+
+    event: Literal["progressed"] = "progressed"
+    text: str
+
+
+class Prepared(Frozen):
+    """The host can execute blocks: programs and servers are in its cache, and the data is made."""
+
+    event: Literal["prepared"] = "prepared"
+    design: Literal["blocks", "interleaved"]
+    why: str
+    client_untouched: bool
+    versions: dict[str, str]
+    """Server, driver, allocators, engine."""
+    facts: dict[str, Any]
+    """Of the host: see hosts/facts.py."""
+
+
+class Finished(Frozen):
+    """The block is complete in the host's study folder."""
+
+    event: Literal["finished"] = "finished"
+    block: int
+    versions: dict[str, str]
+    files: dict[str, str]
+    """Path below the block's folder → SHA-256."""
+    overhead_s: float | None = None
+    """Of an interleaved block: before the first slice and after the last one."""
+    journal: tuple[dict[str, Any], ...] = ()
+    """Events of the host's journal since the block began."""
+
+
+Message = Annotated[Said | Progressed | Prepared | Finished, Field(discriminator="event")]
+_MESSAGES: TypeAdapter[Said | Progressed | Prepared | Finished] = TypeAdapter(Message)
+
+
+def parse_message(line: str) -> Said | Progressed | Prepared | Finished:
+    """One line. Raises ValueError (pydantic.ValidationError is one) for anything else."""
+    return _MESSAGES.validate_json(line)
+
+
+def manifest(folder: Path) -> dict[str, str]:
+    """Every file below a folder → its SHA-256."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def slice_text(record: SliceRecord) -> str:
+    """What a slice's end says of the progress; never a rate of one arm beside another's."""
+    return f"{record.step} cycle {record.cycle}"

@@ -1,0 +1,168 @@
+"""What the controller does with one host group: prepare it, have it execute blocks, fetch and check the results."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from mydyno.errors import HostError, UserError
+from mydyno.fleet.block import BlockOrder
+from mydyno.fleet.cluster import GroupLostError
+from mydyno.fleet.links import HostLink, HostProcess
+from mydyno.fleet.messages import (
+    HEARTBEAT_S,
+    SILENCE_S,
+    Finished,
+    Prepared,
+    Progressed,
+    Said,
+    manifest,
+    parse_message,
+)
+from mydyno.model.plan import Plan
+from mydyno.model.records import StudyRecord
+
+MOST_SILENCE_S = 900.0
+"""Without any line of a block: servers that start, or data that is made, may take minutes."""
+LATE_FACTOR, LATE_S = 3.0, 600.0
+"""A block that takes longer than so many times its length, and so much more, counts as lost."""
+
+Report = Callable[[str, str, bool], None]
+"""(group, text, lasting): a line to keep, or what is under way now."""
+Result = TypeVar("Result", Prepared, Finished)
+
+
+class GroupUnfitError(GroupLostError):
+    """The host cannot execute blocks of this study at all; it is not tried again."""
+
+
+class GroupRunner:
+    """One host group."""
+
+    def __init__(self, name: str, link: HostLink, report: Report) -> None:
+        self.name = name
+        self._link = link
+        self._report = report
+
+    async def open(self) -> None:
+        """Connect, or connect again. Raises GroupLostError."""
+        try:
+            await self._link.open()
+        except HostError as error:
+            raise GroupLostError(str(error)) from error
+
+    async def prepare(self, study: StudyRecord) -> Prepared:
+        """Fetch servers and make data on the host. Raises GroupLostError, GroupUnfitError, UserError."""
+        folder = await self._push(study, None)
+        return await self._ask(["block", folder, "--prepare"], Prepared, None)
+
+    async def execute(self, study: StudyRecord, plan: Plan, order: BlockOrder, aside: Path) -> Finished:
+        """Have a block executed, and fetch its folder into `aside`, every file checked against its hash.
+
+        Raises GroupLostError, GroupUnfitError, UserError.
+        """
+        folder = await self._push(study, plan)
+        arguments = ["block", folder, "--block", str(order.block)]
+        if order.length_s is not None:
+            arguments += ["--length", f"{order.length_s:.0f}s"]
+        if order.washout_s is not None:
+            arguments += ["--washout", f"{order.washout_s * 1000:.0f}ms"]
+        for arm in sorted(order.skipped_arms):
+            arguments += ["--skip-arm", arm]
+        limit_s = None if order.length_s is None else LATE_FACTOR * order.length_s + LATE_S
+        finished = await self._ask(arguments, Finished, limit_s)
+        if finished.block != order.block:
+            raise GroupLostError(f"the host executed block {finished.block} instead of {order.block}")
+        try:
+            await self._link.fetch(f"{folder}/blocks/{order.block:02d}", aside)
+        except HostError as error:
+            raise GroupLostError(str(error)) from error
+        found = await asyncio.to_thread(manifest, aside)
+        if found != finished.files:
+            shutil.rmtree(aside, ignore_errors=True)
+            wrong = sorted(set(found.items()) ^ set(finished.files.items()))
+            raise GroupLostError(f"the copy of block {order.block} is damaged: {wrong[0][0]}")
+        return finished
+
+    async def clean(self, study: str) -> None:
+        """Remove the study's folder on the host; a host that is gone keeps it until `mydyno hosts prepare --remove`."""
+        with suppress(HostError, GroupLostError):
+            await self._link.remove(study)
+
+    async def close(self) -> None:
+        """Disconnect; what runs on the host ends and undoes its changes."""
+        await self._link.close()
+
+    async def _push(self, study: StudyRecord, plan: Plan | None) -> str:
+        files = {"study.json": study.model_dump_json(by_alias=True, indent=1)}
+        if plan is not None:
+            files["plan.json"] = plan.model_dump_json(by_alias=True, indent=1)
+        try:
+            return await self._link.write_files(study.study, files)
+        except HostError as error:
+            raise GroupLostError(str(error)) from error
+
+    async def _ask(self, arguments: Sequence[str], kind: type[Result], limit_s: float | None) -> Result:
+        """Run `mydyno` on the host to its end, and return its last message."""
+        try:
+            process = await self._link.start([*arguments, "--heartbeat", f"{SILENCE_S:.0f}s"])
+        except HostError as error:
+            raise GroupLostError(str(error)) from error
+        heart = asyncio.create_task(_beat(process))
+        result: Result | None = None
+        try:
+            async with asyncio.timeout(limit_s):
+                lines = process.lines()
+                while True:
+                    try:
+                        line = await asyncio.wait_for(anext(lines), MOST_SILENCE_S)
+                    except StopAsyncIteration:
+                        break
+                    result = self._read(line, kind) or result
+                code = await process.wait()
+        except TimeoutError:
+            process.end()
+            raise GroupLostError(f"no answer in time: {' '.join(arguments[2:])}") from None
+        except HostError as error:
+            raise GroupLostError(str(error)) from error
+        except asyncio.CancelledError:
+            process.end()
+            raise
+        finally:
+            heart.cancel()
+        if code == 0 and result is not None:
+            return result
+        raise _failure(code, process.stderr_tail)
+
+    def _read(self, line: str, kind: type[Result]) -> Result | None:
+        try:
+            message = parse_message(line)
+        except ValueError:
+            self._report(self.name, line[:500], True)
+            return None
+        if isinstance(message, kind):
+            return message
+        if isinstance(message, Said | Progressed):
+            self._report(self.name, message.text, isinstance(message, Said))
+        return None
+
+
+def _failure(code: int, tail: str) -> Exception:
+    words = tail.strip().removeprefix("mydyno: error: ") or f"mydyno block ended with exit code {code}"
+    if code == 2:
+        return UserError(words)
+    if code == 3:
+        return GroupUnfitError(words)
+    return GroupLostError(words)
+
+
+async def _beat(process: HostProcess) -> None:
+    """Tell the block that its controller lives."""
+    with suppress(HostError):
+        while True:
+            await process.write("\n")
+            await asyncio.sleep(HEARTBEAT_S)

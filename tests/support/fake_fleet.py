@@ -1,0 +1,181 @@
+"""Host groups without hosts: each executes blocks inside this process, on fake servers, and fails as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mydyno.cli.exit_codes import exit_code_of
+from mydyno.errors import HostError, MydynoError
+from mydyno.execution.environment import Opener
+from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.host_groups import HostGroup
+from mydyno.results.projection import Precision
+from mydyno.store.study_folder import StudyFolder
+
+
+@dataclass
+class Mishaps:
+    """What goes wrong on one group."""
+
+    unreachable: bool = False
+    loses_block: Callable[[int], bool] = lambda _block: False
+    """Whether the connection ends while this block is executed."""
+    refuses_block: str = ""
+    """Why `mydyno block` ends with exit code 3."""
+    damages_copy: bool = False
+    before_block: Callable[[int], Any] = lambda _block: None
+    """Awaited if it is awaitable, when the block begins on the host."""
+
+
+@dataclass
+class FakeProcess:
+    """`mydyno block`, as a task of this process."""
+
+    link: FakeLink
+    arguments: list[str]
+    stderr_tail: str = ""
+    _lines: asyncio.Queue[str | HostError | None] = field(default_factory=asyncio.Queue)
+    _code: int | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        folder = Path(self.arguments[1])
+        paths, opener, mishaps = self.link.paths, self.link.opener, self.link.mishaps
+
+        def emit(message: Any) -> None:
+            self._lines.put_nowait(message.model_dump_json())
+
+        try:
+            if "--prepare" in self.arguments:
+                await prepare_host(StudyFolder.open(folder).study(), folder, paths, emit, opener)
+            else:
+                block = int(self.arguments[self.arguments.index("--block") + 1])
+                self.link.began.append(block)
+                waiting = mishaps.before_block(block)
+                if waiting is not None:
+                    await waiting
+                if mishaps.loses_block(block):
+                    self._lines.put_nowait(HostError("the SSH connection ended"))
+                    return
+                if mishaps.refuses_block:
+                    raise HostError(mishaps.refuses_block)
+                await execute_block(folder, BlockOrder(block), paths, emit, opener)
+            self._code = 0
+        except MydynoError as error:
+            self._code, self.stderr_tail = int(exit_code_of(error)), f"mydyno: error: {error}"
+        finally:
+            self._lines.put_nowait(None)
+
+    async def write(self, text: str) -> None:
+        del text
+
+    async def lines(self) -> AsyncIterator[str]:
+        while (line := await self._lines.get()) is not None:
+            if isinstance(line, HostError):
+                raise line
+            yield line
+
+    async def wait(self) -> int:
+        await self._task
+        assert self._code is not None
+        return self._code
+
+    def end(self) -> None:
+        self._task.cancel()
+
+
+@dataclass
+class FakeLink:
+    """A group; its host's folder is below `root`."""
+
+    group: HostGroup
+    root: Path
+    paths: HostPaths
+    opener: Opener
+    mishaps: Mishaps
+    began: list[int] = field(default_factory=list)
+
+    async def open(self) -> None:
+        if self.mishaps.unreachable:
+            raise HostError(f"{self.group.name}: no route to host")
+
+    async def write_files(self, study: str, files: dict[str, str]) -> str:
+        folder = self.root / study
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return str(folder)
+
+    async def start(self, arguments: Sequence[str]) -> FakeProcess:
+        process = FakeProcess(self, list(arguments))
+        process.begin()
+        return process
+
+    async def fetch(self, folder: str, to: Path) -> None:
+        shutil.copytree(folder, to)
+        if self.mishaps.damages_copy:
+            next(to.rglob("run.json")).write_text("{}")
+
+    async def remove(self, study: str) -> None:
+        shutil.rmtree(self.root / study, ignore_errors=True)
+
+    async def close(self) -> None:
+        return None
+
+
+@dataclass
+class FakeHosts:
+    """Makes the links of a study's groups, and keeps them."""
+
+    folder: Path
+    paths: HostPaths
+    opener: Opener
+    mishaps: dict[str, Mishaps] = field(default_factory=dict)
+    links: dict[str, FakeLink] = field(default_factory=dict)
+
+    def __call__(self, group: HostGroup, _paths: HostPaths) -> FakeLink:
+        root = self.folder / group.name
+        own = replace(
+            self.paths,
+            cache=root / "cache",
+            data=root / "data",
+            study_lock_address=f"\0test-{self.folder}-{group.name}",
+        )
+        self.links[group.name] = FakeLink(
+            group, root / "studies", own, self.opener, self.mishaps.get(group.name, Mishaps())
+        )
+        return self.links[group.name]
+
+
+@dataclass
+class FleetWatched:
+    """Keeps what a fleet's study says."""
+
+    said: list[str] = field(default_factory=list)
+    leased: list[tuple[str, int]] = field(default_factory=list)
+    committed: list[tuple[str, int]] = field(default_factory=list)
+    lost: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def group_says(self, group: str, text: str, lasting: bool) -> None:
+        if lasting:
+            self.said.append(f"{group}: {text}")
+
+    def block_leased(self, group: str, block: int, of: int) -> None:
+        self.leased.append((group, block))
+
+    def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
+        self.committed.append((group, block))
+
+    def group_lost(self, group: str, why: str, for_good: bool) -> None:
+        self.lost.append((group, why, for_good))
