@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a stored field is left out: files of studies on one host remain as they were before there were several.
+
+    For `exclude_if` of a field whose default is empty.
+    """
+    return not value
 
 
 class Record(BaseModel):

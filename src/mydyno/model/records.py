@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mydyno.model.experiment import Experiment
-from mydyno.model.frozen_record import Record
+from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.reasons import Reason
 
 FORMAT = 2
@@ -232,6 +232,8 @@ class RunRecord(Record):
 
     format: int = FORMAT
     block: int
+    host_group: str = Field("", exclude_if=is_empty)
+    """The host group that executed the block; empty: the only one of the study."""
     position: int
     arm: str
     copy_number: int = Field(1, alias="copy")
@@ -261,5 +263,7 @@ class StudyRecord(Record):
     """The text of the experiment file."""
     host: dict[str, Any] = Field(default_factory=dict)
     """Host facts: kernel, cpu_model, cpus, memory_bytes, filesystem, thp, glibc, …"""
+    hosts: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude_if=is_empty)
+    """Host group → facts of its server host, as `host` has them; empty: `host` is the only one."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Server, driver, allocators, engine."""
