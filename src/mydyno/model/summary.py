@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from mydyno.model import format_1
 from mydyno.model.experiment import Step
-from mydyno.model.frozen_record import Record
+from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.reasons import Reason
 from mydyno.model.records import FORMAT, Evidence, Metric
 
@@ -27,6 +27,8 @@ class RunSummary(Record):
     """One run in summary.json: values[step][metric] over the common window."""
 
     block: int
+    host_group: str = Field("", exclude_if=is_empty)
+    """The host group that executed the block; empty: the only one of the study."""
     position: int
     arm: str
     copy_number: int = Field(1, alias="copy")
@@ -219,6 +221,61 @@ class InterleavingRecord(Record):
     """Carry-over, servers that kept working while idle, covariates that were dropped."""
 
 
+class HostGroupEffect(Record):
+    """The effect of one contrast on one host group."""
+
+    group: str
+    n: int
+    """Blocks of this group that count."""
+    ratio: float | None = None
+    """Arm divided by control; None without a block."""
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """The group's own 95 % t interval with n − 1 degrees of freedom, not adjusted; None with fewer than two blocks."""
+
+
+class HostsEffect(Record):
+    """One contrast with a verdict over the host groups: each group, their differences, and hosts like these.
+
+    See stats/groups.py for what is assumed.
+    """
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    groups: tuple[HostGroupEffect, ...]
+    """Every host group of the study, in order."""
+    p_heterogeneity: float | None = None
+    """p that the groups have one effect, the larger of the F test's and Welch's; None: a group has one block, or
+    nothing varies inside the groups."""
+    p_heterogeneity_adjusted: float | None = None
+    """The same by Holm over the contrasts with verdicts."""
+    between_sd: float | None = None
+    """Standard deviation of the groups' true log ratios: 0.03 is about 3 %; None: a group has one block."""
+    differs: bool = False
+    """Whether the effect differs between the groups: p_heterogeneity_adjusted is at most Summary.alpha."""
+    hosts_low: float | None = None
+    hosts_high: float | None = None
+    """The interval of the ratio on hosts like these: t over the groups' means, groups − 1 degrees of freedom, adjusted
+    by Bonferroni over the contrasts with verdicts; None with fewer than three groups."""
+    holds_on: Literal["hosts like these", "these hosts", "no host"] = "no host"
+    """What the verdict is claimed of; "no host": it is neither higher, lower nor equivalent."""
+
+
+class HostGroupsRecord(Record):
+    """A study over several host groups. Effects and intervals of `Summary.effects` are of the mean over these groups,
+    each counting alike.
+    """
+
+    blocks: dict[str, int]
+    """Host group → its blocks with a run, in order of the groups."""
+    differences: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """{fact: {host group: value in words}} of the facts that differ between the server hosts; what is unknown of a
+    host is absent."""
+    effects: tuple[HostsEffect, ...] = ()
+
+
 class Summary(Record):
     """summary.json: everything that reports print, made from the rest of the folder at any time."""
 
@@ -254,6 +311,8 @@ class Summary(Record):
     alpha: float = 0.05
     """The error rate that the simultaneous intervals and tests of this look keep."""
     interleaving: InterleavingRecord | None = None
+    host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
+    """None: one host group."""
     answer: tuple[str, ...] = ()
     """One to three short sentences that answer the question."""
     scope: str = ""

@@ -63,6 +63,8 @@ def _family(
     assert source is not None, metric
     used = (*arms, control)
 
+    host_groups = block_groups(runs)
+
     def family(name: str, of: str, among: tuple[str, ...], a_a: Family | None = None) -> Family:
         return Family(
             metric=Metric(name, source.unit, source.better),
@@ -74,6 +76,7 @@ def _family(
             primary=primary,
             seed=experiment.design.seed,
             a_a=a_a,
+            host_groups=host_groups,
         )
 
     copied = experiment.control
@@ -119,6 +122,12 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
             )
         )
     return tuple(observations)
+
+
+def block_groups(runs: Sequence[RunSummary]) -> dict[int, str]:
+    """{block: the host group that executed it}; empty if there is one group."""
+    found = {run.block: run.host_group for run in runs}
+    return found if len(set(found.values())) > 1 else {}
 
 
 def first_label(reasons: tuple[Reason, ...]) -> str:

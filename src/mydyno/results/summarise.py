@@ -17,6 +17,7 @@ from mydyno.model.summary import CANARY_EVENT, CanaryRecord, EffectDetails, Effe
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, first_label, margin_of
+from mydyno.results.host_groups import host_groups_of, hosts_sentences
 from mydyno.results.host_noise import without_unequal_steal
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
@@ -65,11 +66,12 @@ def summarise(folder: StudyFolder) -> Summary:
     for family in every:
         floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
     planned = len(plan.runs)
-    records = tuple(_effect_record(effect) for effect in effects)
+    records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.sequential)
         records = _with_unadjusted(records, unadjusted)
+    host_groups = host_groups_of(study, summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
@@ -96,12 +98,14 @@ def summarise(folder: StudyFolder) -> Summary:
         look=look,
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
+        host_groups=host_groups,
         sentences=(
             *_sentences(experiment, effects, summaries, planned, len(plan.blocks)),
             *limit_sentences(limits, steps),
             *(conclusion.sentence for conclusion in conclusions),
         ),
     )
+    summary = summary.model_copy(update={"sentences": (*summary.sentences, *hosts_sentences(summary))})
     summary = with_answer(summary, study, runs)
     folder.write_summary(summary)
     return summary
@@ -161,6 +165,7 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
     failures |= {step.id: step.failed for step in run.steps if step.failed}
     return RunSummary(
         block=run.block,
+        host_group=run.host_group,
         position=run.position,
         arm=run.arm,
         copy=run.copy_number,
@@ -212,7 +217,8 @@ def _common(servers: Sequence[ServerRecord], variable: str) -> str | None:
     return values.pop() if len(values) == 1 else None
 
 
-def _effect_record(effect: Effect) -> EffectRecord:
+def effect_record(effect: Effect) -> EffectRecord:
+    """The effect as summary.json has it."""
     plain = asdict(effect)
     plain["verdict"] = None if effect.verdict is None else effect.verdict.value
     details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}

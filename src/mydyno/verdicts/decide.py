@@ -4,7 +4,8 @@ A contrast compares an arm with the mean of the control's two copies A and A′ 
 ln(A) and ln(A′). Its variance is three quarters of that against A alone. The exact test does not need d to be symmetric
 around 0: if the arm does nothing, the labels of X, A and A′ could be exchanged inside each block, and all 3^n ways are
 counted. A block in which only one copy is valid counts with that one. The interval's noise is pooled over all servers
-of the step, or the contrast's own where that is larger (stats/contrast.py).
+of the step, or the contrast's own where that is larger (stats/contrast.py). Of several host groups an effect is the
+mean over these groups, each counting alike, and its noise is that inside the groups (stats/groups.py).
 
 All contrasts with a verdict are one family: every control, step and metric. Intervals are simultaneous over it, the p
 of the permutations are adjusted by Holm, and one A/A alarm is raised for all.
@@ -12,14 +13,22 @@ of the permutations are adjusted by Holm, and one A/A alarm is raised for all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.metrics import phrase_of
-from mydyno.stats.contrast import Estimate, estimate, log_ratios
+from mydyno.stats.contrast import Estimate, LogBlocks, log_ratios
+from mydyno.stats.groups import (
+    block_weights,
+    grouped_estimate,
+    grouped_noise,
+    groups_among,
+    weighted_mean,
+    without_group_means,
+)
 from mydyno.stats.looks import LOOKS, alpha_at, next_look
 from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
@@ -27,7 +36,7 @@ from mydyno.stats.paired import paired
 from mydyno.stats.permutation import holm, label_permutation
 from mydyno.stats.simultaneous import LargestT, largest_t
 from mydyno.stats.tost import check_margin, equivalence
-from mydyno.stats.twoway import TwoWay, two_way
+from mydyno.stats.twoway import TwoWay
 from mydyno.verdicts import equivalent, exploratory, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Effect, Family, Scope, Verdict
@@ -136,17 +145,38 @@ def _measure(family: Family) -> list[MeasuredContrast]:
         gathered = [cells.contrast(arm) for arm in arms]
         pooled = [one.arm for one in gathered if not one.failure]
         table = cells.table(pooled)
-        pool = two_way(table.logs, table.arms)
+        noise = grouped_noise(table.logs, table.arms, _groups_of(family, table))
         earlier = cells.unadjusted()
         earlier_table = earlier.table(pooled) if earlier else None
-        earlier_pool = two_way(earlier_table.logs, earlier_table.arms) if earlier_table else None
+        earlier_noise = (
+            grouped_noise(earlier_table.logs, earlier_table.arms, _groups_of(family, earlier_table))
+            if earlier_table
+            else None
+        )
         for one in gathered:
             before = None
-            if earlier is not None and earlier_pool is not None and not one.failure:
-                before = estimate(earlier.contrast(one.arm).blocks, earlier_pool)
-            p = label_permutation(list(one.blocks.values()), family.seed)
-            found.append(MeasuredContrast(family, cells, one, table, pool, estimate(one.blocks, pool), p, before))
+            if earlier is not None and earlier_noise is not None and not one.failure:
+                before = grouped_estimate(earlier.contrast(one.arm).blocks, earlier_noise, family.host_groups)
+            p = label_permutation(_weighted(one.blocks, family.host_groups), family.seed)
+            found_here = grouped_estimate(one.blocks, noise, family.host_groups)
+            found.append(MeasuredContrast(family, cells, one, table, noise.pool, found_here, p, before))
     return found
+
+
+def _groups_of(family: Family, table: Table) -> list[str]:
+    """The host group of each row."""
+    return [family.host_groups.get(block, "") for block in table.rows]
+
+
+def _weighted(blocks: LogBlocks, host_groups: Mapping[int, str]) -> list[tuple[float, ...]]:
+    """The log values of the blocks for the permutation; of several host groups weighted as the estimate weights them.
+
+    The weights do not depend on the labels, so the permutation remains exact.
+    """
+    if not host_groups:
+        return list(blocks.values())
+    weights = block_weights(blocks, host_groups)
+    return [tuple(weights[block] * value for value in values) for block, values in blocks.items()]
 
 
 def _largest_t(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> LargestT:
@@ -180,13 +210,14 @@ def _correlation(members: Sequence[MeasuredContrast]) -> NDArray[np.float64]:
     for row, one in enumerate(members):
         table, control = one.table, one.family.control
         where = {place: column for column, place in enumerate(table.places)}
+        of_block = block_weights(one.gathered.blocks, one.family.host_groups)
         for block, values in one.gathered.blocks.items():
             at = table.rows.index(block)
-            weights[row, cells[block, one.gathered.arm, 1]] = 1.0
+            weights[row, cells[block, one.gathered.arm, 1]] = of_block[block]
             for copy in (1, 2):
                 column = where.get((control, copy))
                 if column is not None and not np.isnan(table.logs[at, column]):
-                    weights[row, cells[block, control, copy]] = -1.0 / (len(values) - 1)
+                    weights[row, cells[block, control, copy]] = -of_block[block] / (len(values) - 1)
     for one in {id(one.pool): one for one in members}.values():
         for (i, j), value in np.ndenumerate(one.pool.residuals):
             residuals[tables[id(one.pool)], cells[one.table.rows[i], *one.table.places[j]]] = value
@@ -261,13 +292,13 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_adjusted: 
         margin=family.margin,
         alpha=study.alpha,
         contrasts=max(1, study.contrasts),
-        paired=paired(list(log_ratios(gathered.blocks).values())),
+        paired=paired(without_group_means(log_ratios(gathered.blocks), family.host_groups)),
         estimate=found,
         interval=found.interval(critical, level),
         half_width=found.half_width(critical),
         p_adjusted_permutation=p_adjusted,
         equivalence=equivalence(found, family.margin, study.alpha),
-        copies_differ=float(np.mean(list(copies.values()))) if copies else None,
+        copies_differ=weighted_mean(copies, family.host_groups) if copies else None,
         labels=tuple(len(block) for block in gathered.blocks.values()),
         servers=len(one.table.places),
         tried=gathered.tried,
@@ -298,7 +329,9 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_adjusted: 
 
 
 def _scope(one: MeasuredContrast) -> Scope:
-    return one.family.scopes.get(one.gathered.step, Scope())
+    """The step's scope; of several host groups it names those with a block of this contrast."""
+    scope, groups = one.family.scopes.get(one.gathered.step, Scope()), one.family.host_groups
+    return replace(scope, hosts=groups_among(one.gathered.blocks, groups)) if groups else scope
 
 
 def _explored(one: MeasuredContrast, noise: NoiseFloor) -> Effect:
@@ -311,7 +344,7 @@ def _explored(one: MeasuredContrast, noise: NoiseFloor) -> Effect:
 def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float) -> Effect:
     """What the contrast shows alone, without adjustment, verdict or sentence."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
-    answer = paired(list(log_ratios(gathered.blocks).values()))
+    answer = paired(without_group_means(log_ratios(gathered.blocks), family.host_groups))
     plain = found.interval(alpha, 1.0 - alpha)
     tost = equivalence(found, family.margin, alpha)
     p_t = found.p()

@@ -102,6 +102,8 @@ class Family:
     level: float = 0.95
     seed: int = 1
     a_a: Family | None = None
+    host_groups: Mapping[int, str] = field(default_factory=dict)
+    """{block: the host group that executed it}; empty where there is one group."""
 
     @property
     def copied(self) -> str:
@@ -113,7 +115,8 @@ class Family:
 class Effect:
     """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
 
-    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %); they are None if too few blocks are
+    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
+    these groups, each counting alike (stats/groups.py); they are None if too few blocks are
     valid (a ratio needs one, an interval two) and where arm or control failed. For metrics with verdicts the interval
     is simultaneous over the study and `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the
     larger of the t's and the label permutation's.
@@ -159,7 +162,10 @@ class Effect:
     half_width: float | None = None
     """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
     method: str = "pooled"
-    """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own."""
+    """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own.
+
+    Of several host groups it is that inside the groups.
+    """
     freedom: int = 0
     """Degrees of freedom of the interval."""
     failure: str = ""

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from mydyno.errors import BugError
 from mydyno.stats.contrast import LogBlocks
+from mydyno.stats.groups import without_lone_blocks
 from mydyno.verdicts.effect import Family, Observation
 
 NO_REASON = "the run is invalid"
 NO_LOGARITHM = "the value is not a positive number"
 NOTHING_SERVED = "it served nothing"
+ALONE_ON_HOST = "the only one on its host"
 BOTH_FAILED = "arm and control both failed"
 
 Place = tuple[str, int]
@@ -99,8 +101,11 @@ class StepCells:
         failure = _failure("the arm", arm_failed, len(treated)) or _failure(
             f"the control {self.family.control}", control_failed, len(treated)
         )
+        counted = without_lone_blocks(blocks, self.family.host_groups)
+        if len(counted) < len(blocks):
+            lost[ALONE_ON_HOST] += len(blocks) - len(counted)
         return ContrastBlocks(
-            self.step, arm, {} if failure else blocks, len(treated), dict(lost), dict(halved), failure
+            self.step, arm, {} if failure else counted, len(treated), dict(lost), dict(halved), failure
         )
 
     def copies(self) -> dict[int, float]:

@@ -15,7 +15,7 @@ from mydyno.model.experiment import DesignSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.plan import Plan
 from mydyno.model.records import SliceRecord
-from mydyno.model.summary import InterleavingRecord, Summary
+from mydyno.model.summary import HostGroupsRecord, HostsEffect, InterleavingRecord, Summary
 from mydyno.treatments.catalogue import TREATMENTS
 from tests.support import ROOT
 
@@ -62,7 +62,7 @@ def section(page: str, heading: str) -> str:
 @pytest.mark.parametrize(
     ("model", "heading"),
     [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
-     (InterleavingRecord, "summary.json")],
+     (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json")],
 )  # fmt: skip
 def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:
     text = section("docs/reference/study-folder.md", heading)

@@ -186,7 +186,7 @@ def test_the_scope_is_stated_once_and_a_sentence_has_the_load_and_the_blocks() -
     scope = Scope("tpcc", "MySQL 8.4.8", ("db1", "db2", "db3"), 8, 500.0, 2.5, "sync_binlog=1", "2026-11-21")
     family = study(0.1)
     effect = jemalloc(replace(family, scopes=dict.fromkeys(family.steps, scope)))
-    assert effect.sentence.endswith("] at 500 transactions/s on 8 connections (tpcc, 8 blocks).")
+    assert effect.sentence.endswith("] at 500 transactions/s on 8 connections (tpcc, 8 blocks on 3 hosts).")
     assert scope_words(scope) == (
         "MySQL 8.4.8, hosts db1, db2 and db3, data 2.5 × the buffer pool, sync_binlog=1, 2026-11-21"
     )
