@@ -21,6 +21,7 @@ COMMANDS = {
     "clean": "clean",
     "doctor": "doctor",
     "block": "block",
+    "collect": "collect",
     "servers": "servers",
     "schema": "schema",
 }

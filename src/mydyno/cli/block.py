@@ -49,6 +49,10 @@ def block(
     skip_arm: Annotated[
         list[str] | None, typer.Option("--skip-arm", help="An arm not to start. Repeatable.", metavar="ARM")
     ] = None,
+    group: Annotated[
+        str,
+        typer.Option(help="The host group that the block's runs name: one name for each host.", metavar="NAME"),
+    ] = "",
     heartbeat: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +81,7 @@ def block(
     if number is None:
         work = prepare_host(record, path, paths, _emit)
     else:
-        order = BlockOrder(number, length_s, washout_s, frozenset(skip_arm or ()))
+        order = BlockOrder(number, length_s, washout_s, group, frozenset(skip_arm or ()))
         work = execute_block(path, order, paths, _emit)
     try:
         asyncio.run(_watched(work, silence_s))

@@ -44,6 +44,8 @@ class BlockOrder:
     """Of an interleaved block: as many cycles as fit; None: the experiment's own number of cycles."""
     washout_s: float | None = None
     """None: design.washout."""
+    group: str = ""
+    """The host group that the block's runs name; empty: the controller names it."""
     skipped_arms: frozenset[str] = frozenset()
     """Arms that failed too often to be started again, besides those that failed in the host's own last blocks."""
 
@@ -56,6 +58,9 @@ class _Reporter:
 
     def say(self, text: str) -> None:
         self._emit(Said(text=text))
+
+    def does(self, text: str) -> None:
+        self._emit(Progressed(text=text))
 
     def load(self, step: Step, progress: Progress) -> None:
         self._emit(Progressed(text=f"{step.id} {progress.t_s:.0f} s"))
@@ -112,19 +117,20 @@ async def execute_block(
         raise UserError(f"--skip-arm {', '.join(sorted(unknown))}: no such arm in {study.experiment.name}")
     seen = len(folder.journal.read())
     overhead_s = None
-    if not _is_complete(folder, plan, block):
+    if not folder.is_block_complete(order.block):
         reporter = _Reporter(emit)
         with ExitStack() as stack:
             stack.enter_context(recorded_commands()).keep_in(folder.path)
             _check(study.experiment, plan, paths)
             stack.enter_context(study_lock(study.study, paths.study_lock_address))
             clean_up(paths.undo, reporter.say)
-            folder.discard_unfinished()
-            environment = await opener(paths, study.experiment, study.study, folder.path, reporter.say)
+            environment = await opener(paths, study.experiment, study.study, folder.path, reporter.does)
             stack.callback(_close, environment, reporter)
             _check_versions(study, environment)
-            templates = {arm.name: await environment.template(arm, reporter.say) for arm in study.experiment.arms}
+            templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
             overhead_s = await _execute(environment, folder, plan, block, order, templates, reporter)
+    if order.group:
+        folder.name_host_group(order.block, order.group)
     emit(
         Finished(
             block=order.block,
@@ -184,10 +190,6 @@ async def _interleaved(
         experiment.design.washout if order.washout_s is None else order.washout_s,
         order.skipped_arms | given_up(folder, experiment.control, block.block),
     )
-
-
-def _is_complete(folder: StudyFolder, plan: Plan, block: PlannedBlock) -> bool:
-    return all((folder.path / run.folder / "run.json").is_file() for run in plan.runs if run.block == block.block)
 
 
 def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -85,6 +86,7 @@ class Cluster:
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._stack = dask.config.set(SETTINGS)
+        warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
         self._scheduler = await Scheduler(protocol="inproc://", dashboard=False, validate=False)
         for name in self._names:
             await self.add(name)

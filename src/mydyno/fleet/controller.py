@@ -276,7 +276,7 @@ class _Fleet:
             block,
             self._length_s(),
             washout_of_next_block(self.folder, experiment) if interleaved else None,
-            given_up(self.folder, experiment.control, block) if interleaved else frozenset(),
+            skipped_arms=given_up(self.folder, experiment.control, block) if interleaved else frozenset(),
         )
         aside = self.folder.path / "blocks" / f".{block:02d}.{attempt}.unfinished"
         try:

@@ -132,13 +132,14 @@ class StudyFolder:
 
     def adopt_block(self, block: int, aside: Path, host_group: str) -> None:
         """Put a block that a host group executed in its place; each run.json names the group."""
-        for path in sorted(aside.glob("*/run.json")):
-            run = RunRecord.model_validate_json(path.read_bytes())
-            named = run.model_copy(update={"host_group": host_group})
-            write_text(path, named.model_dump_json(by_alias=True, indent=1))
+        _name_host_group(aside, host_group)
         sync_folder(aside)
         aside.rename(self.block_path(block))
         sync_folder(aside.parent)
+
+    def name_host_group(self, block: int, host_group: str) -> None:
+        """Let each run.json of a finished block name the host group that executed it."""
+        _name_host_group(self.block_path(block), host_group)
 
     def waited_s(self) -> float:
         """The time that finished blocks waited for a quieter host."""
@@ -148,6 +149,11 @@ class StudyFolder:
     def block_path(self, block: int) -> Path:
         """The folder of a block."""
         return self.path / "blocks" / f"{block:02d}"
+
+    def is_block_complete(self, block: int) -> bool:
+        """Whether every run of a block of the plan is finished."""
+        runs = [run for run in self.plan().runs if run.block == block]
+        return all((self.path / run.folder / "run.json").is_file() for run in runs)
 
     def write_plan(self, plan: Plan) -> None:
         """Replace plan.json: a continued study has more blocks; the existing blocks remain unchanged."""
@@ -171,3 +177,11 @@ class StudyFolder:
             return model.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+
+
+def _name_host_group(block: Path, host_group: str) -> None:
+    for path in sorted(block.glob("*/run.json")):
+        run = RunRecord.model_validate_json(path.read_bytes())
+        if run.host_group != host_group:
+            named = run.model_copy(update={"host_group": host_group})
+            write_text(path, named.model_dump_json(by_alias=True, indent=1))

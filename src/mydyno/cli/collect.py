@@ -1,0 +1,42 @@
+"""`mydyno collect STUDY`: the report of a study whose blocks were executed by a batch system."""
+
+from __future__ import annotations
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.watcher import warn
+from mydyno.errors import UserError
+from mydyno.store.study_folder import StudyFolder
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="collect", help="Report on a study whose blocks were executed by Slurm or Kubernetes.")(collect)
+
+
+def collect(
+    study: arguments.Study,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+    as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Summarise the blocks that are there, name those that are missing, and print the answer."""
+    set_verbosity(verbose)
+    folder = StudyFolder.open(arguments.study_path(study, studies))
+    blocks = [block.block for block in folder.plan().blocks]
+    missing = [block for block in blocks if not folder.is_block_complete(block)]
+    if len(missing) == len(blocks):
+        raise UserError(
+            f"{folder.name}: none of its {len(blocks)} blocks is finished",
+            "each is made by: mydyno block STUDY --block N",
+        )
+    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    from mydyno.cli.study_runner import finish
+    from mydyno.results.summarise import summarise
+
+    if missing:
+        numbers = ", ".join(map(str, missing))
+        warn(f"mydyno: {len(blocks) - len(missing)} of {len(blocks)} blocks are finished; missing: {numbers}")
+    finish(folder, summarise(folder), as_json)
