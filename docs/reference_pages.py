@@ -72,9 +72,9 @@ def commands() -> str:
     text = [NOTE, "# Commands\n", _help()]
     for command in COMMANDS:
         text += [f"## {command}\n", _help(command)]
+    for command in (("hosts", "prepare"), ("hosts", "check"), ("hosts", "list"), ("servers", "install")):
+        text += [f"## {' '.join(command)}\n", _help(*command)]
     text += [
-        "## servers install\n",
-        _help("servers", "install"),
         "## Exit codes\n",
         _table(("code", "meaning"), _codes()),
     ]

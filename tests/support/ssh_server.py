@@ -23,7 +23,7 @@ import asyncssh
 from mydyno.hosts.ssh_connection import Login
 from tests.support import ROOT
 
-SESSION = 'sh -c "$1"; exit "$?"'
+SESSION = '/bin/sh -c "$1"; exit "$?"'
 """Stands for sshd's process of a session: the parent of the login shell."""
 
 
@@ -96,6 +96,16 @@ def prepare(folder: Path) -> None:
     )
 
 
+def without(folder: Path, *names: str) -> None:
+    """From now on the programs on the server's PATH are those of /usr/bin, without some."""
+    tools = folder / "tools.new"
+    tools.mkdir()
+    for path in Path("/usr/bin").iterdir():
+        if not path.name.startswith(names):
+            (tools / path.name).symlink_to(path)
+    tools.rename(folder / "tools")
+
+
 def children(pid: int) -> list[int]:
     """The pids of a process's children."""
     try:
@@ -111,9 +121,11 @@ class _Session:
         self.home = home
 
     async def __call__(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
-        environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        tools = self.home.parent / "tools"  # a PATH of the test's own
+        path = str(tools) if tools.is_dir() else os.environ["PATH"]
+        environment = {"HOME": str(self.home), "PATH": path}
         child = await asyncio.create_subprocess_exec(
-            "setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", SESSION, "session", process.command or "",
+            "/usr/bin/setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", SESSION, "session", process.command or "",
             env=environment, cwd=self.home, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip

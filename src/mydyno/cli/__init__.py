@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "report",
     "clean": "clean",
     "doctor": "doctor",
+    "hosts": "hosts",
     "block": "block",
     "collect": "collect",
     "servers": "servers",

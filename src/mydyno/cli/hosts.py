@@ -1,0 +1,207 @@
+"""`mydyno hosts`: install mydyno on other hosts, compare them, list them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.hosts_script import script
+from mydyno.cli.hosts_tables import print_check, print_list
+from mydyno.cli.output import print_json
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import HostError
+from mydyno.execution.environment import Say
+from mydyno.experiments import load
+from mydyno.fleet.check import CheckedHost, check_host, check_local, differences
+from mydyno.fleet.groups import parse_hosts
+from mydyno.fleet.installation import Installation, installation_of, prepare, push_folders, remove, state_of
+from mydyno.fleet.parts import archives_folder, remove_old_archives
+from mydyno.fleet.study_packages import package_folders
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.ssh import SshHost
+from mydyno.model.host_groups import LOCAL, HostGroup
+
+Found = TypeVar("Found")
+Hosts = Annotated[
+    str,
+    typer.Option(
+        "--hosts",
+        help="The hosts: user@host, user@host:port, a range such as 'bench@vm[01-20]', a list of these, or a TOML file "
+        "of groups (a server's host with the hosts of its load). `local` is this host.",
+        metavar="HOSTS",
+    ),
+]
+HELP = """Install mydyno on other hosts, compare them, list them.
+
+Hosts are reached by SSH, with the keys, the agent and the ~/.ssh/config that ssh uses: where `ssh HOST` works without
+a question, mydyno works. They need sshd, tar and Python's libraries, no internet access and no compiler.
+
+To start: mydyno hosts prepare --hosts 'bench@vm[01-04]', then mydyno hosts check --hosts 'bench@vm[01-04]'
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(help=HELP, no_args_is_help=True)
+    group.command(name="prepare", help="Copy this mydyno to the hosts; only what they lack is sent.")(prepare_hosts)
+    group.command(name="check", help="Compare the hosts: what differs, what each cannot measure, clocks.")(check)
+    group.command(name="list", help="List the groups and hosts, and whether each can be used.")(list_hosts)
+    group.command(name="script", help="Write a job for Slurm or Kubernetes that executes a study's blocks.")(script)
+    app.add_typer(group, name="hosts")
+
+
+def prepare_hosts(
+    hosts: Hosts,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--packages",
+            help="Also copy the servers, load programs and allocators that an experiment needs, downloaded here if "
+            "necessary. Repeatable.",
+            metavar="EXPERIMENT",
+        ),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--remove", help="Remove from the hosts all that was copied, and what studies left.")
+    ] = False,
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Install, or remove; exit code 3 if a host cannot."""
+    set_verbosity(verbose)
+    groups = parse_hosts(hosts)
+    paths = HostPaths.resolve()
+    if undo:
+        results = asyncio.run(_on_all(groups, _remove, lambda _: "nothing to remove"))
+    else:
+        wanted = installation_of(paths.engine)
+        results = asyncio.run(_prepare(groups, wanted, packages or [], paths))
+    for (address, _), result in results.items():
+        print(f"{address:<28} {_failure(result) if isinstance(result, HostError) else result}")
+    _exit(list(results.values()))
+
+
+async def _prepare(
+    groups: Sequence[HostGroup], wanted: Installation, experiments: Sequence[str], paths: HostPaths
+) -> dict[tuple[str, str], str | HostError]:
+    folders: dict[Path, None] = {}
+    for name in experiments:
+        experiment, _ = load(name)
+        folders |= dict.fromkeys(await package_folders(experiment, paths, _say))
+
+    async def install(host: SshHost, say: Say) -> str:
+        new = await prepare(host, wanted, paths.cache, say)
+        pushed = await push_folders(host, list(folders), paths.cache, say)
+        what = f"{wanted.program.title} ({wanted.key})"
+        words = f"{what} installed" if new else f"{what} is up to date"
+        return words + (f", copied {', '.join(pushed)}" if pushed else "")
+
+    results = await _on_all(groups, install, lambda _: "nothing to copy")
+    remove_old_archives(archives_folder(paths.cache), [wanted.program, wanted.packages])
+    return results
+
+
+async def _remove(host: SshHost, say: Say) -> str:
+    return "removed" if await remove(host, say) else "nothing to remove"
+
+
+def check(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:
+    """Compare the hosts; exit code 3 if one could not be examined."""
+    set_verbosity(verbose)
+    groups = parse_hosts(hosts)
+    found = asyncio.run(_check(groups, HostPaths.resolve()))
+    if as_json:
+        print_json({
+            "hosts": [{**host.__dict__, "clock": host.clock.__dict__ if host.clock else None} for host in found],
+            "differences": differences(found),
+        })  # fmt: skip
+    else:
+        print_check(found)
+    if any(host.error for host in found):
+        raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+async def _check(groups: Sequence[HostGroup], paths: HostPaths) -> list[CheckedHost]:
+    of = {address: group.name for group in groups for address in group.addresses}
+
+    async def examine(host: SshHost, say: Say) -> CheckedHost:
+        say("examining")
+        return await check_host(host, of[host.name])
+
+    results = await _on_all(groups, examine, lambda group: check_local(group, paths))
+    return [
+        CheckedHost(address, group, error=result.message, hint=result.hint) if isinstance(result, HostError) else result
+        for (address, group), result in results.items()
+    ]
+
+
+def list_hosts(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:
+    """List; exit code 3 if a host cannot be used."""
+    set_verbosity(verbose)
+    groups = parse_hosts(hosts)
+    wanted = installation_of(HostPaths.resolve().engine)
+
+    async def state(host: SshHost, say: Say) -> str:
+        del say
+        found = await state_of(host)
+        if wanted.key in found.folders:
+            return "ready"
+        return (
+            "another version: run mydyno hosts prepare" if found.versions else "not prepared: run mydyno hosts prepare"
+        )
+
+    results = asyncio.run(_on_all(groups, state, lambda _: "ready"))
+    states = {
+        address: _failure(result) if isinstance(result, HostError) else result
+        for (address, _), result in results.items()
+    }
+    if as_json:
+        print_json({"groups": [{**group.model_dump(), "state": _states(group, states)} for group in groups]})
+    else:
+        print_list(groups, states)
+    if any(state != "ready" for state in states.values()):
+        raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+def _states(group: HostGroup, states: dict[str, str]) -> dict[str, str]:
+    return {address: states[address] for address in (group.server or LOCAL, *group.clients)}
+
+
+async def _on_all(
+    groups: Sequence[HostGroup],
+    action: Callable[[SshHost, Say], Awaitable[Found]],
+    on_local: Callable[[str], Found] | None = None,
+) -> dict[tuple[str, str], Found | HostError]:
+    """(address, group) → what the action returned or raised; on all hosts at the same time, in their order."""
+    places = [(address, group.name) for group in groups for address in (group.server or LOCAL, *group.clients)]
+
+    async def one(address: str, group: str) -> Found | HostError | None:
+        try:
+            if address == LOCAL:
+                return None if on_local is None else await asyncio.to_thread(on_local, group)
+            async with await SshHost.connect(address) as host:
+                return await action(host, lambda text: _say(f"{address}: {text}"))
+        except HostError as error:
+            return error
+
+    results = await asyncio.gather(*(one(address, group) for address, group in places))
+    return {place: result for place, result in zip(places, results, strict=True) if result is not None}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _failure(error: HostError) -> str:
+    return f"cannot be used: {error.message}" + (f" ({error.hint})" if error.hint else "")
+
+
+def _exit(results: Sequence[object]) -> None:
+    if any(isinstance(result, HostError) for result in results):
+        raise typer.Exit(ExitCode.HOST_CANNOT)

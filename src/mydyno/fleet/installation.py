@@ -1,0 +1,303 @@
+"""mydyno on another host: pushed over SFTP into ~/.cache/mydyno/hosts, checked there, removed again.
+
+```
+~/.cache/mydyno/hosts/
+  KEY/               mydyno of one version: src/, engine/, and the start script `mydyno`
+  packages-KEY/      Python packages
+  python-KEY/        an interpreter, only where the host has none of the controller's version
+  pushed.txt         folders of servers and tools that were pushed for experiments
+```
+
+A folder is unpacked under another name, tried, and then renamed: it is whole or absent. A host needs sshd, tar, gzip
+and util-linux, but no internet access and no compiler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.fleet.parts import (
+    Part,
+    Version,
+    archives_folder,
+    machine,
+    packages_part,
+    program_part,
+    python_part,
+    python_tag,
+)
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.ssh import SshHost
+from mydyno.model.quantities import format_bytes
+
+Say = Callable[[str], None]
+CACHE = ".cache/mydyno"
+"""On a host, below the home directory."""
+FOLDER = f"{CACHE}/hosts"
+PUSHED = f"{FOLDER}/pushed.txt"
+START = "mydyno"
+SPARE_BYTES = 256 << 20
+"""Of disk that an installation leaves free."""
+_PROBE = f"""
+echo "machine $(uname -m)"
+echo "glibc $(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)"
+echo "free_kb $(df -Pk "$HOME" | awk 'NR == 2 {{ print $4 }}')"
+versions="$HOME/.pyenv/versions"
+for python in python{python_tag()} python3 "$versions"/{python_tag()}.*/bin/python3 /opt/python*/bin/python3; do
+  path=$("$python" -c 'import sys, ssl, ctypes, zlib, sqlite3
+right = "%d.%d" % sys.version_info[:2] == "{python_tag()}" and sys.maxsize > 2**32
+print(sys.executable if right else "")' 2>/dev/null)
+  [ -n "$path" ] && {{ echo "python $path"; break; }}
+done
+cd "$HOME/{FOLDER}" 2>/dev/null && for name in *; do [ -d "$name" ] && echo "folder $name"; done
+exit 0
+"""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What this controller installs; the same for every host."""
+
+    program: Part
+    packages: Part
+
+    @property
+    def key(self) -> str:
+        """Names the version: its Python files, engine and packages."""
+        return self.program.name
+
+    @property
+    def start_script(self) -> str:
+        """On a host, below the home directory."""
+        return f"{FOLDER}/{self.key}/{START}"
+
+
+@cache
+def installation_of(engine: Path) -> Installation:
+    """What this mydyno installs, with the engine of a folder. Raises HostError. Takes about 0.1 s."""
+    packages = packages_part()
+    return Installation(program_part(engine, packages), packages)
+
+
+@dataclass(frozen=True)
+class HostState:
+    """What a host has."""
+
+    machine: str
+    glibc: Version
+    """(0, 0) if it has another C library."""
+    free_bytes: int
+    python: str
+    """Of the controller's version; empty if it has none."""
+    folders: frozenset[str]
+    """Below FOLDER."""
+
+    @property
+    def versions(self) -> list[str]:
+        """Keys of the installed versions of mydyno."""
+        return sorted(name for name in self.folders if "-" not in name)
+
+
+async def state_of(host: SshHost) -> HostState:
+    """Read it by one command. Raises HostError."""
+    done = await host.run(["sh", "-c", _PROBE], timeout_s=60)
+    lines = [line.partition(" ") for line in done.output.splitlines()]
+    found = {name: value for name, _, value in lines if name != "folder"}
+    major, _, minor = found.get("glibc", "").partition(".")
+    if done.exit_code or "machine" not in found:
+        raise HostError(f"{host.name}: cannot be examined: {done.output.strip()[-300:]}", "is its shell a POSIX shell?")
+    return HostState(
+        machine=found["machine"],
+        glibc=(int(major), int(minor.partition(".")[0])) if major.isdigit() else (0, 0),
+        free_bytes=int(found.get("free_kb") or 0) << 10,
+        python=found.get("python", ""),
+        folders=frozenset(value for name, _, value in lines if name == "folder"),
+    )
+
+
+async def ensure_installed(host: SshHost) -> str:
+    """The absolute path of the start script of this mydyno on a host. Raises HostError: run `mydyno hosts prepare`."""
+    wanted = installation_of(HostPaths.resolve().engine)
+    done = await host.run(["sh", "-c", f'cd "$HOME/{FOLDER}" 2>/dev/null && pwd && ls'], timeout_s=60)
+    folder, *names = done.output.splitlines() if done.exit_code == 0 else [""]
+    if wanted.key in names:
+        return f"{folder}/{wanted.key}/{START}"
+    other = any("-" not in name and "." not in name for name in names)
+    what = f"another version of mydyno than the one here ({wanted.key})" if other else "no mydyno"
+    raise HostError(f"{host.name} has {what}", f"mydyno hosts prepare --hosts {host.name}")
+
+
+async def prepare(host: SshHost, wanted: Installation, cache_folder: Path, say: Say) -> bool:
+    """Install; returns False if everything was there already. Raises HostError: what this host cannot, or has not."""
+    state = await state_of(host)
+    if wanted.key in state.folders:
+        return False
+    parts = [wanted.packages]
+    own_python: Part | None = None
+    if not state.python:
+        own_python = python_part()
+        if own_python is None:
+            raise HostError(
+                f"{host.name}: no Python {python_tag()} on PATH, and that of this host is part of its system",
+                f"install python{python_tag()} there, or start mydyno here with a Python outside of /usr",
+            )
+        parts.append(own_python)
+    _check(host, state, [*parts, wanted.program])
+    await _shell(
+        host, f'mkdir -p {FOLDER} && find {FOLDER} -maxdepth 1 -name ".*.new*" -mmin +1440 -exec rm -rf {{}} +'
+    )
+    for part in parts:
+        if part.name not in state.folders:
+            await _push(host, part, cache_folder, say, "")
+    python = f"../{own_python.name}/bin/python{python_tag()}" if own_python is not None else state.python
+    await _push(host, wanted.program, cache_folder, say, start_script(wanted.packages.name, python))
+    return True
+
+
+def _check(host: SshHost, state: HostState, parts: Sequence[Part]) -> None:
+    """Raise HostError for what would fail later."""
+    if state.machine != machine():
+        raise HostError(
+            f"{host.name} is {state.machine}, this host is {machine()}", "the engine must be built on such a machine"
+        )
+    for part in parts:
+        if part.glibc > state.glibc:
+            have = ".".join(map(str, state.glibc)) if any(state.glibc) else "another C library"
+            need = ".".join(map(str, part.glibc))
+            raise HostError(
+                f"{host.name} has glibc {have}; {part.title} of this host needs {need}",
+                "run mydyno from a host with the oldest distribution of all",
+            )
+    # The archive is on the disk beside what is unpacked from it.
+    needed = SPARE_BYTES + sum(part.size_bytes for part in parts if part.name not in state.folders) * 3 // 2
+    if state.free_bytes < needed:
+        free = format_bytes(state.free_bytes)
+        raise HostError(f"{host.name}: {free} free in the home directory, {format_bytes(needed)} needed")
+
+
+async def _push(host: SshHost, part: Part, cache_folder: Path, say: Say, script: str) -> None:
+    """Unpack aside, try, rename. With a start script, the folder counts only if mydyno starts from it."""
+    archive = await asyncio.to_thread(part.archive, archives_folder(cache_folder))
+    say(f"copying {part.title}: {format_bytes(archive.stat().st_size)}")
+    aside = f"{FOLDER}/.{part.name}.{secrets.token_hex(4)}.new"
+    try:
+        await host.put(archive, f"{aside}.tar.gz")
+        await _shell(host, f"mkdir {aside} && tar -xzf {aside}.tar.gz -C {aside} && rm {aside}.tar.gz", timeout_s=1800)
+        if script:
+            start = f"{aside}/{START}"
+            done = await host.run(["sh", "-c", f"cat >{start} && chmod 755 {start} && {start} --version"], stdin=script)
+            if done.exit_code or not done.output.startswith("mydyno "):
+                raise HostError(
+                    f"{host.name}: mydyno does not start there: {done.output.strip()[-800:]}",
+                    "is a library of Python missing on that host?",
+                )
+        # Another controller may have put the same folder there meanwhile.
+        await _shell(host, f"mv -T {aside} {FOLDER}/{part.name} 2>/dev/null || test -d {FOLDER}/{part.name}")
+    finally:
+        if host.connected:
+            await host.run(["sh", "-c", f"rm -rf {aside} {aside}.tar.gz"])
+
+
+def start_script(packages: str, python: str) -> str:
+    """The start script's text; a relative path of Python is one below FOLDER."""
+    relative = python.startswith("../")
+    program = f'"$here/{python}"' if relative else shlex.quote(python)
+    home = (
+        f'export PYTHONHOME="$here/{Path(python).parents[1]}" LD_LIBRARY_PATH="$here/{Path(python).parents[1]}/lib"\n'
+    )
+    return f"""#!/bin/sh
+# Made by `mydyno hosts prepare`; `mydyno hosts prepare --remove` removes it. Do not edit.
+here=$(dirname "$(readlink -f "$0")")
+export MYDYNO_CACHE="${{MYDYNO_CACHE:-$HOME/{CACHE}}}" MYDYNO_ENGINE="$here/engine"
+export PYTHONPATH="$here/src:$here/../{packages}" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONPYCACHEPREFIX="$MYDYNO_CACHE/pycache"
+{home if relative else ""}exec {program} -m mydyno.cli "$@"
+"""
+
+
+async def remove(host: SshHost, say: Say) -> bool:
+    """Undo what studies left, then remove all that was pushed; False if there was nothing. Raises HostError."""
+    state = await state_of(host)
+    if not state.folders:
+        return False
+    mine = f'grep -lsz "^MYDYNO_ENGINE=$(readlink -f {FOLDER})/" /proc/[0-9]*/environ'
+    busy = await host.run(["sh", "-c", f'[ -z "$({mine})" ]'])
+    if busy.exit_code:
+        raise HostError(f"{host.name}: mydyno is running on it", "wait for the study to end, or interrupt it")
+    for version in state.versions[:1]:
+        done = await host.run(["sh", "-c", f"{FOLDER}/{version}/{START} clean --templates"], timeout_s=600)
+        if done.exit_code:
+            raise HostError(f"{host.name}: mydyno clean failed: {done.output.strip()[-500:]}")
+    pushed = [line for line in (await host.read_text(PUSHED) or "").splitlines() if line and ".." not in line]
+    say(f"removing {len(state.folders) + len(pushed)} folders")
+    folders = [shlex.quote(f"{CACHE}/{name}") for name in (*pushed, "hosts", "pycache")]
+    await _shell(host, f"rm -rf {' '.join(folders)}", timeout_s=600)
+    # What became empty; what others made stays.
+    await _shell(host, f"find {CACHE} -depth -type d -empty -delete 2>/dev/null; rmdir .cache 2>/dev/null; true")
+    rest = await host.run(["sh", "-c", f"du -sh {CACHE} 2>/dev/null"])
+    if rest.output.strip():
+        say(f"not removed, because not pushed: {rest.output.split()[0]} in ~/{CACHE}")
+    return True
+
+
+async def push_folders(host: SshHost, folders: Sequence[Path], cache_folder: Path, say: Say) -> list[str]:
+    """Push folders of the cache, with the manifests beside them, to the same place of the host's cache.
+
+    Returns the names of those that were not there. Raises HostError.
+    """
+    pushed = []
+    for folder in folders:
+        name = str(folder.relative_to(cache_folder))
+        there = f"{CACHE}/{name}"
+        manifest = folder.with_name(f"{folder.name}.json")
+        if await _has(host, there, manifest):
+            continue
+        say(f"copying {name}")
+        aside = f"{there}.{secrets.token_hex(4)}.new"
+        archive = await asyncio.to_thread(_folder_archive, folder, cache_folder)
+        await _shell(host, f"mkdir -p {shlex.quote(aside)}")
+        try:
+            await host.put(archive, f"{aside}.tar.gz")
+            line = f'printf "%s\\n" {shlex.quote(name)} {shlex.quote(name + ".json")} >>{PUSHED}'
+            quoted, target = shlex.quote(aside), shlex.quote(there)
+            await _shell(host, f"tar -xzf {quoted}.tar.gz -C {quoted} && {line} && rm -rf {target}", timeout_s=1800)
+            await _shell(host, f"mv -T {quoted} {target}")
+            if manifest.is_file():
+                await host.put(manifest, f"{there}.json")
+        finally:
+            archive.unlink()
+            if host.connected:
+                await host.run(["rm", "-rf", aside, f"{aside}.tar.gz"])
+        pushed.append(name)
+    return pushed
+
+
+async def _has(host: SshHost, there: str, manifest: Path) -> bool:
+    if manifest.is_file() and await host.read_text(f"{there}.json") != manifest.read_text():
+        return False
+    return (await host.run(["test", "-d", there])).exit_code == 0
+
+
+def _folder_archive(folder: Path, cache_folder: Path) -> Path:
+    target = archives_folder(cache_folder)
+    target.mkdir(parents=True, exist_ok=True)
+    path = target / f".{folder.name}.{secrets.token_hex(4)}.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        archive.add(folder, ".")
+    return path
+
+
+async def _shell(host: SshHost, script: str, timeout_s: float = 120.0) -> None:
+    """Run a script in the home directory. Raises HostError with its output."""
+    done = await host.run(["sh", "-c", f'cd "$HOME" && {{ {script}; }}'], timeout_s=timeout_s)
+    if done.exit_code:
+        words = done.output.strip()[-300:] or f"exit code {done.exit_code}"
+        raise HostError(f"{host.name}: {words}", "is there space, and permission to write below the home directory?")

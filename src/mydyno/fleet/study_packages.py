@@ -1,0 +1,55 @@
+"""The folders of the controller's cache that a study needs: servers, load programs, allocators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mydyno.drivers import libmemcached, sysbench
+from mydyno.execution.builds import get_builds
+from mydyno.execution.private_environment import get_drivers
+from mydyno.fleet.installation import Say
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import Experiment
+from mydyno.packages.debian import DebianPackages
+from mydyno.servers.sources import maven
+from mydyno.treatments.allocator import AllocatorTreatment
+from mydyno.treatments.catalogue import treatments_of
+
+PATTERNS = ("debian/*", "debian-releases/*/*", "servers/*")
+"""Where packages are unpacked in a cache."""
+DRIVER_PACKAGES = {
+    "sysbench": sysbench.PACKAGES,
+    "memslap": libmemcached.PACKAGES,
+    "memaslap": libmemcached.PACKAGES,
+}
+
+
+async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) -> list[Path]:
+    """The folders, downloaded now where the cache lacks them. Raises HostError and UserError.
+
+    A server in server.basedir is not among them: it must be at the same path on every host.
+    """
+    if experiment.server.dsn is not None:
+        return []
+    host = LocalHost("hosts", paths.server_user)
+    used: list[Path] = []
+    for build in (await get_builds(experiment, paths, host, say)).values():
+        used += [build.program, *build.folders]
+    drivers, _ = await get_drivers(experiment, paths, host, say)
+    packages = DebianPackages(paths.cache, host)
+    for names in (*(DRIVER_PACKAGES.get(name, ()) for name in drivers), maven.LIBRARIES):
+        found = packages.present(names) if names else None
+        if found is not None and (names != maven.LIBRARIES or any(found.root in path.parents for path in used)):
+            used.append(found.root)
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            await treatment.get(paths.cache, host)
+            if isinstance(treatment, AllocatorTreatment):
+                used.append(treatment.library)
+    return [
+        folder
+        for pattern in PATTERNS
+        for folder in sorted(paths.cache.glob(pattern))
+        if folder.is_dir() and not folder.name.startswith(".") and any(path.is_relative_to(folder) for path in used)
+    ]
