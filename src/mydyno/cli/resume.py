@@ -35,6 +35,7 @@ def resume(
     from mydyno.study import resume_study
 
     if record.host_groups:
+        # Dask takes half a second to load.
         from mydyno.fleet.controller import resume_on_groups
 
         run_fleet_to_end(lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s), as_json)

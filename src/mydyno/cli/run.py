@@ -46,6 +46,7 @@ def run(
         request = Request(resolved, source.text, Path(studies), command)
         run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
         return
+    # Dask takes half a second to load.
     from mydyno.fleet.controller import FleetRequest, run_on_groups
 
     ordered = FleetRequest(resolved, source.text, Path(studies), groups, command)

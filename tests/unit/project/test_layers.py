@@ -32,7 +32,18 @@ LAYERS = (
     "errors",
 )
 """From top to bottom: a module imports from its own layer and from those below."""
-SLOW_TO_LOAD = {"scipy", "pyarrow", "duckdb", "hdrh", "matplotlib", "resource", "pwd"}
+SLOW_TO_LOAD = {
+    "asyncssh",
+    "dask",
+    "distributed",
+    "scipy",
+    "pyarrow",
+    "duckdb",
+    "hdrh",
+    "matplotlib",
+    "resource",
+    "pwd",
+}
 """Function-level imports of these need no reason: commands load only what they use."""
 
 
