@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,11 +134,11 @@ class _Session:
         tasks = [
             asyncio.create_task(work)
             for work in (
-                self._pump(process.stdin, child.stdin), self._signals(process, child.pid),
+                self._pump(process.stdin, child.stdin),
                 self._pump(child.stdout, process.stdout), self._pump(child.stderr, process.stderr),
             )
         ]  # fmt: skip
-        ended = asyncio.create_task(self._end(child, tasks[2:]))
+        ended = asyncio.create_task(self._end(child, tasks[1:]))
         closed = asyncio.create_task(process.channel.wait_closed())
         await asyncio.wait([ended, closed], return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
@@ -162,13 +161,6 @@ class _Session:
         with suppress(OSError, asyncssh.Error):
             sink.write_eof()
 
-    async def _signals(self, process: asyncssh.SSHServerProcess[bytes], pid: int) -> None:
-        """Signals of the client go to the login shell, as sshd sends them."""
-        while True:
-            name = await process.channel.received.get()  # type: ignore[attr-defined]
-            for one in children(pid):
-                os.kill(one, getattr(signal, f"SIG{name}"))
-
 
 class _Sftp(asyncssh.SFTPServer):
     """Paths are the host's; relative ones start in the home directory."""
@@ -179,23 +171,12 @@ class _Sftp(asyncssh.SFTPServer):
         return path if path.startswith(b"/") else os.path.normpath(os.path.join(self.home, path))  # noqa: PTH118
 
 
-class _Process(asyncssh.SSHServerProcess[bytes]):
-    """Keeps signals for the session."""
-
-    def signal_received(self, name: str) -> None:
-        self.channel.received.put_nowait(name)  # type: ignore[attr-defined]
-
-    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
-        chan.received = asyncio.Queue()  # type: ignore[attr-defined]
-        super().connection_made(chan)
-
-
 class _Server(asyncssh.SSHServer):
     def __init__(self, home: Path) -> None:
         self.home = home
 
     def session_requested(self) -> asyncssh.SSHServerProcess[bytes]:
-        return _Process(_Session(self.home), _Sftp, 3, False)
+        return asyncssh.SSHServerProcess(_Session(self.home), _Sftp, 3, False)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         """Forwarding, for ProxyJump."""

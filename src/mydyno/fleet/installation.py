@@ -157,7 +157,7 @@ async def prepare(host: SshHost, wanted: Installation, cache_folder: Path, say: 
     for part in parts:
         if part.name not in state.folders:
             await _push(host, part, cache_folder, say, "")
-    python = f"../{own_python.name}/bin/python{python_tag()}" if own_python is not None else state.python
+    python = f"{own_python.name}/bin/python{python_tag()}" if own_python is not None else state.python
     await _push(host, wanted.program, cache_folder, say, start_script(wanted.packages.name, python))
     return True
 
@@ -207,19 +207,18 @@ async def _push(host: SshHost, part: Part, cache_folder: Path, say: Say, script:
 
 
 def start_script(packages: str, python: str) -> str:
-    """The start script's text; a relative path of Python is one below FOLDER."""
-    relative = python.startswith("../")
-    program = f'"$here/{python}"' if relative else shlex.quote(python)
-    home = (
-        f'export PYTHONHOME="$here/{Path(python).parents[1]}" LD_LIBRARY_PATH="$here/{Path(python).parents[1]}/lib"\n'
-    )
+    """The start script's text. `python` is an absolute path, or one below FOLDER for an interpreter of our own."""
+    own = "" if python.startswith("/") else python.partition("/")[0]
+    program = f'"$hosts/{python}"' if own else shlex.quote(python)
+    home = f'export PYTHONHOME="$hosts/{own}" LD_LIBRARY_PATH="$hosts/{own}/lib"\n' if own else ""
     return f"""#!/bin/sh
 # Made by `mydyno hosts prepare`; `mydyno hosts prepare --remove` removes it. Do not edit.
 here=$(dirname "$(readlink -f "$0")")
+hosts=$(dirname "$here")
 export MYDYNO_CACHE="${{MYDYNO_CACHE:-$HOME/{CACHE}}}" MYDYNO_ENGINE="$here/engine"
-export PYTHONPATH="$here/src:$here/../{packages}" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
+export PYTHONPATH="$here/src:$hosts/{packages}" PYTHONSAFEPATH=1 PYTHONNOUSERSITE=1
 export PYTHONPYCACHEPREFIX="$MYDYNO_CACHE/pycache"
-{home if relative else ""}exec {program} -m mydyno.cli "$@"
+{home}exec {program} -m mydyno.cli "$@"
 """
 
 

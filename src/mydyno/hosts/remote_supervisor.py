@@ -63,6 +63,15 @@ def supervised(argv: Sequence[str], mark: str, grace_s: float, merged: bool) -> 
     return "exec " + shlex.join(["sh", "-c", _WATCHED, "mydyno", *inner])
 
 
+def signalling(mark: str, name: str) -> str:
+    """The command line for sshd that sends a signal to the supervisor with this mark, known by its arguments."""
+    script = (
+        f'for file in $(grep -lsz "^{mark}\\$" /proc/[0-9]*/cmdline); do '
+        f'file=${{file#/proc/}}; kill -s {name} "${{file%/cmdline}}"; done'
+    )
+    return "exec " + shlex.join(["sh", "-c", script])
+
+
 def first_line(environment: Mapping[str, str], mark: str) -> bytes:
     """The first line of standard input, which sets the environment. Raises BugError for a value with a line end."""
     variables = {"LC_ALL": "C.UTF-8", **environment, MARK: mark}

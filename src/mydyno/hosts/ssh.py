@@ -23,11 +23,12 @@ import asyncssh
 from mydyno.errors import HostError
 from mydyno.hosts.commands import StartedCommand, report_start
 from mydyno.hosts.local import Completed
-from mydyno.hosts.remote_supervisor import END_SIGNAL, KILL_SIGNAL, MISSING, first_line, supervised
+from mydyno.hosts.remote_supervisor import END_SIGNAL, KILL_SIGNAL, MISSING, first_line, signalling, supervised
 from mydyno.hosts.ssh_connection import Login, open_connection
 
 GRACE_S = 10.0
 """Between SIGTERM and SIGKILL for a command whose connection ended."""
+KILL_ATTEMPTS = 5
 TAIL_BYTES = 16 << 10
 """Of standard error that is kept."""
 _FAILURES = (asyncssh.Error, asyncssh.ProcessError, OSError)
@@ -37,10 +38,16 @@ class RemoteProcess:
     """A program on another host. It ends with the connection; see remote_supervisor."""
 
     def __init__(
-        self, host: SshHost, process: asyncssh.SSHClientProcess[bytes], argv: Sequence[str], started: StartedCommand
+        self,
+        host: SshHost,
+        process: asyncssh.SSHClientProcess[bytes],
+        mark: str,
+        argv: Sequence[str],
+        started: StartedCommand,
     ) -> None:
         self.argv = tuple(argv)
         self._host = host
+        self._mark = mark
         self._process = process
         self._tail = b""
         self._reader = asyncio.create_task(self._keep_tail())
@@ -96,21 +103,19 @@ class RemoteProcess:
             raise missing_programs(self._host.name)
         return self.exit_code
 
-    def end(self) -> None:
-        """SIGTERM to the program and its group, SIGKILL after the grace time; does not wait."""
-        self._signal(END_SIGNAL)
+    async def end(self) -> None:
+        """SIGTERM to the program and its group, SIGKILL after the grace time; does not wait for its end."""
+        await self._host.signal(self._mark, END_SIGNAL)
 
     async def kill(self) -> None:
         """SIGKILL to the program and all that it started; returns when it has ended or the connection is lost."""
-        self._signal(KILL_SIGNAL)
-        with suppress(*_FAILURES, TimeoutError):
-            async with asyncio.timeout(10):
-                await self._process.wait_closed()
+        for _ in range(KILL_ATTEMPTS):  # the first may come before the supervisor has started
+            await self._host.signal(self._mark, KILL_SIGNAL)
+            with suppress(*_FAILURES):
+                async with asyncio.timeout(2):
+                    await self._process.wait_closed()
+                    break
         self._process.close()
-
-    def _signal(self, name: str) -> None:
-        with suppress(*_FAILURES):
-            self._process.send_signal(name)
 
     async def _keep_tail(self) -> None:
         with suppress(*_FAILURES):
@@ -219,7 +224,16 @@ class SshHost:
         except _FAILURES as error:
             started.ended(127)
             raise self.lost(f"starting {argv[0]}", error) from error
-        return RemoteProcess(self, process, argv, started)
+        return RemoteProcess(self, process, mark, argv, started)
+
+    async def signal(self, mark: str, name: str) -> None:
+        """Send a signal to the supervisor with this mark; nothing happens if it or the connection has ended.
+
+        By a command of its own: sshd passes signals of the protocol on only to users other than root.
+        """
+        with suppress(*_FAILURES):
+            async with asyncio.timeout(10):
+                await self._connection.run(signalling(mark, name), check=False)
 
     @asynccontextmanager
     async def _files(self, doing: str) -> AsyncIterator[asyncssh.SFTPClient]:

@@ -127,7 +127,7 @@ async def test_end_lets_a_program_clean_up(host: SshHost) -> None:
     process = await host.start(["sh", "-c", 'trap "echo undone; exit 0" TERM; echo up; while :; do sleep 0.05; done'])
     lines = process.lines()
     assert await anext(lines) == "up"
-    process.end()
+    await process.end()
     assert [line async for line in lines] == ["undone"]
     assert await process.wait() == 143
 
