@@ -88,7 +88,7 @@ class FakeProcess:
         assert self._code is not None
         return self._code
 
-    def end(self) -> None:
+    async def end(self) -> None:
         self._task.cancel()
 
 
@@ -102,6 +102,7 @@ class FakeLink:
     opener: Opener
     mishaps: Mishaps
     began: list[int] = field(default_factory=list)
+    processes: list[FakeProcess] = field(default_factory=list)
 
     async def open(self) -> None:
         if self.mishaps.unreachable:
@@ -116,6 +117,7 @@ class FakeLink:
 
     async def start(self, arguments: Sequence[str]) -> FakeProcess:
         process = FakeProcess(self, list(arguments))
+        self.processes.append(process)
         process.begin()
         return process
 
@@ -128,7 +130,8 @@ class FakeLink:
         shutil.rmtree(self.root / study, ignore_errors=True)
 
     async def close(self) -> None:
-        return None
+        for process in self.processes:
+            await process.end()
 
 
 @dataclass

@@ -61,6 +61,10 @@ class Shape:
     summarise: bool = True
     links: dict[str, dict[str, Any]] = field(default_factory=dict)
     """{arm: its treatments} of a study over links; the arms are allocators where this is empty."""
+    hosts: tuple[str, ...] = ()
+    """Host groups, which execute the blocks in turn; empty: one host."""
+    host_effects: dict[tuple[str, str], float] = field(default_factory=dict)
+    """{(host group, arm): further effect on throughput, a share of 1}; hosts also differ in speed."""
 
 
 def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
@@ -87,6 +91,7 @@ def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
                 "thp": "madvise",
                 "glibc": "2.36",
             },
+            hosts={name: _host_facts(place, name) for place, name in enumerate(shape.hosts)},
             versions={"mariadb-10.11": "10.11.14", "sysbench": "1.0.20", "jemalloc": "5.3.0", "tcmalloc": "2.10"},
         ),
         plan,
@@ -98,6 +103,26 @@ def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
     if shape.summarise:
         study.write_summary(with_answer(summarise(study), study.study(), tuple(study.runs())))
     return study
+
+
+def _host_facts(place: int, name: str) -> dict[str, Any]:
+    """Every second host has another kernel and CPU; only the first has the governor performance."""
+    return {
+        "hostname": name,
+        "kernel": ("6.1.0-28-amd64", "6.12.9+bpo-amd64")[place % 2],
+        "cpu_model": ("AMD EPYC 7302P 16-Core Processor", "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz")[place % 2],
+        "cpus": 16,
+        "cpus_usable": 16,
+        "cpu_governor": "performance" if place == 0 else "schedutil",
+        "memory_bytes": 68719476736,
+        "glibc": "2.36",
+        "load_average_before": 0.1 * place,
+    }
+
+
+def host_of(shape: Shape, block: int) -> str:
+    """The host group that executes a block, "" where there is one."""
+    return shape.hosts[(block - 1) % len(shape.hosts)] if shape.hosts else ""
 
 
 def _experiment(shape: Shape) -> Experiment:
@@ -171,6 +196,7 @@ def _write_run(
     study.commit_run(
         RunRecord(
             block=planned.block,
+            host_group=host_of(shape, planned.block),
             position=planned.position,
             arm=planned.arm,
             copy=planned.copy_number,
@@ -259,6 +285,9 @@ def _step_lines(
     growth = (math.log2(step.connections) - 3) / 4
     level = (52_000 if not writes else 30_000) * (1 - math.exp(-step.connections / 40)) + 3_000
     drift = 1 + 0.012 * math.sin(planned.block * 1.7) - 0.002 * planned.block
+    host = host_of(shape, planned.block)
+    if host:
+        level *= (1 + 0.4 * shape.hosts.index(host)) * (1 + shape.host_effects.get((host, planned.arm), 0.0))
     run = drift * math.exp(random.normal(0, 0.010)) * (1 + EFFECTS[arm] * max(0.2, growth))
     ramp = 1 - 0.35 * np.exp(-seconds / (4 + 2 * writes))
     checkpoint = 1 - (0.12 * (np.sin(seconds / 5.5 + planned.block) > 0.82) if writes else 0.0)

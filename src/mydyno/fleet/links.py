@@ -47,8 +47,8 @@ class HostProcess(Protocol):
     async def wait(self) -> int:
         """Its exit code. Raises HostError if the connection is lost."""
 
-    def end(self) -> None:
-        """SIGTERM; it undoes everything and ends."""
+    async def end(self) -> None:
+        """SIGTERM; it undoes everything and ends. Does not wait for that."""
 
 
 class HostLink(Protocol):
@@ -107,7 +107,7 @@ class LocalProcess:
         await self._reader
         return code
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """SIGTERM."""
         with suppress(ProcessLookupError):
             self._process.terminate()
@@ -168,7 +168,7 @@ class LocalLink:
     async def close(self) -> None:
         """End what still runs, and wait for it to undo its changes."""
         for process in self._processes:
-            process.end()
+            await process.end()
         for process in self._processes:
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), GRACE_S)

@@ -125,13 +125,10 @@ class GroupRunner:
                     result = self._read(line, kind) or result
                 code = await process.wait()
         except TimeoutError:
-            process.end()
+            await process.end()
             raise GroupLostError(f"no answer in time: {' '.join(arguments[2:])}") from None
         except HostError as error:
             raise GroupLostError(str(error)) from error
-        except asyncio.CancelledError:
-            process.end()
-            raise
         finally:
             heart.cancel()
         if code == 0 and result is not None:

@@ -221,6 +221,10 @@ class InterleavingRecord(Record):
     """Carry-over, servers that kept working while idle, covariates that were dropped."""
 
 
+FEWEST_HOSTS = 3
+"""Host groups from which on a claim about hosts like these can be made."""
+
+
 class HostGroupEffect(Record):
     """The effect of one contrast on one host group."""
 
@@ -258,7 +262,8 @@ class HostsEffect(Record):
     hosts_low: float | None = None
     hosts_high: float | None = None
     """The interval of the ratio on hosts like these: t over the groups' means, groups − 1 degrees of freedom, adjusted
-    by Bonferroni over the contrasts with verdicts; None with fewer than three groups."""
+    by Bonferroni over the contrasts with verdicts, and at least that of these hosts; None with fewer than three
+    groups."""
     holds_on: Literal["hosts like these", "these hosts", "no host"] = "no host"
     """What the verdict is claimed of; "no host": it is neither higher, lower nor equivalent."""
 

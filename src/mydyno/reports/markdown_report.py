@@ -5,8 +5,17 @@ from __future__ import annotations
 from shlex import join
 
 from mydyno.model.reasons import joined
-from mydyno.model.summary import EffectRecord
+from mydyno.model.summary import EffectRecord, HostsEffect
 from mydyno.reports.format import ReportFormat
+from mydyno.reports.hosts import (
+    contrast_heading,
+    facts_rows,
+    heterogeneity_text,
+    interval,
+    likeness,
+    overall,
+    plain_words,
+)
 from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings
@@ -30,6 +39,7 @@ def write(folder: StudyFolder) -> str:
         f"runs are valid, {len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
         f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
         _effects(result),
+        _hosts(result),
         _invalid(result),
         _servers(result),
         _published(result),
@@ -115,6 +125,42 @@ def _rule(head: str, text_columns: int) -> str:
         + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
         + "|"
     )
+
+
+def _hosts(result: StudyResult) -> str:
+    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
+    groups = result.summary.host_groups
+    if groups is None:
+        return ""
+    parts = ["### Hosts"]
+    effects = () if result.before_first_look else groups.effects
+    if effects:
+        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
+    parts.append(escape(likeness(result, groups)))
+    rows = facts_rows(groups)
+    if rows:
+        head = "| fact | value | hosts |"
+        parts.append("\n".join([head, _rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
+    for metric in dict.fromkeys(effect.metric for effect in effects):
+        head = f"| {metric_name(metric)} | {' | '.join(map(escape, groups.blocks))} | these hosts | "
+        head += "hosts like these | do they differ? |"
+        lines = [_host_row(result, one) for one in effects if one.metric == metric]
+        parts.append("\n".join([head, _rule(head, 1), *lines]))
+    return "\n\n".join(parts)
+
+
+def _host_row(result: StudyResult, one: HostsEffect) -> str:
+    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
+    cells = [escape(contrast_heading(result, one))]
+    for group in one.groups:
+        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
+        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
+    together = overall(result, one)
+    _, ratio, text = together[0]
+    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
+    cells.append(together[1][2] if len(together) > 1 else "–")
+    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
+    return f"| {' | '.join(cells)} |"
 
 
 def _invalid(result: StudyResult) -> str:

@@ -14,6 +14,7 @@ from mydyno.reports.sections import (
     answer,
     effects,
     evidence,
+    hosts,
     key_values,
     memory,
     network,
@@ -48,6 +49,7 @@ def render_page(folder: StudyFolder) -> str:
     open_ = [
         answer.build(result),
         effects.build(result),
+        hosts.build(result),
         adjusted.build(result),
         slices_over_time.build(result, slices),
         per_block.build(result),

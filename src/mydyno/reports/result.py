@@ -11,9 +11,10 @@ from mydyno.model.load_level import load_level
 from mydyno.model.plan import Plan
 from mydyno.model.reasons import Reason
 from mydyno.model.records import RunRecord, StudyRecord
-from mydyno.model.summary import EffectRecord, RunSummary, StepLevel, Summary
+from mydyno.model.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
 from mydyno.results.answer import Answer, answer_study
+from mydyno.results.host_words import block_groups
 from mydyno.results.precision import is_sequential
 from mydyno.store.study_folder import StudyFolder
 
@@ -165,6 +166,16 @@ class StudyResult:
         )
 
     @cached_property
+    def group_of(self) -> dict[int, str]:
+        """{block: the host group that executed it}; empty in a study of one."""
+        return block_groups(self.summary.runs)
+
+    def effect_of(self, one: HostsEffect) -> EffectRecord | None:
+        """The effect of the same contrast over all host groups."""
+        contrast = (one.arm, one.control)
+        return next((of for of in self.effects(one.metric, one.step) if (of.arm, of.control) == contrast), None)
+
+    @cached_property
     def several_controls(self) -> bool:
         """Whether arms are compared with more than the study's own control."""
         return any(effect.control != self.summary.control for effect in self.summary.effects)
@@ -231,6 +242,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         runs=tuple(
             RunSummary(
                 block=record.block,
+                host_group=record.host_group,
                 position=record.position,
                 arm=record.arm,
                 copy=record.copy_number,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 from mydyno.store.study_folder import StudyFolder
@@ -59,8 +60,12 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         console.print()
         for line in found.sharpen:
             say(line, "- ", "  ")
-    if found.scope:
+    hosts = one_line(result)
+    if found.scope or hosts:
         console.print()
+    if hosts:
+        say(hosts)
+    if found.scope:
         say(found.scope)
 
 

@@ -15,6 +15,7 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.records import RunRecord, StudyRecord
 from mydyno.model.summary import EffectRecord, Summary
 from mydyno.results.clauses import Clauses
+from mydyno.results.host_words import hosts_answer, on_these_hosts, these_hosts
 from mydyno.results.plain_words import MOST_NAMES, blocks, cut, listing, plus_minus
 from mydyno.results.precision import (
     FIRST_LOOK,
@@ -71,15 +72,19 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     alarm = alarm_of(summary.effects)
     if alarm:
         found = [f"The control differs from its own copy, so no conclusion is drawn: {_short_alarm(alarm)}."]
+        found = on_these_hosts(summary, found)
         return tuple([*found, *failures][:MOST_SENTENCES])
     lead = _host_first(summary, study, records)
     if nothing:
         return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     decided, open_ = writer.decided(), writer.undecided(bool(lead))
-    room = max(1, MOST_SENTENCES - len(lead) - len(failures))
+    of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
+    if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
+        of_hosts = []
+    room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
     said = [*decided[: max(1, room - len(open_[:1]))], *open_][:room]
-    return tuple([*lead, *said, *failures][:MOST_SENTENCES])
+    return tuple([*lead, *on_these_hosts(summary, said), *of_hosts, *failures][:MOST_SENTENCES])
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
@@ -101,7 +106,9 @@ def _short_alarm(alarm: str) -> str:
 def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
     """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
     if len(study.experiment.arms) == 1:
-        return f"{summary.control} is the only arm: this study shows the noise of this host and compares nothing."
+        return (
+            f"{summary.control} is the only arm: this study shows the noise of {_host(summary)} and compares nothing."
+        )
     if not summary.runs:
         return "No answer: no run has finished."
     if not any(run.valid for run in summary.runs) and not any(run.failures for run in summary.runs):
@@ -133,7 +140,8 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
             shows.append(f"{plus_minus(width)} of {phrase_of(metric).short_noun}")
             looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
-    told = f"The hypervisor took {steal:.0%} of this host's CPU time".replace("%", " %")
+    whose = "this host's" if summary.host_groups is None else "these hosts'"
+    told = f"The hypervisor took {steal:.0%} of {whose} CPU time".replace("%", " %")
     if not shows:
         return [f"{told}."]
     length = block_duration_s(records)
@@ -142,6 +150,10 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
         f"; {plus_minus(TARGET)} would take about {duration_words(more * length)} more" if length and more > 0 else ""
     )
     return [f"{told}: it can show differences from about {listing(shows)}{time}."]
+
+
+def _host(summary: Summary) -> str:
+    return "this host" if summary.host_groups is None else these_hosts(summary.host_groups)
 
 
 def _failures(summary: Summary) -> list[str]:

@@ -53,7 +53,8 @@ class Clauses:
             noun = phrase_of(self.summary.primary).short_noun
             width = precision(open_)
             below = f"differences in {noun} below about {plus_minus(width)}" if width else ""
-            hidden = f"{below} are hidden by this host's noise" if below else ""
+            whose = "this host's" if self.summary.host_groups is None else "these hosts'"
+            hidden = f"{below} are hidden by {whose} noise" if below else ""
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
                 why = hidden or ("one block gives no interval" if alone else "")

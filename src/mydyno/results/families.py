@@ -13,6 +13,7 @@ from mydyno.model.experiment import Experiment
 from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
 from mydyno.model.reasons import Reason
 from mydyno.model.summary import RunSummary
+from mydyno.results.host_words import block_groups
 from mydyno.verdicts import Family, Metric, Observation, Scope
 
 
@@ -122,12 +123,6 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
             )
         )
     return tuple(observations)
-
-
-def block_groups(runs: Sequence[RunSummary]) -> dict[int, str]:
-    """{block: the host group that executed it}; empty if there is one group."""
-    found = {run.block: run.host_group for run in runs}
-    return found if len(set(found.values())) > 1 else {}
 
 
 def first_label(reasons: tuple[Reason, ...]) -> str:

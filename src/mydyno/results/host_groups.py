@@ -11,29 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from mydyno.model.load_level import load_level
-from mydyno.model.metrics import phrase_of
-from mydyno.model.quantities import format_bytes
 from mydyno.model.records import StudyRecord
-from mydyno.model.summary import (
-    EffectRecord,
-    HostGroupEffect,
-    HostGroupsRecord,
-    HostsEffect,
-    RunSummary,
-    StepLevel,
-    Summary,
-)
-from mydyno.results.families import block_groups
-from mydyno.results.plain_words import MOST_NAMES, listing, signed
-from mydyno.stats.groups import FEWEST_GROUPS, group_effects, heterogeneity, hosts_interval, in_order
+from mydyno.model.summary import EffectRecord, HostGroupEffect, HostGroupsRecord, HostsEffect, RunSummary
+from mydyno.results.host_words import FIRST_FACTS, block_groups, fact_words
+from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
 
-FIRST_FACTS = ("kernel", "cpu_model", "cpus", "cpus_usable", "cpu_governor", "memory_bytes")
-"""Facts that are named first where they differ."""
 NOT_COMPARED = ("hostname", "load_average_before")
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def host_groups_of(
@@ -78,7 +63,7 @@ def hosts_effects(
             ) if (one := of_group.get(group)) else HostGroupEffect(group=group, n=0)
             for group in groups
         )  # fmt: skip
-        hosts = hosts_interval(d, group_of, alpha / contrasts, 1.0 - alpha)
+        hosts = _no_narrower(hosts_interval(d, group_of, alpha / contrasts, 1.0 - alpha), effect)
         p = adjusted.get(index)
         found.append(
             HostsEffect(
@@ -97,6 +82,16 @@ def hosts_effects(
             )
         )
     return tuple(found)
+
+
+def _no_narrower(hosts: Interval, effect: EffectRecord) -> Interval:
+    """The interval for hosts like these, made to contain that for these hosts.
+
+    Where the hosts' means happen to lie close together it would be shorter, although it speaks of more hosts.
+    """
+    if hosts.low is None or hosts.high is None or effect.ci_low is None or effect.ci_high is None:
+        return hosts
+    return Interval(min(hosts.low, effect.ci_low), max(hosts.high, effect.ci_high), hosts.level)
 
 
 def _holds_on(
@@ -131,120 +126,3 @@ def fact_differences(
         if name not in NOT_COMPARED and (len(set(values.values())) > 1 or 0 < len(values) < len(known)):
             found[name] = values
     return found
-
-
-def fact_words(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of one host in words; of the file system its type. Other facts with several parts are left out."""
-    found = {}
-    for name, value in facts.items():
-        if name == "filesystem" and isinstance(value, Mapping):
-            found[name] = str(value.get("type", ""))
-        elif name.endswith("_bytes") and isinstance(value, int | float):
-            found[name] = format_bytes(float(value))
-        elif isinstance(value, bool):
-            found[name] = "yes" if value else "no"
-        elif isinstance(value, str | int | float):
-            found[name] = str(value)
-    return {name: words for name, words in found.items() if words}
-
-
-def count_words(count: int) -> str:
-    """A number of hosts in words up to ten: "two", "12"."""
-    return NUMBERS[count] if count < len(NUMBERS) else str(count)
-
-
-def these_hosts(groups: HostGroupsRecord) -> str:
-    """The study's hosts as a claim names them: "these two hosts"."""
-    return f"these {count_words(len(groups.blocks))} hosts"
-
-
-def claim_words(groups: HostGroupsRecord) -> str:
-    """What the study's verdicts are claimed of, as a clause."""
-    decided = [effect for effect in groups.effects if effect.holds_on != "no host"]
-    general = [effect for effect in decided if effect.holds_on == "hosts like these"]
-    if decided and len(general) == len(decided):
-        return "the claims are about hosts like these"
-    if general:
-        return f"the claims are about these hosts, {len(general)} of {len(decided)} also about hosts like these"
-    few = f" (from {count_words(FEWEST_GROUPS)} on, about hosts like these)"
-    return f"the claims are about these hosts alone{few if len(groups.blocks) < FEWEST_GROUPS else ''}"
-
-
-def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
-    """The contrasts whose effect differs between the groups, the largest differences first."""
-    return sorted((one for one in groups.effects if one.differs), key=lambda one: -(one.between_sd or 0.0))
-
-
-def difference_clause(one: HostsEffect, summary: Summary) -> str:
-    """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
-    of = "" if one.metric == summary.primary else f" on {phrase_of(one.metric).short_noun}"
-    against = "" if one.control == summary.control else f" against {one.control}"
-    return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
-
-
-def sizes(one: HostsEffect) -> str:
-    """The effect on each host: "−8 % on vm01, +1 % on vm02"; of many hosts the least and the greatest."""
-    known = [(group.ratio - 1.0, group.group) for group in one.groups if group.ratio is not None]
-    if len(known) <= MOST_NAMES:
-        return ", ".join(f"{signed(share)} on {name}" for share, name in known)
-    (low, lowest), (high, highest) = min(known), max(known)
-    return f"from {signed(low)} on {lowest} to {signed(high)} on {highest}"
-
-
-def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
-    """At which step, where there are several."""
-    if len(steps) < 2:
-        return ""
-    step = next((step for step in steps if step.id == one.step), None)
-    if step is None:
-        return f" at {one.step}"
-    several = len({step.workload for step in steps}) > 1
-    return f" at {load_level(step.connections, step.rate)}" + (f" ({step.workload})" if several else "")
-
-
-def hosts_sentences(summary: Summary) -> tuple[str, ...]:
-    """The long form: how many hosts, what is claimed of which, and every contrast that differs between the hosts."""
-    groups = summary.host_groups
-    if groups is None:
-        return ()
-    names = [f"{name} ({count})" for name, count in groups.blocks.items()]
-    sentences = [
-        f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, each "
-        f"counting alike; {claim_words(groups)}."
-    ]
-    for one in differing(groups):
-        p = one.p_heterogeneity_adjusted or 0.0
-        sentences.append(f"{difference_clause(one, summary)} (adjusted p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}).")
-    return tuple(sentences)
-
-
-def hosts_answer(summary: Summary) -> str:
-    """The answer's sentence about the hosts; empty if nothing differs and nothing more than the verdicts is shown."""
-    groups = summary.host_groups
-    if groups is None:
-        return ""
-    clauses = []
-    found = differing(groups)
-    shown = sorted(found, key=lambda one: one.metric != summary.primary)[:1]
-    for one in shown:
-        more = len(found) - 1
-        clauses.append(
-            difference_clause(one, summary)
-            + (f", and {more} more effect{'s differ' if more > 1 else ' differs'}" if more else "")
-        )
-    decided = [one for one in groups.effects if one.holds_on != "no host"]
-    if decided and len(groups.blocks) >= FEWEST_GROUPS:
-        general = [one for one in decided if one.holds_on == "hosts like these"]
-        if len(general) == len(decided) == 1:
-            (one,) = general
-            assert one.hosts_low is not None and one.hosts_high is not None
-            clauses.append(f"on hosts like these it is between {signed(one.hosts_low - 1)} and "
-                           f"{signed(one.hosts_high - 1)}")  # fmt: skip
-        elif len(general) == len(decided):
-            clauses.append("all of this holds for hosts like these as well")
-        elif general:
-            clauses.append(f"{len(general)} of {len(decided)} comparisons hold for hosts like these as well")
-        else:
-            clauses.append("nothing is shown for other hosts like these")
-    text = "; ".join(clauses)
-    return f"{text[:1].upper()}{text[1:]}." if text and not found else f"{text}." if text else ""

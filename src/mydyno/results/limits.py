@@ -48,20 +48,25 @@ DIRECTIONS = {
 
 
 def limits_of(
-    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: int
+    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, int]
 ) -> tuple[LimitRecord, ...]:
-    """One record per arm and step, from the medians over its valid runs; arms without a proved link have none."""
+    """One record per arm and step, from the medians over its valid runs; arms without a proved link have none.
+
+    `cpus` is the number of usable CPUs of each host group, of "" where there is one.
+    """
     found = []
+    least, most = min(cpus.values(), default=1), max(cpus.values(), default=1)
+    number = str(most) if least == most else f"{least} to {most}"
     for arm in dict.fromkeys(run.arm for run in runs):
         for step in steps:
             used = [
-                utilisation(run, summary.values.get(step.id, {}), step.id, cpus)
+                utilisation(run, summary.values.get(step.id, {}), step.id, cpus.get(run.host_group, most))
                 for run, summary in zip(runs, summaries, strict=True)
                 if run.arm == arm and run.valid and step.id not in summary.invalid_steps
             ]
             shares = _medians([one for one in used if one])
             if shares:
-                found.append(judge(arm, step, shares, cpus))
+                found.append(judge(arm, step, shares, number))
     return tuple(found)
 
 
@@ -89,7 +94,7 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: in
     }
 
 
-def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> LimitRecord:
+def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> LimitRecord:
     """The limit that these shares name, in a sentence with the shares."""
     others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
     server = _of_server(shares)

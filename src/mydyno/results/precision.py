@@ -59,7 +59,9 @@ def is_sequential(summary: Summary, experiment: Experiment) -> bool:
 
 
 def block_duration_s(records: Sequence[RunRecord]) -> float | None:
-    """The median time from the first start to the last end of a block's runs; None without a finished run."""
+    """The median time from the first start to the last end of a block's runs, divided by the number of host groups that
+    execute blocks at the same time; None without a finished run.
+    """
     blocks: dict[int, list[RunRecord]] = {}
     for record in records:
         blocks.setdefault(record.block, []).append(record)
@@ -67,7 +69,8 @@ def block_duration_s(records: Sequence[RunRecord]) -> float | None:
         (max(one.ended_unix_ns for one in runs) - min(one.started_unix_ns for one in runs)) / 1e9
         for runs in blocks.values()
     ]
-    return median(lengths) if lengths and median(lengths) > 0 else None
+    groups = max(1, len({record.host_group for record in records}))
+    return median(lengths) / groups if lengths and median(lengths) > 0 else None
 
 
 def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alpha: float, looks: bool) -> int | None:

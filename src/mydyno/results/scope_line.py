@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from mydyno.model.experiment import Experiment
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import RunRecord, ServerRecord, StudyRecord
-from mydyno.model.summary import Summary
-from mydyno.results.plain_words import blocks, listing
+from mydyno.model.summary import HostGroupsRecord, Summary
+from mydyno.results.host_words import claim_words
+from mydyno.results.plain_words import MOST_NAMES, blocks, listing
 from mydyno.results.precision import finished_blocks
 from mydyno.servers.version import ServerVersion
 from mydyno.workloads.data import kind_of
@@ -18,11 +20,14 @@ DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 
 
 def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
-    """Host, server, workloads, data against buffer pool, durability, blocks, servers up together, dates."""
+    """Host or hosts with what is claimed of which, server, workloads, data against buffer pool, durability, blocks,
+    servers up together, dates.
+    """
     experiment = study.experiment
     servers = [server for record in records for server in record.servers]
     names = tuple(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers))
-    parts = [_host(study), listing(names) if names else "", _load(experiment), _data(experiment, servers)]
+    hosts = _host(study) if summary.host_groups is None else hosts_scope(summary.host_groups, study)
+    parts = [hosts, listing(names) if names else "", _load(experiment), _data(experiment, servers)]
     parts += [f"{name}={value}" for name in DURABILITY if (value := common_variable(servers, name)) is not None]
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "interleaved":
@@ -46,14 +51,32 @@ def common_variable(servers: Sequence[ServerRecord], variable: str) -> str | Non
 
 
 def _host(study: StudyRecord) -> str:
-    facts = study.host
-    name = str(facts.get("hostname") or "this host")
+    name = str(study.host.get("hostname") or "this host")
+    known = host_size(study.host)
+    return f"Host {name} ({known})" if known else f"Host {name}"
+
+
+def hosts_scope(groups: HostGroupsRecord, study: StudyRecord) -> str:
+    """The hosts with their size, and what is claimed of which: "2 hosts: vm01 and vm02 (16 CPUs, 64 GiB each)"."""
+    names = tuple(groups.blocks)
+    sizes = {name: host_size(study.hosts.get(name, {})) for name in names}
+    if len(set(sizes.values())) == 1:
+        each = f" ({sizes[names[0]]} each)" if sizes[names[0]] else ""
+        of = f": {listing(names)}{each}" if len(names) <= MOST_NAMES else each
+    elif len(names) <= MOST_NAMES:
+        of = f": {listing([f'{name} ({size})' if size else name for name, size in sizes.items()])}"
+    else:
+        of = f" ({len(set(sizes.values()))} sizes)"
+    return f"{len(names)} hosts{of}; effects are means over these hosts, and {claim_words(groups)}"
+
+
+def host_size(facts: Mapping[str, Any]) -> str:
+    """CPUs and memory of a host: "16 CPUs, 64 GiB"; empty if unknown."""
     cpus = facts.get("cpus_usable") or facts.get("cpus")
     memory = facts.get("memory_bytes")
     size = [f"{cpus} CPU{'' if cpus == 1 else 's'}" if cpus else ""]
     size.append(format_bytes(float(memory)) if isinstance(memory, int | float) else "")
-    known = ", ".join(filter(None, size))
-    return f"Host {name} ({known})" if known else f"Host {name}"
+    return ", ".join(filter(None, size))
 
 
 def _load(experiment: Experiment) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from mydyno.model.metrics import phrase_of
 from mydyno.model.records import RunRecord, StudyRecord
 from mydyno.model.summary import InterleavingRecord, Summary
+from mydyno.results.host_words import hosts_sharpen
 from mydyno.results.plain_words import blocks, listing, plus_minus
 from mydyno.results.precision import (
     DAY,
@@ -43,6 +44,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
         lines += _time(summary, records, sequential)
     elif judged and all(effect.verdict in ("higher", "lower", "equivalent") for effect in judged):
         lines.append("Every comparison is decided; more blocks would only make the intervals narrower.")
+    lines += hosts_sharpen(summary)
     if sequential and (open_ or summary.look is None):
         lines += _look(summary, records)
     steal = steal_share(summary)
@@ -64,6 +66,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     """For each metric that the answer speaks of: the precision of what is open, and the time for the margin."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
+    here = "this host: use a quieter one" if summary.host_groups is None else "these hosts: use quieter ones"
     measured = summary.look or done
     for metric in filter(None, (summary.primary, cost_metric(summary))):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
@@ -77,7 +80,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
         if length is None:
             lines.append(f"{now}{blocks(needed)}.")
         elif (needed - done) * length > MOST_S:
-            lines.append(f"{now}{duration_words((needed - done) * length)} on this host: use a quieter one.")
+            lines.append(f"{now}{duration_words((needed - done) * length)} on {here}.")
         elif sequential:
             more = (needed - done) * length
             command = f" (mydyno resume {summary.study} --time {duration_option(more)})" if more < DAY else ""

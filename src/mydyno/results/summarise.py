@@ -17,8 +17,9 @@ from mydyno.model.summary import CANARY_EVENT, CanaryRecord, EffectDetails, Effe
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
 from mydyno.results.families import families, first_label, margin_of
-from mydyno.results.host_groups import host_groups_of, hosts_sentences
+from mydyno.results.host_groups import host_groups_of
 from mydyno.results.host_noise import without_unequal_steal
+from mydyno.results.host_words import hosts_sentences
 from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
 from mydyno.results.published import compare_with_published
@@ -72,7 +73,7 @@ def summarise(folder: StudyFolder) -> Summary:
         unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.sequential)
         records = _with_unadjusted(records, unadjusted)
     host_groups = host_groups_of(study, summaries, records, alpha, lambda metric: margin_of(experiment, metric))
-    limits = limits_of(runs, summaries, steps, int(study.host.get("cpus_usable", 1)))
+    limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
         experiment=experiment.name,
@@ -122,6 +123,11 @@ def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect])
         record.model_copy(update={"unadjusted": found.get((record.metric, record.step, record.arm, record.control))})
         for record in records
     )
+
+
+def _usable_cpus(study: StudyRecord) -> dict[str, int]:
+    """{host group: usable CPUs of its server host}; that of "" where there is one."""
+    return {group: int(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
 
 
 def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:

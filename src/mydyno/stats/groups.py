@@ -19,7 +19,7 @@ Do the hosts differ? Two tests of equal group means, of which the larger p count
 variance, group means against the variance inside the groups, and Welch's (Biometrika 38 (1951)), which weights each
 group by its own variance. The first assumes normal noise that is equally large on all hosts and finds false differences
 in a quarter of studies where a host with two blocks of eight has three times the noise; the second does so with many
-groups of two or three blocks. Together: 2 to 5 %, up to 9 % in the first case (simulated at nominal 5 %).
+groups of two or three blocks. Together: 2 to 5 %, up to 9 % in the first case (simulated at nominal 5 %, one contrast).
 """
 
 from __future__ import annotations
@@ -33,12 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from mydyno.model.summary import FEWEST_HOSTS
 from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
 from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_quantile
 from mydyno.stats.twoway import TwoWay, larger_than_pooled, two_way
-
-FEWEST_GROUPS = 3
-"""Host groups from which on a claim about hosts like these can be made."""
 
 LONE_SHARE = 0.25
 """Share of the blocks up to which those that are alone on their host do not count."""
@@ -258,10 +256,10 @@ def _welch(sizes: NDArray[np.int64], means: NDArray[np.float64], variances: NDAr
 def hosts_interval(d: Mapping[int, float], group_of: GroupOf, critical_p: float, level: float) -> Interval:
     """The ratio's interval for hosts like these, whose t with G − 1 degrees of freedom has this two-sided p outside.
 
-    `level` is what it is called. Without ends for fewer than FEWEST_GROUPS groups.
+    `level` is what it is called. Without ends for fewer than FEWEST_HOSTS groups.
     """
     means = np.array([of.mean() for of in _values(d, group_of).values()])
-    if means.size < FEWEST_GROUPS:
+    if means.size < FEWEST_HOSTS:
         return Interval(None, None, level)
     half = t_quantile(1.0 - critical_p / 2.0, means.size - 1) * _sd(means) / sqrt(means.size)
     centre = float(means.mean())

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mydyno.model.summary import EffectRecord, HostsEffect
-from mydyno.results.families import block_groups, families
+from mydyno.results.families import families
 from mydyno.results.host_groups import hosts_effects
+from mydyno.results.host_words import block_groups
 from mydyno.results.summarise import effect_record
 from mydyno.verdicts import decide_study
 from tests.support.host_groups import Fleet

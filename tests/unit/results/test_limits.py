@@ -110,8 +110,8 @@ def test_without_a_link_or_samples_nothing_is_said() -> None:
 
 
 def test_only_valid_runs_are_looked_at() -> None:
-    assert limits_of([run(valid=False)], [summary(valid=False)], [STEP], 2) == ()
-    (found,) = limits_of([run(), run()], [summary(), summary()], [STEP], 2)
+    assert limits_of([run(valid=False)], [summary(valid=False)], [STEP], {"": 2}) == ()
+    (found,) = limits_of([run(), run()], [summary(), summary()], [STEP], {"": 2})
     assert found.limit == "server CPU"
 
 

@@ -71,6 +71,8 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
         found.append(("state-partial", f"{unused} of their {steps} steps not valid"))
     blocks = len({run.block for run in result.runs}) or len(result.plan.blocks)
     found.append(("plain", f"{blocks} block" + ("" if blocks == 1 else "s")))
+    if result.group_of:
+        found.append(("plain", f"{len(set(result.group_of.values()))} hosts"))
     if result.summary.design == "interleaved":
         found.append(("plain", "interleaved"))
     found.append(("plain", f"scale {result.study.experiment.scale}"))

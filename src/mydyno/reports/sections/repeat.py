@@ -12,6 +12,7 @@ from mydyno.model.records import RunRecord
 from mydyno.reports.numbers import metric_name, percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.results.host_words import claim_words
 from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
@@ -50,7 +51,7 @@ def build(result: StudyResult) -> Section:
             source=result.study.experiment_source,
             resolved=experiment.model_dump_json(indent=2, by_alias=True),
             seed=result.plan.seed,
-            host=facts_table("Host", result.study.host),
+            host=facts_table("Host", result.study.host) if result.summary.host_groups is None else None,
             versions=facts_table("Versions", result.study.versions),
             servers=_servers(result, records),
             differing=_differing_variables(result, records),
@@ -67,8 +68,7 @@ def build(result: StudyResult) -> Section:
 def limits(result: StudyResult) -> list[str]:
     """The limits of this study, one sentence each, from its records."""
     experiment, summary = result.study.experiment, result.summary
-    host = result.study.host.get("hostname") or "this host"
-    found = [f"It was measured on one host ({host}), with one server build per arm: it does not apply to other hosts."]
+    found = [f"{_measured_on(result)}, with one server build per arm{_of_others(result)}."]
     blocks = len(result.plan.blocks)
     if blocks < 6:
         found.append(
@@ -97,6 +97,20 @@ def limits(result: StudyResult) -> list[str]:
         found.append(f"It holds for this data: {what}, and a buffer pool of {size}.")
     found.append("The load is a closed loop if a number of connections is set: a slow server receives fewer requests.")
     return found
+
+
+def _measured_on(result: StudyResult) -> str:
+    groups = result.summary.host_groups
+    if groups is None:
+        return f"It was measured on one host ({result.study.host.get('hostname') or 'this host'})"
+    return f"It was measured on {len(groups.blocks)} hosts ({', '.join(groups.blocks)})"
+
+
+def _of_others(result: StudyResult) -> str:
+    groups = result.summary.host_groups
+    if groups is None:
+        return ": it does not apply to other hosts"
+    return f": {claim_words(groups)}, if the hosts are a fair sample of those that are meant"
 
 
 def facts_table(caption: str, facts: dict[str, object] | dict[str, str]) -> Table | None:

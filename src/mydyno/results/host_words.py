@@ -1,0 +1,168 @@
+"""The words about a study's host groups: how many, how they differ, and what the verdicts are claimed of.
+
+Without the statistics, which results/host_groups.py needs: reports are made without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mydyno.model.load_level import load_level
+from mydyno.model.metrics import phrase_of
+from mydyno.model.quantities import format_bytes
+from mydyno.model.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, RunSummary, StepLevel, Summary
+from mydyno.results.plain_words import MOST_NAMES, listing, plus_minus, signed
+
+FIRST_FACTS = ("kernel", "cpu_model", "cpus", "cpu_governor", "memory_bytes")
+"""Facts that are named first where they differ."""
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def block_groups(runs: Sequence[RunSummary]) -> dict[int, str]:
+    """{block: the host group that executed it}; empty if there is one group."""
+    found = {run.block: run.host_group for run in runs}
+    return found if len(set(found.values())) > 1 else {}
+
+
+def fact_words(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of one host in words; of the file system its type. Other facts with several parts are left out."""
+    found = {}
+    for name, value in facts.items():
+        if name == "filesystem" and isinstance(value, Mapping):
+            found[name] = str(value.get("type", ""))
+        elif name.endswith("_bytes") and isinstance(value, int | float):
+            found[name] = format_bytes(float(value))
+        elif isinstance(value, bool):
+            found[name] = "yes" if value else "no"
+        elif isinstance(value, str | int | float):
+            found[name] = str(value)
+    return {name: words for name, words in found.items() if words}
+
+
+def count_words(count: int) -> str:
+    """A number of hosts in words up to ten: "two", "12"."""
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
+
+
+def these_hosts(groups: HostGroupsRecord) -> str:
+    """The study's hosts as a claim names them: "these two hosts"."""
+    return f"these {count_words(len(groups.blocks))} hosts"
+
+
+def claim_words(groups: HostGroupsRecord) -> str:
+    """What the study's verdicts are claimed of, as a clause."""
+    decided = [effect for effect in groups.effects if effect.holds_on != "no host"]
+    general = [effect for effect in decided if effect.holds_on == "hosts like these"]
+    if decided and len(general) == len(decided):
+        return "the claims are about hosts like these"
+    if general:
+        return f"the claims are about these hosts, {len(general)} of {len(decided)} also about hosts like these"
+    whose = these_hosts(groups) if len(groups.blocks) < FEWEST_HOSTS else "these hosts"
+    return f"the claims are about {whose} alone"
+
+
+def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
+    """The contrasts whose effect differs between the groups, the largest differences first."""
+    return sorted((one for one in groups.effects if one.differs), key=lambda one: -(one.between_sd or 0.0))
+
+
+def difference_clause(one: HostsEffect, summary: Summary) -> str:
+    """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
+    of = "" if one.metric == summary.primary else f" on {phrase_of(one.metric).short_noun}"
+    against = "" if one.control == summary.control else f" against {one.control}"
+    return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
+
+
+def sizes(one: HostsEffect) -> str:
+    """The effect on each host: "−8 % on vm01, +1 % on vm02"; of many hosts the least and the greatest."""
+    known = [(group.ratio - 1.0, group.group) for group in one.groups if group.ratio is not None]
+    if len(known) <= MOST_NAMES:
+        return ", ".join(f"{signed(share)} on {name}" for share, name in known)
+    (low, lowest), (high, highest) = min(known), max(known)
+    return f"from {signed(low)} on {lowest} to {signed(high)} on {highest}"
+
+
+def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
+    """At which step, where there are several."""
+    if len(steps) < 2:
+        return ""
+    step = next((step for step in steps if step.id == one.step), None)
+    if step is None:
+        return f" at {one.step}"
+    several = len({step.workload for step in steps}) > 1
+    return f" at {load_level(step.connections, step.rate)}" + (f" ({step.workload})" if several else "")
+
+
+def hosts_sentences(summary: Summary) -> tuple[str, ...]:
+    """The long form: how many hosts, what is claimed of which, and every contrast that differs between the hosts."""
+    groups = summary.host_groups
+    if groups is None:
+        return ()
+    names = [f"{name} ({count})" for name, count in groups.blocks.items()]
+    sentences = [
+        f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, each "
+        f"counting alike; {claim_words(groups)}."
+    ]
+    for one in differing(groups):
+        p = one.p_heterogeneity_adjusted or 0.0
+        sentences.append(f"{difference_clause(one, summary)} (adjusted p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}).")
+    return tuple(sentences)
+
+
+def hosts_answer(summary: Summary) -> str:
+    """The answer's sentence about the hosts; empty if nothing differs and nothing more than the verdicts is shown."""
+    groups = summary.host_groups
+    if groups is None:
+        return ""
+    clauses = []
+    found = differing(groups)
+    shown = sorted(found, key=lambda one: one.metric != summary.primary)[:1]
+    for one in shown:
+        more = len(found) - 1
+        clauses.append(
+            difference_clause(one, summary)
+            + (f", and {more} more effect{'s differ' if more > 1 else ' differs'}" if more else "")
+        )
+    decided = [one for one in groups.effects if one.holds_on != "no host"]
+    if decided and len(groups.blocks) >= FEWEST_HOSTS:
+        general = [one for one in decided if one.holds_on == "hosts like these"]
+        if len(general) == len(decided) == 1:
+            (one,) = general
+            assert one.hosts_low is not None and one.hosts_high is not None
+            clauses.append(f"on hosts like these it is between {signed(one.hosts_low - 1)} and "
+                           f"{signed(one.hosts_high - 1)}")  # fmt: skip
+        elif len(general) == len(decided):
+            clauses.append("all of this holds for hosts like these as well")
+        elif general:
+            clauses.append(f"{len(general)} of {len(decided)} comparisons hold for hosts like these as well")
+        else:
+            clauses.append("nothing is shown for other hosts like these")
+    text = "; ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}." if text and not found else f"{text}." if text else ""
+
+
+def hosts_sharpen(summary: Summary) -> list[str]:
+    """What a claim about hosts like these needs, where a verdict is claimed of these hosts alone."""
+    groups = summary.host_groups
+    alone = [] if groups is None else [one for one in groups.effects if one.holds_on == "these hosts"]
+    if groups is None or not alone:
+        return []
+    if len(groups.blocks) < FEWEST_HOSTS:
+        return [f"A claim about hosts like these needs at least {count_words(FEWEST_HOSTS)} hosts."]
+    widths = [math.expm1(math.log(one.hosts_high / one.hosts_low) / 2) for one in alone
+              if one.hosts_low and one.hosts_high]  # fmt: skip
+    if not widths:
+        return []
+    return [f"Hosts like these: {plus_minus(max(widths))} now; more hosts make it narrower."]
+
+
+def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
+    """The sentences with the number of hosts before the first one; as they are in a study of one."""
+    if summary.host_groups is None or not sentences:
+        return list(sentences)
+    first, *rest = sentences
+    if first.startswith(("All ", "No ", "The ")):
+        first = f"{first[0].lower()}{first[1:]}"
+    return [f"On {these_hosts(summary.host_groups)}, {first}", *rest]
