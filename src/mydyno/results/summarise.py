@@ -55,7 +55,8 @@ def summarise(folder: StudyFolder) -> Summary:
         summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
         summaries = without_unequal_steal(summaries, experiment.gates.steal)
     look, alpha = look_of(plan, runs)
-    examined = summaries if look is None else tuple(run for run in summaries if run.block <= look)
+    due_blocks = first_finished(runs, look)
+    examined = tuple(run for run in summaries if run.block in due_blocks)
     if plan.sequential and look is None:
         examined = ()
     scopes = {step.id: _scope(study, step, runs) for step in steps}
@@ -147,6 +148,18 @@ def look_of(plan: Plan, runs: Sequence[RunRecord]) -> tuple[int | None, float]:
         return None, 0.05
     look = last_look(len({run.block for run in runs}))
     return look, LOOKS[look] if look is not None else 0.05
+
+
+def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
+    """The blocks of a look: as many as finished first, all if there is no look.
+
+    On several host groups blocks do not finish in the order of their numbers. A block that is made later must not
+    change what an earlier look examined.
+    """
+    ended: dict[int, int] = {}
+    for run in runs:
+        ended[run.block] = max(run.ended_unix_ns, ended.get(run.block, 0))
+    return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
 
 
 def interleaved_of(

@@ -11,6 +11,7 @@ from mydyno.model.summary import EffectRecord, HostGroupsRecord, HostsEffect, Ru
 from mydyno.results.answer import answer_study
 from mydyno.results.host_groups import fact_differences, host_groups_of, hosts_effects
 from mydyno.results.host_words import claim_words, difference_clause, hosts_sharpen, sizes
+from mydyno.results.summarise import first_finished
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
 
@@ -101,6 +102,17 @@ def test_the_record_counts_the_blocks_of_every_group() -> None:
     made: list[RunSummary] = [run.model_copy(update={"host_group": groups[run.block]}) for run in runs(of)]
     record = host_groups_of(study(of), made, [], 0.05, lambda metric: MARGIN)
     assert record is not None and record.blocks == {"vm1": 4, "vm2": 2}
+
+
+def test_a_look_has_the_blocks_that_finished_first() -> None:
+    """Block 2 was lost with its host and made again after block 4."""
+    of = experiment()
+    made = records(of, 4)
+    late = [run.model_copy(update={"ended_unix_ns": made[-1].ended_unix_ns + 1}) if run.block == 2 else run
+            for run in made]  # fmt: skip
+    assert first_finished(made, 3) == {1, 2, 3}
+    assert first_finished(late, 3) == {1, 3, 4}
+    assert first_finished(late, None) == {1, 2, 3, 4}
 
 
 def test_facts_are_compared_as_printed_kernel_and_cpu_first() -> None:
