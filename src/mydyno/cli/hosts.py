@@ -21,7 +21,15 @@ from mydyno.execution.environment import Say
 from mydyno.experiments import load
 from mydyno.fleet.check import CheckedHost, check_host, check_local, differences
 from mydyno.fleet.groups import parse_hosts
-from mydyno.fleet.installation import Installation, installation_of, prepare, push_folders, remove, state_of
+from mydyno.fleet.installation import (
+    FolderArchives,
+    Installation,
+    installation_of,
+    prepare,
+    push_folders,
+    remove,
+    state_of,
+)
 from mydyno.fleet.parts import archives_folder, remove_old_archives
 from mydyno.fleet.study_packages import package_folders
 from mydyno.hosts.paths import HostPaths
@@ -95,14 +103,17 @@ async def _prepare(
         experiment, _ = load(name)
         folders |= dict.fromkeys(await package_folders(experiment, paths, _say))
 
+    archives = FolderArchives(paths.cache)
+
     async def install(host: SshHost, say: Say) -> str:
         new = await prepare(host, wanted, paths.cache, say)
-        pushed = await push_folders(host, list(folders), paths.cache, say)
+        pushed = await push_folders(host, list(folders), archives, say)
         what = f"{wanted.program.title} ({wanted.key})"
         words = f"{what} installed" if new else f"{what} is up to date"
         return words + (f", copied {', '.join(pushed)}" if pushed else "")
 
-    results = await _on_all(groups, install, lambda _: "nothing to copy")
+    async with archives:
+        results = await _on_all(groups, install, lambda _: "nothing to copy")
     remove_old_archives(archives_folder(paths.cache), [wanted.program, wanted.packages])
     return results
 

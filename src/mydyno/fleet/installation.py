@@ -247,32 +247,53 @@ async def remove(host: SshHost, say: Say) -> bool:
     return True
 
 
-async def push_folders(host: SshHost, folders: Sequence[Path], cache_folder: Path, say: Say) -> list[str]:
+class FolderArchives:
+    """Archives of folders of the cache, each packed once for all hosts; removed at the end. A context manager."""
+
+    def __init__(self, cache_folder: Path) -> None:
+        self.cache_folder = cache_folder
+        self._packing: dict[Path, asyncio.Task[Path]] = {}
+
+    async def __aenter__(self) -> FolderArchives:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for result in await asyncio.gather(*self._packing.values(), return_exceptions=True):
+            if isinstance(result, Path):
+                result.unlink(missing_ok=True)
+
+    async def of(self, folder: Path) -> Path:
+        """The folder's archive."""
+        if folder not in self._packing:
+            self._packing[folder] = asyncio.create_task(asyncio.to_thread(_pack, folder, self.cache_folder))
+        return await asyncio.shield(self._packing[folder])
+
+
+async def push_folders(host: SshHost, folders: Sequence[Path], archives: FolderArchives, say: Say) -> list[str]:
     """Push folders of the cache, with the manifests beside them, to the same place of the host's cache.
 
     Returns the names of those that were not there. Raises HostError.
     """
     pushed = []
     for folder in folders:
-        name = str(folder.relative_to(cache_folder))
+        name = str(folder.relative_to(archives.cache_folder))
         there = f"{CACHE}/{name}"
         manifest = folder.with_name(f"{folder.name}.json")
         if await _has(host, there, manifest):
             continue
-        say(f"copying {name}")
-        aside = f"{there}.{secrets.token_hex(4)}.new"
-        archive = await asyncio.to_thread(_folder_archive, folder, cache_folder)
-        await _shell(host, f"mkdir -p {shlex.quote(aside)}")
+        archive = await archives.of(folder)
+        say(f"copying {name}: {format_bytes(archive.stat().st_size)}")
+        # Hidden, as those that the host's own mydyno makes: no pattern of packages finds it.
+        aside = f"{there.rpartition('/')[0]}/.{folder.name}.{secrets.token_hex(4)}.new"
+        quoted, target = shlex.quote(aside), shlex.quote(there)
         try:
             await host.put(archive, f"{aside}.tar.gz")
             line = f'printf "%s\\n" {shlex.quote(name)} {shlex.quote(name + ".json")} >>{PUSHED}'
-            quoted, target = shlex.quote(aside), shlex.quote(there)
-            await _shell(host, f"tar -xzf {quoted}.tar.gz -C {quoted} && {line} && rm -rf {target}", timeout_s=1800)
-            await _shell(host, f"mv -T {quoted} {target}")
+            unpack = f"mkdir {quoted} && tar -xzf {quoted}.tar.gz -C {quoted}"
+            await _shell(host, f"{unpack} && {line} && rm -rf {target} && mv -T {quoted} {target}", timeout_s=1800)
             if manifest.is_file():
                 await host.put(manifest, f"{there}.json")
         finally:
-            archive.unlink()
             if host.connected:
                 await host.run(["rm", "-rf", aside, f"{aside}.tar.gz"])
         pushed.append(name)
@@ -285,7 +306,7 @@ async def _has(host: SshHost, there: str, manifest: Path) -> bool:
     return (await host.run(["test", "-d", there])).exit_code == 0
 
 
-def _folder_archive(folder: Path, cache_folder: Path) -> Path:
+def _pack(folder: Path, cache_folder: Path) -> Path:
     target = archives_folder(cache_folder)
     target.mkdir(parents=True, exist_ok=True)
     path = target / f".{folder.name}.{secrets.token_hex(4)}.tar.gz"

@@ -16,6 +16,7 @@ from mydyno.errors import HostError
 from mydyno.fleet import installation, parts
 from mydyno.fleet.installation import (
     FOLDER,
+    FolderArchives,
     Installation,
     ensure_installed,
     prepare,
@@ -105,6 +106,13 @@ async def test_another_version_is_named(host: SshHost, wanted: Installation) -> 
         await ensure_installed(host)
 
 
+async def pushed(host: SshHost, cache: Path) -> list[str]:
+    async with FolderArchives(cache) as archives:
+        found = await push_folders(host, [cache / "debian" / "tool+x"], archives, lambda _: None)
+    assert not [path for path in archives_folder(cache).iterdir() if "tool+x" in path.name]
+    return found
+
+
 async def test_remove_takes_everything_away(
     host: SshHost, server: SshServer, wanted: Installation, tmp_path: Path
 ) -> None:
@@ -113,13 +121,13 @@ async def test_remove_takes_everything_away(
     (cache / "debian" / "tool+x" / "usr").mkdir(parents=True)
     (cache / "debian" / "tool+x" / "usr" / "link").symlink_to("nowhere")
     (cache / "debian" / "tool+x.json").write_text("{}")
-    assert await push_folders(host, [cache / "debian" / "tool+x"], cache, lambda _: None) == ["debian/tool+x"]
-    assert await push_folders(host, [cache / "debian" / "tool+x"], cache, lambda _: None) == []
+    assert await pushed(host, cache) == ["debian/tool+x"]
+    assert await pushed(host, cache) == []
     there = server.home / ".cache/mydyno/debian"
     assert sorted(path.name for path in there.iterdir()) == ["tool+x", "tool+x.json"]
     assert (there / "tool+x/usr/link").is_symlink()
     (cache / "debian" / "tool+x.json").write_text('{"a": 1}')
-    assert await push_folders(host, [cache / "debian" / "tool+x"], cache, lambda _: None) == ["debian/tool+x"]
+    assert await pushed(host, cache) == ["debian/tool+x"]
     assert (there / "tool+x.json").read_text() == '{"a": 1}'
     start = await ensure_installed(host)
     running = await host.start(["env", f"MYDYNO_ENGINE={Path(start).parent}/engine", "sleep", "60"])

@@ -21,7 +21,7 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.ssh import SshHost
 from mydyno.hosts.ssh_connection import Login
 from mydyno.store.command_log import read_commands
-from tests.support.ssh_server import SshServer, ssh_server
+from tests.support.ssh_server import SshServer, ssh_server, without
 
 TREE = 'sleep 300 & setsid sleep 301 & echo "$$ $!"; trap "" TERM; wait; wait'
 """A program that ignores SIGTERM, with a child in its group and one in a session of its own."""
@@ -154,6 +154,21 @@ async def test_kill_9_of_the_server_ends_what_was_started(tmp_path: Path) -> Non
         with pytest.raises(HostError):
             await host.read_text("x")
         await host.close()
+
+
+async def test_it_works_where_sh_is_bash(tmp_path: Path) -> None:
+    with ssh_server(tmp_path) as server:
+        without(server.folder, "sh")
+        (server.folder / "tools" / "sh").symlink_to("/bin/bash")
+        host = await SshHost.connect(server.address, server.login)
+        assert (await host.run(["sh", "-c", "echo out; exit 3"])).exit_code == 3
+        process = await host.start(["sh", "-c", TREE], grace_s=600)
+        pids = [int(word) for word in (await anext(process.lines())).split()]
+        await process.kill()
+        await until(lambda: not alive(pids))
+        pids = await tree(host)
+        await host.close()
+        await until(lambda: not alive(pids))
 
 
 async def test_a_program_that_expects_sigterm_has_the_grace_time(server: SshServer) -> None:
