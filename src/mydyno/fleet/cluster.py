@@ -81,15 +81,20 @@ class Cluster:
 
     async def __aenter__(self) -> Cluster:
         import dask
-        from distributed import Client, Scheduler
+        from distributed import Client
+
+        # Dask is slow to load.
+        from mydyno.fleet.dask_nodes import QuietScheduler
 
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._stack = dask.config.set(SETTINGS)
-        warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
-        self._scheduler = await Scheduler(protocol="inproc://", dashboard=False, validate=False)
-        for name in self._names:
-            await self.add(name)
+        with warnings.catch_warnings():
+            # Without a network there is no address to name this process by; nothing uses it.
+            warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
+            self._scheduler = await QuietScheduler(protocol="inproc://", dashboard=False, validate=False)
+            for name in self._names:
+                await self.add(name)
         self._client = await Client(  # type: ignore[no-untyped-call]
             self._scheduler.address, asynchronous=True, set_as_default=False
         )
@@ -110,9 +115,10 @@ class Cluster:
 
     async def add(self, name: str) -> None:
         """Let a group take blocks: at the start, or when a lost one is back."""
-        from distributed import Worker
+        # Dask is slow to load.
+        from mydyno.fleet.dask_nodes import QuietWorker
 
-        self._workers[name] = await Worker(
+        self._workers[name] = await QuietWorker(
             self._scheduler.address, name=name, nthreads=1, protocol="inproc://", memory_limit=0, dashboard=False
         )
         self._changed.set()
