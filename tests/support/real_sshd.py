@@ -12,6 +12,7 @@ import pwd
 import shlex
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from tests.support.ssh_server import children, prepare
 
 CONFIG = """\
 Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {listen}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/authorized_keys
 PidFile none
@@ -47,6 +48,7 @@ class Sshd:
     folder: Path
     port: int
     pid: int
+    listen: str = "127.0.0.1"
 
     @property
     def home(self) -> Path:
@@ -55,7 +57,7 @@ class Sshd:
 
     @property
     def address(self) -> str:
-        return f"root@127.0.0.1:{self.port}"
+        return f"root@{self.listen}:{self.port}"
 
     @property
     def login(self) -> Login:
@@ -77,12 +79,15 @@ def sshd_packages(paths: HostPaths) -> UnpackedPackages | str:
 
 
 @contextmanager
-def real_sshd(folder: Path, packages: UnpackedPackages) -> Iterator[Sshd | str]:
-    """Start it; a reason where the host does not allow it."""
+def real_sshd(
+    folder: Path, packages: UnpackedPackages, net: str = "", listen: str = "127.0.0.1"
+) -> Iterator[Sshd | str]:
+    """Start it, in the network namespace `net` (a path) if given; a reason where the host does not allow it."""
     prepare(folder)
+    entering = ["nsenter", f"--net={net}", "--"] if net else []
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder))
+    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder, listen=listen))
     users = [one for one in Path("/etc/passwd").read_text().splitlines() if not one.startswith(("root:", "sshd:"))]
     shell = pwd.getpwuid(0).pw_shell
     users = [f"root:x:0:0:root:{folder}/remote-home:{shell}", "sshd:x:65533:65534::/run/sshd:/bin/false", *users]
@@ -96,17 +101,18 @@ def real_sshd(folder: Path, packages: UnpackedPackages) -> Iterator[Sshd | str]:
     )
     log = (folder / "sshd.log").open("w")
     process = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        [*entering, "setpriv", "--pdeathsig", "KILL", "--",
+         "unshare", "--mount", "--propagation", "private", "sh", "-c", script],
         stdin=subprocess.DEVNULL, stdout=log, stderr=log,
     )  # fmt: skip
     try:
-        if not _answers(port, process):
+        if not _answers(entering, listen, port, process):
             log.flush()
             yield f"sshd does not start here: {(folder / 'sshd.log').read_text().strip()[-300:]}"
             return
         key = (folder / "host_key.pub").read_text()
-        (folder / "user-home" / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}")
-        yield Sshd(folder, port, process.pid)
+        (folder / "user-home" / ".ssh" / "known_hosts").write_text(f"[{listen}]:{port} {key}")
+        yield Sshd(folder, port, process.pid, listen)
     finally:
         for pid in children(process.pid):
             os.kill(pid, 9)
@@ -115,12 +121,14 @@ def real_sshd(folder: Path, packages: UnpackedPackages) -> Iterator[Sshd | str]:
         log.close()
 
 
-def _answers(port: int, process: subprocess.Popen[bytes], timeout_s: float = 20) -> bool:
+def _answers(
+    entering: list[str], listen: str, port: int, process: subprocess.Popen[bytes], timeout_s: float = 20
+) -> bool:
+    read = "import socket, sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(4))"
+    command = [*entering, sys.executable, "-c", read, listen, str(port)]
     deadline = time.monotonic() + timeout_s
     while process.poll() is None and time.monotonic() < deadline:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-                return connection.recv(4) == b"SSH-"
-        except OSError:
-            time.sleep(0.05)
+        if "SSH-" in subprocess.run(command, capture_output=True, text=True, check=False).stdout:
+            return True
+        time.sleep(0.05)
     return False

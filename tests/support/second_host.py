@@ -47,7 +47,7 @@ class SecondHost:
         return f"mysql://bench@{FAR}:3306/sbtest"
 
 
-def _namespace() -> subprocess.Popen[bytes]:
+def make_namespace() -> subprocess.Popen[bytes]:
     """A process that keeps a namespace while its standard input is open."""
     holder = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", "ip link set lo up && echo made && read _"],
@@ -62,18 +62,18 @@ def _namespace() -> subprocess.Popen[bytes]:
 @contextlib.contextmanager
 def second_host(build: ServerBuild, folder: Path) -> Iterator[SecondHost]:
     """Both hosts, with an empty schema sbtest on the second one's server."""
-    near, far = _namespace(), _namespace()
+    near, far = make_namespace(), make_namespace()
     near_net, far_net = (f"/proc/{holder.pid}/ns/net" for holder in (near, far))
     server = folder / "server"
     try:
         pair = ["ip", "link", "add", "name", CARD, "type", "veth", "peer", "name", FAR_CARD, "netns", str(far.pid)]
-        _do(near_net, *pair)
+        in_namespace(near_net, *pair)
         for net, card, address in ((near_net, CARD, NEAR), (far_net, FAR_CARD, FAR)):
-            _do(net, "ip", "address", "add", f"{address}/30", "dev", card)
-            _do(net, "ip", "link", "set", "dev", card, "up")
+            in_namespace(net, "ip", "address", "add", f"{address}/30", "dev", card)
+            in_namespace(net, "ip", "link", "set", "dev", card, "up")
         environment = open_copy(build, folder)
         command = [str(START_SERVER), str(server), "--port", "3306", f"--bind-address={FAR}", *_tls(folder)]
-        started = _do(far_net, *command, environment=environment)
+        started = in_namespace(far_net, *command, environment=environment)
         assert "ready" in started, started
         sql = f"CREATE DATABASE sbtest; CREATE USER bench IDENTIFIED BY '{PASSWORD}'; GRANT ALL ON sbtest.* TO bench"
         _as_root(server / "s.sock", sql)
@@ -102,7 +102,7 @@ def _tls(folder: Path) -> list[str]:
     return [*(f"--ssl-{name}={path}" for name, path in files.items()), "--tls-version=TLSv1.3"]
 
 
-def _do(net: str, *command: str, environment: dict[str, str] | None = None) -> str:
+def in_namespace(net: str, *command: str, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         ["nsenter", f"--net={net}", "--", *command],
         stdout=subprocess.PIPE,
