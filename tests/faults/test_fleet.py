@@ -166,4 +166,6 @@ def test_what_is_killed_loses_nothing_and_leaves_nothing(fleet: Fleet) -> None:
     assert set(committed.values()) == {first.listen, second.listen}
     assert {(run.block, run.host_group) for run in folder.runs()} == set(committed.items())
     assert summary_of(folder.path)["state"] == "complete"
+    failures = [(run.folder, run.failed, [step.failed for step in run.steps]) for run in folder.runs() if run.failed]
+    assert failures == [], "a host that is cleaned does not touch the servers of the other one"
     assert not (first.home / ".cache/mydyno/fleet" / folder.name).exists()

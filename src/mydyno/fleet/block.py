@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -84,7 +85,7 @@ async def prepare_host(
         _check(experiment, make_plan(experiment, design, 1), paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         clean_up(paths.undo, reporter.say)
-        environment = await opener(paths, experiment, study.study, folder, reporter.say)
+        environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
         stack.callback(_close, environment, reporter)
         await environment.rehearse(reporter.say)
         for arm in experiment.arms:
@@ -124,7 +125,7 @@ async def execute_block(
             _check(study.experiment, plan, paths)
             stack.enter_context(study_lock(study.study, paths.study_lock_address))
             clean_up(paths.undo, reporter.say)
-            environment = await opener(paths, study.experiment, study.study, folder.path, reporter.does)
+            environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
             stack.callback(_close, environment, reporter)
             _check_versions(study, environment)
             templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
@@ -190,6 +191,12 @@ async def _interleaved(
         experiment.design.washout if order.washout_s is None else order.washout_s,
         order.skipped_arms | given_up(folder, experiment.control, block.block),
     )
+
+
+def _own_name(study: StudyRecord) -> str:
+    """What this process marks its processes and changes with: two groups may share a kernel (containers), and a block
+    that ends must not end the servers of another one of its study."""
+    return f"{study.study}-{secrets.token_hex(3)}"
 
 
 def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
