@@ -59,6 +59,10 @@ class FakeProcess:
             else:
                 block = int(self.arguments[self.arguments.index("--block") + 1])
                 self.link.began.append(block)
+                if "--length" in self.arguments:
+                    self.link.lengths_s.append(
+                        float(self.arguments[self.arguments.index("--length") + 1].removesuffix("s"))
+                    )
                 waiting = mishaps.before_block(block)
                 if waiting is not None:
                     await waiting
@@ -102,6 +106,7 @@ class FakeLink:
     opener: Opener
     mishaps: Mishaps
     began: list[int] = field(default_factory=list)
+    lengths_s: list[float] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
 
     async def open(self) -> None:

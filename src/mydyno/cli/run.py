@@ -9,6 +9,7 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
 from mydyno.experiments import load
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
@@ -36,6 +37,8 @@ def run(
     set_verbosity(verbose)
     resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time))
     groups = None if hosts is None else parse_hosts(hosts)
+    if groups is not None and data is not None and any(group.server for group in groups):
+        raise UserError("--data and --hosts exclude each other", "set MYDYNO_DATA on each host")
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_fleet_to_end, run_to_end

@@ -81,6 +81,7 @@ async def run_on_groups(
     request: FleetRequest, paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
+    check_groups(request.experiment, request.groups)
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
         study = new_study(request.experiment, request.source_text, request.command, paths)
@@ -139,6 +140,21 @@ async def resume_on_groups(
             elif plan.sequential:
                 time_s = remaining_s(plan, folder, study.experiment)
             return folder, await _Fleet(folder, study, plan, runners, watcher, time_s).run(list(prepared))
+
+
+def check_groups(experiment: Experiment, groups: Sequence[HostGroup]) -> None:
+    """Raises UserError for what a study over host groups cannot do."""
+    if experiment.server.dsn is not None:
+        raise UserError(
+            "--hosts: an external server (server.dsn) is one server; blocks on several hosts would load it together",
+            "leave --hosts out, or use server.name",
+        )
+    with_clients = [group.name for group in groups if group.clients]
+    if with_clients:
+        raise UserError(
+            f"--hosts: the groups {', '.join(with_clients)} have clients, but studies load a server from its own host",
+            "remove `clients`; `dynoload --agent` drives one load from many hosts outside of a study",
+        )
 
 
 def _missing(folder: StudyFolder, plan: Plan) -> list[int]:
@@ -211,7 +227,8 @@ class _Fleet:
     time_s: float | None
     """For the blocks that are missing; None: without a time."""
     began_s: float = field(default_factory=time.monotonic)
-    overhead_s: float | None = None
+    _flying: set[int] = field(default_factory=set)
+    """Blocks that groups execute now."""
     _returning: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, groups: Sequence[str]) -> Summary:
@@ -258,11 +275,11 @@ class _Fleet:
             lengthen_washout(self.folder, self.plan, self.study.experiment, block, self.watcher.say)
 
     def _length_s(self) -> float | None:
-        """Of the next block: the time that is left, by the rounds of blocks that are to be made in it."""
+        """Of the next block: the time that is left, by the rounds that the blocks not yet begun need."""
         if self.plan.design != "interleaved" or not self.plan.sequential or self.time_s is None:
             return None
-        missing = len(_missing(self.folder, self.plan))
-        rounds = -(-missing // max(1, len(self.cluster.live)))
+        waiting = len(_missing(self.folder, self.plan)) - len(self._flying)
+        rounds = -(-max(1, waiting) // max(1, len(self.cluster.live)))
         return max(1.0, self._left_s() / rounds)
 
     async def _execute(self, group: str, block: int) -> None:
@@ -279,12 +296,15 @@ class _Fleet:
             skipped_arms=given_up(self.folder, experiment.control, block) if interleaved else frozenset(),
         )
         aside = self.folder.path / "blocks" / f".{block:02d}.{attempt}.unfinished"
+        self._flying.add(block)
         try:
             finished = await runner.execute(self.study, self.plan, order, aside)
         except GroupLostError as error:
             shutil.rmtree(aside, ignore_errors=True)
             self._lost(group, block, attempt, error)
             raise
+        finally:
+            self._flying.discard(block)
         self._commit(group, block, attempt, aside, finished)
 
     def _lost(self, group: str, block: int, attempt: int, error: GroupLostError) -> None:

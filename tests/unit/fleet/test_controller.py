@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.errors import HostError, StudyError
+from mydyno.errors import HostError, StudyError, UserError
 from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
+from mydyno.model.experiment import Experiment, ServerSpec
 from mydyno.model.host_groups import HostGroup
 from mydyno.model.summary import Summary
 from mydyno.store.study_folder import StudyFolder
@@ -168,6 +168,30 @@ async def test_a_copy_that_arrives_after_its_block_was_leased_again_is_dropped(
     assert committed["group"] != first and committed["attempt"] == 2
     assert {run.host_group for run in folder.runs() if run.block == 2} == {committed["group"]}
     assert not list(folder.path.glob("blocks/.*"))
+
+
+async def test_what_a_study_over_hosts_cannot_do_is_refused_before_any_connection(
+    hosts: FakeHosts, paths: HostPaths
+) -> None:
+    group = HostGroup(name="a", server="bench@a", clients=("bench@b",))
+    request = FleetRequest(interleaved(), "", hosts.folder.parent / "studies", (group,))
+    with pytest.raises(UserError, match="the groups a have clients"):
+        await run_on_groups(request, paths, FleetWatched(), hosts)
+    external = experiment(server=ServerSpec(dsn="mysql://bench@db/sbtest"))
+    request = FleetRequest(external, "", hosts.folder.parent / "studies", groups("a"))
+    with pytest.raises(UserError, match="external server"):
+        await run_on_groups(request, paths, FleetWatched(), hosts)
+    assert hosts.links == {}
+
+
+async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, paths: HostPaths) -> None:
+    """Two groups, a look at six blocks: three rounds, each of a third of the time."""
+    folder, summary, watcher = await study(hosts, paths, ("a", "b"), interleaved(time=120.0))
+    lengths = [length for link in hosts.links.values() for length in link.lengths_s]
+    assert len(lengths) == len(watcher.committed) == len(folder.plan().blocks)
+    assert summary.look == 6 or len(folder.plan().blocks) > 6
+    rounds = -(-len(lengths) // 2)
+    assert min(lengths) >= 0.9 * 120 / rounds
 
 
 async def test_one_controller_at_a_time(hosts: FakeHosts, paths: HostPaths) -> None:
