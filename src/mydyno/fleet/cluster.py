@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import tempfile
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
@@ -72,7 +73,7 @@ class Cluster:
         self._scheduler: Any = None
         self._client: Any = None
         self._changed = asyncio.Event()
-        self._stack: Any = None
+        self._stack = ExitStack()
 
     @property
     def live(self) -> list[str]:
@@ -88,7 +89,8 @@ class Cluster:
 
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._stack = dask.config.set(SETTINGS)
+        scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mydyno-fleet-"))
+        self._stack.enter_context(dask.config.set({**SETTINGS, "temporary-directory": scratch}))
         with warnings.catch_warnings():
             # Without a network there is no address to name this process by; nothing uses it.
             warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
@@ -111,7 +113,7 @@ class Cluster:
                 await worker.close(reason="the study has ended")
         with suppress(Exception):
             await self._scheduler.close()
-        self._stack.__exit__(None, None, None)
+        self._stack.close()
 
     async def add(self, name: str) -> None:
         """Let a group take blocks: at the start, or when a lost one is back."""
@@ -119,7 +121,12 @@ class Cluster:
         from mydyno.fleet.dask_nodes import QuietWorker
 
         self._workers[name] = await QuietWorker(
-            self._scheduler.address, name=name, nthreads=1, protocol="inproc://", memory_limit=0, dashboard=False
+            self._scheduler.address,
+            name=name,
+            nthreads=1,
+            protocol="inproc://",
+            memory_limit=0,
+            dashboard=False,
         )
         self._changed.set()
 

@@ -87,7 +87,11 @@ async def run_on_groups(
         study = new_study(request.experiment, request.source_text, request.command, paths)
         study = study.model_copy(update={"host_groups": request.groups})
         async with _Runners(request.groups, paths, watcher, linker) as runners:
-            prepared = await _prepare_all(runners, study, watcher)
+            try:
+                prepared = await _prepare_all(runners, study, watcher)
+            except BaseException:
+                await _clean(runners, study)
+                raise
             design = design_of(prepared)
             first = next(iter(prepared.values()))
             study = study.model_copy(
@@ -207,6 +211,11 @@ async def _prepare_all(
     return found
 
 
+async def _clean(runners: Mapping[str, GroupRunner], study: StudyRecord) -> None:
+    """Remove the study's folder on every host."""
+    await asyncio.gather(*(runner.clean(study.study) for runner in runners.values()))
+
+
 def _other_versions(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
     return "; ".join(
         f"{name} is {found[name]}, elsewhere {version}"
@@ -251,7 +260,7 @@ class _Fleet:
                 task.cancel()
         summary = summarise(self.folder)
         self.folder.journal.append("study_finished", state=summary.state)
-        await asyncio.gather(*(runner.clean(self.study.study) for runner in self.runners.values()))
+        await _clean(self.runners, self.study)
         return summary
 
     def _stages(self) -> list[int]:

@@ -53,7 +53,7 @@ class GroupRunner:
         try:
             await self._link.open()
         except HostError as error:
-            raise GroupLostError(str(error)) from error
+            raise GroupLostError(_words(error)) from error
 
     async def prepare(self, study: StudyRecord) -> Prepared:
         """Fetch servers and make data on the host. Raises GroupLostError, GroupUnfitError, UserError."""
@@ -80,7 +80,7 @@ class GroupRunner:
         try:
             await self._link.fetch(f"{folder}/blocks/{order.block:02d}", aside)
         except HostError as error:
-            raise GroupLostError(str(error)) from error
+            raise GroupLostError(_words(error)) from error
         found = await asyncio.to_thread(manifest, aside)
         if found != finished.files:
             shutil.rmtree(aside, ignore_errors=True)
@@ -104,14 +104,14 @@ class GroupRunner:
         try:
             return await self._link.write_files(study.study, files)
         except HostError as error:
-            raise GroupLostError(str(error)) from error
+            raise GroupLostError(_words(error)) from error
 
     async def _ask(self, arguments: Sequence[str], kind: type[Result], limit_s: float | None) -> Result:
         """Run `mydyno` on the host to its end, and return its last message."""
         try:
             process = await self._link.start([*arguments, "--heartbeat", f"{SILENCE_S:.0f}s"])
         except HostError as error:
-            raise GroupLostError(str(error)) from error
+            raise GroupLostError(_words(error)) from error
         heart = asyncio.create_task(_beat(process))
         result: Result | None = None
         try:
@@ -128,7 +128,7 @@ class GroupRunner:
             await process.end()
             raise GroupLostError(f"no answer in time: {' '.join(arguments[2:])}") from None
         except HostError as error:
-            raise GroupLostError(str(error)) from error
+            raise GroupLostError(_words(error)) from error
         finally:
             heart.cancel()
         if code == 0 and result is not None:
@@ -146,6 +146,10 @@ class GroupRunner:
         if isinstance(message, Said | Progressed):
             self._report(self.name, message.text, isinstance(message, Said))
         return None
+
+
+def _words(error: HostError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def _failure(code: int, tail: str) -> Exception:

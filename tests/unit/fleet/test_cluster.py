@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,7 +13,8 @@ from mydyno.errors import StudyError
 from mydyno.fleet.cluster import Cluster, GroupLostError
 
 
-async def test_every_block_ends_once_although_groups_are_lost() -> None:
+async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names = [f"vm{number:02d}" for number in range(1, 21)]
     random = Random(4)
     failing = set(random.sample(names, 4))
@@ -39,6 +41,7 @@ async def test_every_block_ends_once_although_groups_are_lost() -> None:
     assert all(result.endswith(f" {block}") for block, result in results.items())
     assert set(executed.values()) == {1}
     assert all(by_group[name] == 2 for name in lost)
+    assert list(tmp_path.iterdir()) == [], "Dask leaves no folder behind"
 
 
 async def test_a_group_that_is_back_takes_blocks_again() -> None:

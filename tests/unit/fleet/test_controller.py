@@ -124,6 +124,18 @@ async def test_no_group_at_all_is_an_error_that_says_why_of_each(hosts: FakeHost
     assert not (hosts.folder.parent / "studies").exists()
 
 
+async def test_a_study_that_cannot_be_prepared_leaves_nothing_on_the_hosts(
+    hosts: FakeHosts, paths: HostPaths, script: Script
+) -> None:
+    async def refuse(*_: object) -> object:
+        raise UserError("server.variables: nonsense is no variable of MariaDB 10.11")
+
+    hosts.opener = refuse  # type: ignore[assignment]
+    with pytest.raises(UserError, match="nonsense"):
+        await study(hosts, paths, ("a", "b"))
+    assert [list(link.root.iterdir()) for link in hosts.links.values()] == [[], []]
+
+
 async def test_a_group_with_another_server_version_takes_no_part(
     hosts: FakeHosts, paths: HostPaths, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
