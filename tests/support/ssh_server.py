@@ -158,8 +158,10 @@ class _Session:
             while piece := await source.read(1 << 16):
                 sink.write(piece)
                 await sink.drain()
-        with suppress(OSError, asyncssh.Error):
-            sink.write_eof()
+        if not isinstance(sink, asyncssh.SSHWriter):
+            # A channel has one end for both of its streams: that of standard output would cut off standard error.
+            with suppress(OSError):
+                sink.write_eof()
 
 
 class _Sftp(asyncssh.SFTPServer):
