@@ -100,7 +100,7 @@ fn a_rate_that_nobody_can_keep_ends_by_the_clock_with_its_whole_plan() {
         "--connections 4 --rate 1000000000 --duration 1s --grace 500ms --quiet",
     ));
     let result = parse(child.wait_with_output().unwrap());
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     assert_eq!(planned(&result), 1_000_000_000);
     assert!(result.count("/counts/transactions") > 0);
     assert_eq!(result.code, 4, "{}", result.stderr);

@@ -56,9 +56,9 @@ fn a_server_that_dies_ends_the_load_with_a_failure() {
     assert!(failed["message"].as_str().unwrap().contains("connection"), "{failed}");
     assert_eq!(loading.exit_code(), 1);
     let began = Instant::now();
-    on_hold.send("go b 2 500 3000");
+    on_hold.send("go b 2 500 30000");
     let failed = on_hold.next("failed");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(failed["code"], 2013, "{failed}");
     assert_eq!(on_hold.exit_code(), 1);
 }
@@ -79,7 +79,7 @@ fn transactions_that_do_not_end_within_the_grace_end_the_load() {
     held.send("go b 2 0 200");
     let failed = held.next("failed");
     assert!(failed["message"].as_str().unwrap().contains("--grace"), "{failed}");
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     assert_eq!(held.exit_code(), 1);
 }
 

@@ -213,8 +213,8 @@ fn a_memcached_that_dies_on_hold_ends_the_load_with_a_failure() {
     held.slice("go a 1 0 100");
     server.kill();
     let began = std::time::Instant::now();
-    held.send("go b 2 0 3000");
+    held.send("go b 2 0 30000");
     assert_eq!(held.next("failed")["code"], 2013);
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(held.exit_code(), 1);
 }
