@@ -72,7 +72,13 @@ def commands() -> str:
     text = [NOTE, "# Commands\n", _help()]
     for command in COMMANDS:
         text += [f"## {command}\n", _help(command)]
-    for command in (("hosts", "prepare"), ("hosts", "check"), ("hosts", "list"), ("servers", "install")):
+    for command in (
+        ("hosts", "prepare"),
+        ("hosts", "check"),
+        ("hosts", "list"),
+        ("hosts", "script"),
+        ("servers", "install"),
+    ):
         text += [f"## {' '.join(command)}\n", _help(*command)]
     text += [
         "## Exit codes\n",
