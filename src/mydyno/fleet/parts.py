@@ -27,6 +27,8 @@ REQUIRED = (
     "scipy", "typer",
 )  # fmt: skip
 """The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found."""
+ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
+"""Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
 ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
 NOT_NEEDED = {"tests", "__pycache__", "include"}
 """Folders of packages that no program imports."""
