@@ -34,7 +34,8 @@ STUDY = {
 LATENCY = ("mydyno_latency_seconds", "Response time of transactions; the label quantile is p50, p95 or p99.")
 SERVER = ("mydyno_server_", "Metric of dynoprobe of the servers under load.")
 PRECISION = ("mydyno_precision_half_width_ratio", "Half-width of the interval to expect, as a fraction, by metric.")
-RUNNING = ("mydyno_study_running", "1 while the study runs; the label state says what it does.")
+RUNNING = ("mydyno_study_running", "1 while the study runs, then 0.")
+STATE = ("mydyno_study_state", "Always 1; the label state says what the study does.")
 
 
 @dataclass
@@ -78,13 +79,13 @@ Sample = tuple[str, str, dict[str, str], float]
 def _samples(figures: Figures) -> Iterator[Sample]:
     now = figures.second
     study = {"study": figures.study}
-    state = "" if now is None or not figures.running else now.state
-    yield *RUNNING, {**study, "state": state}, float(figures.running)
+    yield *RUNNING, study, float(figures.running)
     if figures.precision is not None:
         for metric, width in figures.precision.half_widths.items():
             yield *PRECISION, {**study, "metric": metric}, width
     if now is None or not figures.running:
         return
+    yield *STATE, {**study, "state": now.state}, 1.0
     for field, described in STUDY.items():
         value = getattr(now, field)
         if value is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -117,7 +118,19 @@ def serve(
             app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=1, http="h11", ws="none", loop="asyncio",
         )  # fmt: skip
-        asyncio.run(_serve(uvicorn.Server(config), listener, study_process))
+        asyncio.run(_serve(_Server(config), listener, study_process))
+
+
+class _Server(uvicorn.Server):
+    """Ends by SIGINT and SIGTERM as by a request to: uvicorn's own would raise the signal again before the clean-up."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle both while the server runs."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, study_process: ProcessIdentity | None) -> None:

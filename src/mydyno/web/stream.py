@@ -18,12 +18,14 @@ from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, last_opened, live_status
 
 POLL_S = 1.0
+RETRY_MS = 1000
+"""After which a browser that lost its connection tries again."""
 HISTORY_S = 1800
 """How many seconds back the charts of the live page begin."""
 _SECOND = '{"record":"second"'
 
 
-async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str]]:
+async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str | int]]:
     """Every line after the offset, as it is written, and `process` whenever what is known of the process changes."""
     path = study / LIVE_FILE
     opened = last_opened(path)
@@ -45,7 +47,7 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str]]
         if now != kind:
             kind = now
             words = LiveStatus(now, opened).words
-            yield {"event": "process", "data": json.dumps({"kind": now, "words": words})}
+            yield {"event": "process", "retry": RETRY_MS, "data": json.dumps({"kind": now, "words": words})}
         if size < offset:  # replaced by a shorter file
             offset = 0
         await asyncio.sleep(POLL_S)

@@ -49,9 +49,9 @@ def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, p
         bucket_s = 0.0 if samples <= points else (to_s - from_s) / points
         at = "t_s" if bucket_s == 0 else f"(floor((t_s - {from_s}) / {bucket_s}) + 0.5) * {bucket_s} + {from_s}"
         rows = connection.execute(
-            f"select scope, metric, {at} as at, avg(value), min(value), max(value) from read_parquet(?) "
-            "where t_s >= ? and t_s <= ? and list_contains(?, metric) group by scope, metric, at "
-            "order by scope, metric, at",
+            f"select scope, metric, {at} as bucket, avg(value), min(value), max(value) from read_parquet(?) "
+            "where t_s >= ? and t_s <= ? and list_contains(?, metric) group by scope, metric, bucket "
+            "order by scope, metric, bucket",
             [str(path), from_s, to_s, list(metrics)],
         ).fetchall()
     series: dict[tuple[str, str], dict[str, Any]] = {}

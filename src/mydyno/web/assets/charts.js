@@ -15,6 +15,8 @@ const charts = (() => {
     return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places });
   }
 
+  const clock = (unix_s) => new Date(1000 * unix_s).toLocaleTimeString("en-GB");
+
   /* lines: [{name, colour, band: [low, high] columns or undefined}]; columns: [x, …]. */
   function chart(parent, { title, unit, lines, time = false, height = 170, onRange }) {
     const holder = element("div");
@@ -30,13 +32,14 @@ const charts = (() => {
     parent.append(holder);
     let columns = null;
     let plot = null;
+    let range = null;
 
     function show(index) {
       readout.replaceChildren();
       if (!columns || !columns[0].length) return;
       const at = index === null || index === undefined ? columns[0].length - 1 : index;
       const when = columns[0][at];
-      readout.append(element("span", time ? new Date(1000 * when).toLocaleTimeString() : `${number(when, 4)} s`));
+      readout.append(element("span", time ? clock(when) : `${number(when, 4)} s`));
       let column = 1;
       for (const line of lines) {
         const part = element("span");
@@ -55,7 +58,9 @@ const charts = (() => {
       const bands = [];
       for (const line of lines) {
         const colour = style(`--arm${line.colour}`);
-        series.push({ label: line.name, stroke: colour, width: 1.5, points: { show: false }, spanGaps: false });
+        /* A few values apart from each other, e.g. of slices, are dots; without them a single one is invisible. */
+        const points = { size: 5, fill: colour, show: (one) => one.data[0].length < 60 };
+        series.push({ label: line.name, stroke: colour, width: 1.5, points, spanGaps: false });
         if (line.band) {
           bands.push({ series: [series.length, series.length + 1], fill: `${colour}33` });
           series.push({ stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } });
@@ -65,8 +70,8 @@ const charts = (() => {
         width: Math.max(220, place.clientWidth), height, series, bands,
         legend: { show: false },
         cursor: { y: false, drag: { x: Boolean(onRange), y: false, setScale: false }, points: { show: false }, sync: { key: "mydyno" } },
-        scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 1) > 0 ? 1.08 * high : 1] } },
-        axes: [axis, { ...axis, size: 52, values: (_, values) => values.map((value) => number(value, 2)) }],
+        scales: { x: { time, range: (_, low, high) => range ?? [low, high] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 1) > 0 ? 1.08 * high : 1] } },
+        axes: [time ? { ...axis, space: 70, values: (_, values) => values.map((value) => clock(value)) } : axis, { ...axis, size: 52, values: (_, values) => values.map((value) => number(value, 2)) }],
         hooks: {
           setCursor: [(one) => show(one.cursor.idx)],
           setSelect: [(one) => {
@@ -87,13 +92,15 @@ const charts = (() => {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { make(); show(null); });
     return {
       holder,
-      set(data) {
+      /* `whole`: [least, greatest] x; without it that of the data. */
+      set(data, whole) {
         columns = data;
+        if (whole) range = whole;
         plot.setData(data);
         if (plot.cursor.left < 0 || plot.cursor.left === undefined) show(null);
       },
     };
   }
 
-  return { chart, number, element };
+  return { chart, clock, number, element };
 })();

@@ -57,7 +57,7 @@
 
   const lane = (line) => (line.copy === 2 ? `${line.arm} (A′)` : line.arm);
   const stamp = (line) => {
-    const time = element("time", new Date(line.unix_ns / 1e6).toLocaleTimeString());
+    const time = element("time", charts.clock(line.unix_ns / 1e9));
     time.dateTime = new Date(line.unix_ns / 1e6).toISOString();
     return time;
   };
@@ -114,6 +114,7 @@
     byId("stop").disabled = !running;
     showPlace(now, running);
     showEnd();
+    byId("tiles").hidden = !running && process.kind !== "none";
     if (now) {
       byId("progress").value = over?.state === "complete" ? 1 : share(now);
       tiles.forEach(({ value, unit }, index) => {

@@ -31,12 +31,11 @@
   function draw(data) {
     for (const one of data.series) {
       const key = `${one.scope} ${one.metric}`;
-      const banded = true;
       if (!made.has(key)) {
-        made.set(key, charts.chart(holder, { title: one.name, unit: one.unit, lines: [{ name: "", colour: 1, band: banded }], onRange: load }));
+        made.set(key, charts.chart(holder, { title: one.name, unit: one.unit, lines: [{ name: "", colour: 1, band: true }], onRange: load }));
       }
       const scaled = (values) => values.map((value) => value / one.divisor);
-      made.get(key).set([one.t_s, scaled(one.mean), scaled(one.low), scaled(one.high)]);
+      made.get(key).set([one.t_s, scaled(one.mean), scaled(one.low), scaled(one.high)], shown);
     }
     const present = new Set(data.series.map((one) => `${one.scope} ${one.metric}`));
     for (const [key, chart] of made) chart.holder.hidden = !present.has(key);
