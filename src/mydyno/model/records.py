@@ -129,6 +129,20 @@ class InstanceStep(Record):
     """Gates that closed for this instance; they make the whole step invalid."""
 
 
+KERNEL_COUNTERS = (
+    "voluntary_context_switches",
+    "involuntary_context_switches",
+    "minor_page_faults",
+    "major_page_faults",
+    "read_calls",
+    "write_calls",
+    "disk_read_bytes",
+    "disk_written_bytes",
+)
+"""What the kernel counts for a server's process. The calls are those of the read and write families, sockets included
+where they are used; the bytes are those that reached a disk or were going to."""
+
+
 class SliceRecord(Record):
     """One slice of an interleaved study: a few seconds of load on one arm's servers. A line of slices.jsonl.
 
@@ -177,6 +191,8 @@ class SliceRecord(Record):
     whole: dict[str, int] = Field(default_factory=dict)
     server_counters: dict[str, float] = Field(default_factory=dict)
     """Growth of the server's own counters from go to hold."""
+    kernel_counters: dict[str, float] = Field(default_factory=dict)
+    """Growth of KERNEL_COUNTERS of the arm's servers over the slice, washout included."""
     disagreements: tuple[str, ...] = ()
     """Where the server's counters and the load's differ."""
     failed: str = ""

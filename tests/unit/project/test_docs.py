@@ -15,7 +15,15 @@ from mydyno.model.experiment import DesignSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.plan import Plan
 from mydyno.model.records import SliceRecord
-from mydyno.model.summary import HostGroupsRecord, HostsEffect, InterleavingRecord, Summary
+from mydyno.model.summary import (
+    AccompanimentRecord,
+    CostRecord,
+    CostsRecord,
+    HostGroupsRecord,
+    HostsEffect,
+    InterleavingRecord,
+    Summary,
+)
 from mydyno.treatments.catalogue import TREATMENTS
 from tests.support import ROOT
 
@@ -62,7 +70,8 @@ def section(page: str, heading: str) -> str:
 @pytest.mark.parametrize(
     ("model", "heading"),
     [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
-     (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json")],
+     (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json"),
+     (CostsRecord, "summary.json"), (CostRecord, "summary.json"), (AccompanimentRecord, "summary.json")],
 )  # fmt: skip
 def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:
     text = section("docs/reference/study-folder.md", heading)
