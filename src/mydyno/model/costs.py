@@ -59,8 +59,7 @@ COSTS: dict[str, Cost] = {
     "table_lock_waits": _server("table lock waits", "", "Table_locks_waited", event_us=50_000.0),
     "fsyncs": _server("fsync calls of InnoDB", "", "Innodb_data_fsyncs", event_us=20_000.0, test=_FLUSH_LOG),
     "data_writes": _server("write calls of InnoDB", "", "Innodb_data_writes", event_us=5_000.0, test=_FLUSH_LOG),
-    "data_written_bytes": _server("bytes written by InnoDB", "B", "Innodb_data_written", least=64.0, event_us=0.02),
-    "data_reads": _server("read calls of InnoDB", "", "Innodb_data_reads", event_us=10_000.0, test=_POOL),
+    "data_written_bytes": _server("bytes written by InnoDB", "bytes", "Innodb_data_written", least=64.0, event_us=0.02),
     "buffer_pool_reads": _server(
         "pages read into the buffer pool", "", "Innodb_buffer_pool_reads", event_us=10_000.0, test=_POOL
     ),
@@ -73,7 +72,7 @@ COSTS: dict[str, Cost] = {
     "pages_flushed": _server(
         "pages flushed", "", "Innodb_buffer_pool_pages_flushed", event_us=5_000.0, test=_REDO
     ),
-    "redo_bytes": _server("redo log bytes", "B", "Innodb_os_log_written", least=16.0, event_us=0.02),
+    "redo_bytes": _server("redo log bytes", "bytes", "Innodb_os_log_written", least=16.0, event_us=0.02),
     "redo_waits": _server(
         "waits for redo log space", "", "Innodb_log_waits", event_us=10_000.0,
         test='vary.variables.innodb_log_buffer_size=["1M","16M"]',
@@ -102,8 +101,8 @@ COSTS: dict[str, Cost] = {
         "table cache misses", "", "Table_open_cache_misses", event_us=500.0,
         test="vary.variables.table_open_cache=[400,4000]",
     ),
-    "bytes_received": _server("bytes received by the server", "B", "Bytes_received", least=8.0, event_us=0.01),
-    "bytes_sent": _server("bytes sent by the server", "B", "Bytes_sent", least=8.0, event_us=0.01),
+    "bytes_received": _server("bytes received by the server", "bytes", "Bytes_received", least=8.0, event_us=0.01),
+    "bytes_sent": _server("bytes sent by the server", "bytes", "Bytes_sent", least=8.0, event_us=0.01),
     "voluntary_context_switches": _kernel(
         "context switches, voluntary", "", "voluntary_context_switches", least=0.05, event_us=10.0
     ),
@@ -114,8 +113,8 @@ COSTS: dict[str, Cost] = {
     "major_page_faults": _kernel("page faults, major", "", "major_page_faults", event_us=10_000.0),
     "read_calls": _kernel("read system calls", "", "read_calls", least=0.05, event_us=5.0),
     "write_calls": _kernel("write system calls", "", "write_calls", least=0.05, event_us=5.0),
-    "disk_read_bytes": _kernel("bytes read from disk", "B", "disk_read_bytes", least=64.0, event_us=0.02),
-    "disk_written_bytes": _kernel("bytes written to disk", "B", "disk_written_bytes", least=64.0, event_us=0.02),
+    "disk_read_bytes": _kernel("bytes read from disk", "bytes", "disk_read_bytes", least=64.0, event_us=0.02),
+    "disk_written_bytes": _kernel("bytes written to disk", "bytes", "disk_written_bytes", least=64.0, event_us=0.02),
 }  # fmt: skip
 """In the order of tables: times first, then waits and I/O, then work, then the kernel's counts. event_us are upper
 ends of what is usual (an fsync of a slow disk, a page read from a disk with seeks): they rule out what is too rare to

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from mydyno.model.costs import COSTS, THROUGHPUT
 from mydyno.model.summary import AccompanimentRecord, CostRecord, CostsRecord, EffectRecord
-from mydyno.reports.numbers import PERCENT, display_unit, metric_name, signed_percent
+from mydyno.reports.numbers import PERCENT, display_unit, metric_name, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import step_heading
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
 NO_CAUSE_SHOWN = (
-    "An experiment has to test which of these is the cause: costs that change together with an effect can be its "
-    "consequence."
+    "Shares are of the change in time per transaction. Costs that changed together with an effect can be its cause or "
+    "its consequence: only an experiment that changes one of them on purpose shows which."
 )
 
 
@@ -25,6 +25,8 @@ class Accompanied:
 
     heading: str
     sentences: tuple[str, ...]
+    named: bool
+    """Whether the sentences name costs; otherwise the one sentence states why there are none."""
     commands: tuple[str, ...]
     """mydyno commands that change these costs on purpose."""
 
@@ -43,6 +45,7 @@ def accompanied(result: StudyResult, record: CostsRecord) -> list[Accompanied]:
             Accompanied(
                 f"{contrast(result, effect)}: {metric_name(effect.metric)} {signed_percent(effect.ratio - 1)}",
                 tuple(sentences) or (_nothing(record),),
+                bool(sentences),
                 tuple(f"mydyno run variable --set '{test}'" for test in commands),
             )
         )
@@ -69,12 +72,17 @@ def sorted_costs(record: CostsRecord, costs: Sequence[CostRecord]) -> list[CostR
     )
 
 
+def is_there(one: CostRecord) -> bool:
+    """Whether either side has an amount that counts."""
+    return max(one.control_value, one.arm_value) >= COSTS[one.cost].least
+
+
 def value_text(cost: str, value: float) -> str:
     """A cost of one operation with its unit."""
     spec = COSTS[cost]
     if value < spec.least:
         return "0"
-    return display_unit(cost, value, spec.unit).text(value)
+    return display_unit(cost, value, spec.unit).text(value, 3 if value >= 1 else 2)
 
 
 def change_text(one: CostRecord) -> str:
@@ -82,7 +90,7 @@ def change_text(one: CostRecord) -> str:
     if one.ratio is None:
         return "–"
     if one.ratio > FACTOR_FROM or one.ratio < 1 / FACTOR_FROM:
-        return f"× {one.ratio:.2g}" if one.ratio > 1 else f"÷ {1 / one.ratio:.2g}"
+        return f"× {_factor(one.ratio)}" if one.ratio > 1 else f"÷ {_factor(1 / one.ratio)}"
     return signed_percent(one.ratio - 1)
 
 
@@ -92,10 +100,14 @@ def interval_text(one: CostRecord) -> str:
         return "–"
     low, high = one.ci_low, one.ci_high
     if one.ratio > FACTOR_FROM:
-        return f"× {low:.2g} … {high:.2g}"
+        return f"× {_factor(low)} … {_factor(high)}"
     if one.ratio < 1 / FACTOR_FROM:
-        return f"÷ {1 / high:.2g} … {1 / low:.2g}"
+        return f"÷ {_factor(1 / high)} … {_factor(1 / low)}"
     return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
+
+
+def _factor(factor: float) -> str:
+    return significant(float(f"{factor:.2g}"), 2)
 
 
 def _of(one: AccompanimentRecord, effect: EffectRecord) -> bool:
@@ -105,11 +117,11 @@ def _of(one: AccompanimentRecord, effect: EffectRecord) -> bool:
 def _sentence(one: AccompanimentRecord, cost: CostRecord) -> str:
     spec = COSTS[one.cost]
     change = f"{value_text(one.cost, cost.control_value)} → {value_text(one.cost, cost.arm_value)}"
-    text = f"Accompanied by a change of {spec.label}: {change} per transaction ({change_text(cost)}). "
-    share = "all" if one.explains >= 1 else f"{100 * one.explains:.0f}{PERCENT}"
-    if one.measured:
-        return f"{text}This accounts for about {share} of the change in time per transaction."
-    return f"{text}This can account for {share} of the change in time per transaction on a slow device, or for less."
+    whole = one.explains >= 1
+    share = "all" if whole else f"{'about' if one.measured else 'up to'} {100 * one.explains:.0f}{PERCENT}"
+    accounts = "accounts for" if one.measured else "can account for"
+    label = spec.label[:1].upper() + spec.label[1:]
+    return f"{label}: {change} per transaction ({change_text(cost)}). This {accounts} {share} of the change."
 
 
 def _nothing(record: CostsRecord) -> str:

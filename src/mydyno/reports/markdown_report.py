@@ -175,7 +175,7 @@ def _costs(result: StudyResult) -> str:
     for one in found:
         lines = [f"- {escape(sentence)}" for sentence in one.sentences]
         lines += [f"- To test it: `{code(command)}`" for command in one.commands]
-        parts += [f"{escape(one.heading)}:", "\n".join(lines)]
+        parts += [f"{escape(one.heading)}{', accompanied by' if one.named else ''}:", "\n".join(lines)]
     return "\n\n".join([*parts, NO_CAUSE_SHOWN])
 
 

@@ -12,11 +12,13 @@ from mydyno.reports.costs import (
     change_text,
     contrast,
     interval_text,
+    is_there,
     sorted_costs,
     value_text,
 )
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.results.plain_words import listing
 
 
 def build(result: StudyResult) -> Section | None:
@@ -35,7 +37,7 @@ def build(result: StudyResult) -> Section | None:
         render(
             "costs.html",
             found=found,
-            caution=NO_CAUSE_SHOWN if any(one.commands or len(one.sentences) > 1 for one in found) else "",
+            caution=NO_CAUSE_SHOWN if any(one.named for one in found) else "",
             intro=_intro(record, bool(found)),
             tables=[
                 (contrast(result, costs[0]), _table(record, sorted_costs(record, costs)))
@@ -59,7 +61,7 @@ def _intro(record: CostsRecord, effects: bool) -> str:
 def _table(record: CostsRecord, costs: Sequence[CostRecord]) -> Table:
     named = {(one.arm, one.control, one.step, one.cost) for one in record.accompaniments}
     rows: list[Sequence[str | Cell]] = []
-    for one in costs:
+    for one in filter(is_there, costs):
         css = "num strong" if (one.arm, one.control, one.step, one.cost) in named else "num"
         rows.append(
             [
@@ -72,8 +74,10 @@ def _table(record: CostsRecord, costs: Sequence[CostRecord]) -> Table:
             ]
         )
     first = costs[0]
+    absent = [COSTS[one.cost].label for one in costs if not is_there(one)]
     return Table(
         f"Costs of a transaction: {first.arm} and {first.control}",
         ("cost of a transaction", first.control, first.arm, "change", "interval", ""),
         rows,
+        f"None, or next to none, on either side: {listing(absent)}." if absent else "",
     )
