@@ -12,12 +12,14 @@ from mydyno.model.history import HistoryPoint, HistorySeries, LevelChange, Serie
 from mydyno.results.across.common_ground import effects_by_contrast
 from mydyno.results.across.estimates import estimate_of, mean_log
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.across.settings import study_settings
-from mydyno.results.across.words import NOT_CAUSES
+from mydyno.results.across.settings import PACKAGES, study_settings
+from mydyno.results.across.words import BUILD, NOT_CAUSES
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.level_changes import Levels, level_changes
 from mydyno.stats.paired import t_quantile
 
+MOST_OF_GROUP = 3
+"""Settings of one kind that are named at a point; of more the number is given."""
 MOST_CHANGED = 6
 """Settings named at a point; of more the number is given."""
 
@@ -87,6 +89,10 @@ def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
         differing = [setting for setting in group.differing if setting.name not in NOT_CAUSES]
         if group.name == "server":
             differing = _of_server(differing)
+        if len(differing) > MOST_OF_GROUP or (group.name == PACKAGES and differing):
+            kind = group.name.removesuffix("s") if len(differing) == 1 else group.name
+            found.append(f"{len(differing)} {kind}")
+            continue
         for setting in differing:
             old, new = (value if value is not None else "not recorded" for value in setting.values)
             found.append(f"{setting.name}: {old} → {new}")
@@ -96,13 +102,9 @@ def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
 
 
 def _of_server(differing: Sequence[Setting]) -> list[Setting]:
-    """The version stands for the build and its packages where it differs, and the build for the packages."""
-    names = {setting.name for setting in differing}
-    for leading in ("version", "build"):
-        if leading in names:
-            implied = ("server", "build") if leading == "version" else ()
-            return [one for one in differing if one.name not in implied and not one.name.startswith("package ")]
-    return list(differing)
+    """The version stands for the build and the name where it differs."""
+    implied = BUILD if any(setting.name == "version" for setting in differing) else ()
+    return [one for one in differing if one.name == "version" or one.name not in implied]
 
 
 def _estimate(study: SavedStudy, key: Key) -> Estimate:

@@ -17,12 +17,13 @@ from mydyno.results.host_words import FIRST_FACTS, fact_words
 from mydyno.results.server_differences import SHOWN_LETTERS, meaning_of, shapes_performance
 
 HOSTNAME = "hostname"
+PACKAGES = "packages"
 NOT_SETTINGS = frozenset({"load_average_before"})
 
 
 def study_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
-    """The groups in the order in which they explain a difference: experiment, server, variables, host, load, design,
-    tools.
+    """The groups in the order in which they explain a difference: experiment, server, its variables and packages, host,
+    load, design, tools.
     """
     return tuple(
         _group(name, [of(study) for study in studies])
@@ -30,6 +31,7 @@ def study_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
             ("experiment", _experiment),
             ("server", _server),
             ("server variables of the control", _variables_of_control),
+            (PACKAGES, _packages),
             ("host", _host),
             ("data and load", load_settings),
             ("design", _design),
@@ -124,8 +126,12 @@ def _server(study: SavedStudy) -> dict[str, str | None]:
     if len(set(study.server_of.values())) > 1:
         found |= {f"{arm}: version": server for arm, server in study.server_of.items()}
     found |= {f"{name} (set)": _text(value) for name, value in spec.variables.items()}
-    packages = {name: version for name, version in study.study.versions.items() if name not in DRIVERS}
-    return found | {f"package {name}" if name != "server" else "build": text for name, text in packages.items()}
+    return found | {"build": study.study.versions.get("server", "")[:SHOWN_LETTERS] or None}
+
+
+def _packages(study: SavedStudy) -> dict[str, str | None]:
+    """Packages of server and libraries, an allocator's among them."""
+    return {name: text for name, text in study.study.versions.items() if name not in (*DRIVERS, "server")}
 
 
 def _variables_of_control(study: SavedStudy) -> dict[str, str | None]:

@@ -17,6 +17,7 @@ from mydyno.model.load_level import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.summary import StepLevel
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.settings import PACKAGES
 from mydyno.results.plain_words import listing, signed
 
 MOST_SENTENCES = 3
@@ -24,6 +25,7 @@ MOST_SETTINGS = 3
 """Settings that a sentence names; of more it gives the number."""
 NOT_CAUSES = frozenset({"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks"})
 """Settings that describe a study and change nothing on its servers."""
+BUILD = ("build", "version", "server")
 DIFFERENT = ("higher", "lower")
 
 
@@ -150,7 +152,7 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
     first, second = _of(one, of.first), _of(one, of.second)
     return (
         f"The effect of {one.arm} on {phrase_of(one.metric).short_noun}{where} is {of.verdict} in {of.second} than in "
-        f"{of.first}: {_size(second)} against {_size(first)}, relative to {of.first} {difference_words(of)}."
+        f"{of.first}: {_size(second)} against {_size(first)}; {of.second} / {of.first}: {difference_words(of)}."
     )
 
 
@@ -174,12 +176,12 @@ def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectD
         values = f"{first} in {of.first}, {second} in {of.second}"
         if verdict == "equivalent":
             return (
-                f"{subject} is equivalent in {of.first} and {of.second}: {values}; relative to {of.first} "
+                f"{subject} is equivalent in {of.first} and {of.second}: {values}; {of.second} / {of.first}: "
                 f"{difference_words(of)}."
             )
         if verdict == "inconclusive":
             return (
-                f"No difference is shown for {subject[0].lower()}{subject[1:]}: {values}; relative to {of.first} "
+                f"No difference is shown for {subject[0].lower()}{subject[1:]}: {values}; {of.second} / {of.first}: "
                 f"{difference_words(of)}."
             )
         return f"{subject} cannot be compared: {of.reason}."
@@ -204,12 +206,13 @@ def _size(effect: StudyEffect) -> str:
 
 
 def _causes(group: SettingGroup) -> list[str]:
-    """The differing settings of a group that may change what servers do; packages count as the server's build."""
+    """The differing settings of a group that may change what servers do; packages count as one."""
     found = [one.name for one in group.differing if one.name not in NOT_CAUSES]
     if group.name == "server":
-        packages = [name for name in found if name.startswith("package ") or name in ("build", "version", "server")]
-        others = [name for name in found if name not in packages]
-        return (["the server's build"] if packages else []) + others
+        others = [name for name in found if name not in BUILD]
+        return (["the server's build"] if len(others) < len(found) else []) + others
+    if group.name == PACKAGES:
+        return [f"{len(found)} packages"] if found else []
     return found
 
 
