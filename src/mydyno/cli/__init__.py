@@ -18,6 +18,8 @@ COMMANDS = {
     "resume": "resume",
     "list": "list_",
     "report": "report",
+    "compare": "compare",
+    "history": "history",
     "clean": "clean",
     "doctor": "doctor",
     "hosts": "hosts",
