@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "resume",
     "list": "list_",
     "report": "report",
+    "gate": "gate",
     "clean": "clean",
     "doctor": "doctor",
     "hosts": "hosts",
