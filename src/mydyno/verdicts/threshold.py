@@ -88,7 +88,7 @@ def judge(
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
     `alarm`: an A/A alarm of the study as a clause; where the copies of the control differ in a metric of these bounds,
-    that is an alarm too. Under an alarm only failures are told. A limit that is there twice counts twice.
+    that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice.
     """
     cases = [(bound, one) for bound in bounds for one in measure(bound.family, permuted=False) if _is_meant(bound, one)]
     if alpha is None:

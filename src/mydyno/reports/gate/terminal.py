@@ -25,7 +25,8 @@ def print_gate(result: GateResult, file: TextIO, width: int | None = None) -> No
     plain = not prints_signs(file)
 
     def say(text: str, style: str = "", indent: str = "") -> None:
-        shown = plain_text(text, plain).replace(" %", UNBROKEN)
+        printable = "".join(letter if letter.isprintable() else " " for letter in text)
+        shown = plain_text(printable, plain).replace(" %", UNBROKEN)
         for line in textwrap.wrap(shown, console.width, subsequent_indent=indent, break_long_words=False,
                                   break_on_hyphens=False):  # fmt: skip
             console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)
@@ -70,8 +71,8 @@ def _print_table(console: Console, result: GateResult, plain: bool) -> None:
                 no_wrap=not is_name,
                 min_width=min(width, 20) if is_name else width,
             )
-        for texts in lines:
-            made.add_row(*texts)
+        for line in lines:
+            made.add_row(*line)
         console.print(made)
         console.print()
 
@@ -81,6 +82,7 @@ def _reasons(result: GateResult) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     said = answer(result)
     for row in rows(result):
-        if row.reason and row.reason not in said and not result.obstacle:
+        is_said = row.reason in said or row.outcome == Outcome.FAILED
+        if row.reason and not is_said and not result.obstacle:
             found.setdefault(row.reason, []).append(f"{row.metric} of {row.arm} at {row.step}")
     return {reason: ", ".join(where) for reason, where in found.items()}

@@ -79,13 +79,14 @@ def _are(count: int) -> str:
 
 def notes(result: GateResult) -> list[str]:
     """How the answer was reached, in sentences: tests, error rate, and what weakens it."""
-    rate = f"{result.alpha * 100:.3g} %"
-    at = f" at the look of {result.look} blocks (all looks together: 5 %)" if result.look is not None else ""
+    at = ""
+    if result.look is not None:
+        at = f" at the look of {result.look} blocks, of which all together have an error rate of 5 %"
     found = []
     if any(one.ratio is not None for one in result.comparisons):
         found.append(
-            f"One-sided tests of each limit{at}, error rate {rate}; the bounds are one-sided, each alone. A study is "
-            "wrongly called fine, or worse, with at most this probability."
+            f"One-sided tests of each limit at {result.alpha * 100:.3g} %{at}; the bounds are one-sided, each alone. "
+            "A study is wrongly called fine, or wrongly called worse, with at most 5 % probability each."
         )
     if result.obstacle and result.outcome is not Outcome.UNDECIDED:
         found.append(f"{result.obstacle[:1].upper()}{result.obstacle[1:]}.")
