@@ -15,7 +15,7 @@ from mydyno.execution.design_choice import plan_study
 from mydyno.execution.environment import Opener, StudyEnvironment
 from mydyno.execution.forecast import forecast
 from mydyno.execution.interleaved import BlockResult
-from mydyno.execution.interleaved_study import Blocks, remaining_s
+from mydyno.execution.interleaved_study import Blocks, Decided, is_decided, remaining_s
 from mydyno.execution.open_environment import open_environment
 from mydyno.execution.run import make_saved_run
 from mydyno.execution.study_record import new_study
@@ -74,6 +74,8 @@ class Request:
     source_text: str
     studies: Path
     command: tuple[str, ...] = ()
+    decided: Decided = is_decided
+    """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
 
 
 async def run_study(
@@ -96,7 +98,8 @@ async def run_study(
         stack.callback(_close, environment, watcher)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
         commands.keep_in(folder.path)
-        return folder, await _execute(environment, folder, plan, watcher, request.experiment.design.time)
+        time_s = request.experiment.design.time
+        return folder, await _execute(environment, folder, plan, watcher, time_s, decided=request.decided)
 
 
 async def resume_study(
@@ -157,6 +160,7 @@ async def _execute(
     watcher: Watcher,
     time_s: float | None,
     more: bool = True,
+    decided: Decided = is_decided,
 ) -> Summary:
     """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
     if plan.design == "blocks":
@@ -165,7 +169,7 @@ async def _execute(
     for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
-    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more)
+    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more, decided)
     return await blocks.run(templates)
 
 

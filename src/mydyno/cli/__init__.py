@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "report",
     "compare": "compare",
     "history": "history",
+    "gate": "gate",
     "clean": "clean",
     "doctor": "doctor",
     "hosts": "hosts",

@@ -42,10 +42,12 @@ def step_record(
     gates: GateSpec,
     failed: str,
 ) -> StepRecord:
-    """One lane's step: the sum of its slices."""
+    """One lane's step: the sum of its slices. A lane that was never loaded (treatment not proved) has not failed."""
     good = [one for one in slices if not one.failed]
     driver = _driver(step, good, load)
-    failed = failed or next((one.failed for one in slices if one.failed), "") or failure_of(driver, gates)
+    failed = failed or next((one.failed for one in slices if one.failed), "")
+    if slices and not failed:
+        failed = failure_of(driver, gates)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
     return StepRecord(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError, UserError
-from mydyno.execution.interleaved_study import given_up, is_decided, remaining_s
+from mydyno.execution.interleaved_study import Decided, given_up, is_decided, remaining_s
 from mydyno.execution.study_record import new_study
 from mydyno.execution.time_plan import plan_time, shape_of
 from mydyno.execution.washout import lengthen_washout, washout_of_next_block
@@ -75,6 +75,8 @@ class FleetRequest:
     studies: Path
     groups: tuple[HostGroup, ...]
     command: tuple[str, ...] = ()
+    decided: Decided = is_decided
+    """When a study with a time may end at a look."""
 
 
 async def run_on_groups(
@@ -109,7 +111,7 @@ async def run_on_groups(
             folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))
-            fleet = _Fleet(folder, study, plan, runners, watcher, time_s if plan.sequential else None)
+            fleet = _Fleet(folder, study, plan, runners, watcher, time_s if plan.sequential else None, request.decided)
             return folder, await fleet.run(list(prepared))
 
 
@@ -235,6 +237,7 @@ class _Fleet:
     watcher: FleetWatcher
     time_s: float | None
     """For the blocks that are missing; None: without a time."""
+    decided: Decided = is_decided
     began_s: float = field(default_factory=time.monotonic)
     _flying: set[int] = field(default_factory=set)
     """Blocks that groups execute now."""
@@ -250,8 +253,8 @@ class _Fleet:
                 for target in self._stages():
                     await self._execute_up_to(target)
                     if self.plan.sequential and target in LOOKS and target < len(self.plan.blocks):
-                        if is_decided(summarise(self.folder)):
-                            self.watcher.say(f"every contrast is decided after {target} blocks")
+                        if self.decided(self.folder, summarise(self.folder)):
+                            self.watcher.say(f"every comparison is decided after {target} blocks")
                             break
                         if self._left_s() <= 0:
                             break

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from mydyno.model.frozen_record import is_empty
 from mydyno.model.problems import NAME_PATTERN
 from mydyno.model.quantities import Duration, PositiveDuration, Share
 
@@ -180,6 +181,27 @@ class GateSpec(Frozen):
     )
 
 
+class ThresholdSpec(Frozen):
+    """How much worse one metric may be: see model/thresholds.py for the form in a file."""
+
+    metric: str
+    limit: float
+    """The largest change for the worse, with its sign: -0.02 is −2 %, of a metric of which more is better."""
+    arms: tuple[str, ...] = ()
+    """The arms it holds for; empty: every arm that is compared."""
+    steps: tuple[str, ...] = ()
+    """Ids of steps, or workloads; empty: every step."""
+
+    @property
+    def ratio(self) -> float:
+        """The limit as arm divided by control: 0.98 for −2 %."""
+        return 1.0 + self.limit
+
+    def holds_at(self, step: Step) -> bool:
+        """Whether it holds for a step."""
+        return not self.steps or step.id in self.steps or step.workload in self.steps
+
+
 class ArmSpec(Frozen):
     """One arm: what it changes, by treatment name."""
 
@@ -208,6 +230,8 @@ class Experiment(Frozen):
     design: DesignSpec = DesignSpec()
     verdict: VerdictSpec = VerdictSpec()
     gates: GateSpec = GateSpec()
+    gate: tuple[ThresholdSpec, ...] = Field((), exclude_if=is_empty)
+    """The thresholds of `mydyno gate`."""
     scale: str = "quick"
 
     def arm(self, name: str) -> ArmSpec:

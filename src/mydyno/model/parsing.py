@@ -28,6 +28,7 @@ from mydyno.model.experiment import (
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.overrides import merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
+from mydyno.model.thresholds import parse_table, selector_problems
 from mydyno.model.toml_source import TomlSource
 
 ARM_KEYS = ("instances", "control")
@@ -79,6 +80,7 @@ class Sections(BaseModel):
     design: Any
     verdict: Any
     gates: Any
+    gate: Any
     scale: Any
 
 
@@ -149,11 +151,19 @@ def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Probl
 def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
     problems: list[Problem] = []
     arms, control = _arms(tree, vocabulary, problems)
+    thresholds, found = parse_table(tree.get("gate"))
+    problems += found
     rest = {key: value for key, value in tree.items() if key not in ARM_SECTIONS}
     experiment = None
     try:
         experiment = Experiment.model_validate(
-            {**rest, "arms": [arm.model_dump() for arm in arms], "control": control or "-", "scale": scale}
+            {
+                **rest,
+                "arms": [arm.model_dump() for arm in arms],
+                "control": control or "-",
+                "gate": thresholds,
+                "scale": scale,
+            }
         )
     except ValidationError as error:
         problems += from_validation(error, (), FIELDS_AT)
@@ -161,6 +171,8 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += _data_problems(tree.get("data"), vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
+    if experiment is not None and thresholds and control is not None and not problems:
+        problems += selector_problems(thresholds, experiment)
     if experiment is not None and not problems:
         primary = experiment.verdict.primary
         if split_instance(primary)[0] in ASKED_BY_A_RATE and all(spec.rate for spec in experiment.steps):

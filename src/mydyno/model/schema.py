@@ -17,6 +17,7 @@ from mydyno.model.experiment import (
     VerdictSpec,
 )
 from mydyno.model.parsing import ARM_SECTIONS, Vocabulary
+from mydyno.model.thresholds import limit_schema
 from mydyno.model.vary import TREATMENTS as VARIED
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -57,6 +58,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "published": {"type": "array", "items": {"type": "string"}},
         "instances": instances,
         **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
+        "gate": limit_schema(),
         "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
         "arms": {
             "type": "object",
