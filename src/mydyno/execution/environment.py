@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from mydyno.drivers.base import Driver
+from mydyno.execution.load_clients import LoadClients
 from mydyno.execution.probe import INTERVAL_MS
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
@@ -55,6 +56,8 @@ class StudyEnvironment(Protocol):
     sockets: Path
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
+    clients: LoadClients | None
+    """The hosts that the load comes from; None: the server's host."""
     restores_data: ClassVar[bool]
     """Whether each run begins with the same data."""
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import ServerError, UserError
 from mydyno.execution.environment import Say
+from mydyno.execution.load_clients import LoadClients
 from mydyno.execution.private_environment import get_drivers
 from mydyno.execution.probe import Probe
 from mydyno.hosts.canary import read_canary
@@ -51,6 +52,7 @@ class ExternalEnvironment:
     sockets: Path
     versions: dict[str, str]
     address: Address
+    clients: LoadClients | None = None
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None

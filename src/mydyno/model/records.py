@@ -40,6 +40,39 @@ class Evidence(Record):
     instance: int = 1
 
 
+class ClientLoad(Record):
+    """What one client host did of a step's load."""
+
+    name: str
+    """As the host group names it."""
+    hostname: str
+    """As the host names itself."""
+    cpus: int
+    """CPUs that the load program may use there."""
+    threads: int
+    cpu_user_s: float
+    cpu_system_s: float
+    """CPU time of the load's threads, of the whole step."""
+    busiest_thread_cpu_pct: float
+    """CPU of its busiest thread, in percent of one CPU."""
+    clock_error_us: float
+    """How much earlier or later than the others it may have begun, at most."""
+    busy_pct: float | None = None
+    """CPU of the whole host in the measured window, in percent of all its CPUs; None: it was not sampled."""
+
+    def with_other(self, other: ClientLoad) -> ClientLoad:
+        """Together with another load of the same host at the same time."""
+        return self.model_copy(
+            update={
+                "threads": self.threads + other.threads,
+                "cpu_user_s": self.cpu_user_s + other.cpu_user_s,
+                "cpu_system_s": self.cpu_system_s + other.cpu_system_s,
+                "busiest_thread_cpu_pct": max(self.busiest_thread_cpu_pct, other.busiest_thread_cpu_pct),
+                "clock_error_us": max(self.clock_error_us, other.clock_error_us),
+            }
+        )
+
+
 class DriverResult(Record):
     """What the load program counted in the measured window of one step. Counts are of the window alone."""
 
@@ -83,6 +116,8 @@ class DriverResult(Record):
     resumed, and negotiated [{version, cipher_suite, connections}]."""
     busiest_thread_cpu_pct: float | None = None
     """CPU of the driver's busiest thread, in percent of one CPU, if the driver reports it."""
+    clients: tuple[ClientLoad, ...] = ()
+    """The hosts that the load came from; empty: the server's host."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import LOOPBACK, free_port
+from mydyno.hosts.ports import free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
@@ -109,11 +109,12 @@ class MemcachedTreatment(Treatment):
     async def apply(self, instance: RunningServer) -> None:
         """Options into my.cnf or onto the command line, the policy into the start; the load goes to that port."""
         connections = max(1024, int(instance.settings.base.get("max_connections", 0)) + SPARE_CONNECTIONS)
-        options = MemcachedOptions(free_port(), parse_bytes(self.setting.memory), self.setting.threads, connections)
+        port, memory_bytes = free_port(instance.listen), parse_bytes(self.setting.memory)
+        options = MemcachedOptions(port, memory_bytes, self.setting.threads, connections, instance.listen)
         instance.settings.memcached = options
         if not instance.has_sql:
             return
-        instance.settings.client_path = ClientPath(LOOPBACK, options.port, LOOPBACK)
+        instance.settings.client_path = ClientPath(options.listen, options.port, options.listen)
         setting = self.setting
         instance.settings.variables.update(plugin_variables(options, setting.r_batch_size, setting.w_batch_size))
         instance.settings.init_sql += configuring_sql(self.policies)
@@ -129,7 +130,7 @@ class MemcachedTreatment(Treatment):
     async def _proof(self, instance: RunningServer) -> tuple[bool, str, dict[str, Any]]:
         options = instance.settings.memcached
         assert options is not None
-        async with MemcachedClient(LOOPBACK, options.port) as client:
+        async with MemcachedClient(options.listen, options.port) as client:
             reported = await client.stats()
             facts: dict[str, Any] = {
                 name: reported.get(name) for name in ("pid", "version", "limit_maxbytes", "threads")

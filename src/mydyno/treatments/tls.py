@@ -93,6 +93,14 @@ class TlsTreatment(Treatment):
             return words
         return None
 
+    def load_host_obstacle(self) -> str | None:
+        """The study's authority is a file of the server's host."""
+        if self.setting.version == "off" or self.setting.verify == "none":
+            return None
+        return (
+            f'verify = "{self.setting.verify}" needs the study\'s certificate on the client hosts; use verify = "none"'
+        )
+
     def driver_obstacle(self, driver: str) -> str | None:
         """sysbench 1.0.20 takes no version and no suite, and speaks plain text where TLS fails."""
         if self.setting.version != "off" and driver != "dynoload":

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::recorder::ConnectingTimes;
-use dyno_loop::{LoadShape, Observer, Outcome, Priority, Share, START_DELAY_NS};
+use dyno_loop::recorder::{ConnectingTimes, ThreadUsage};
+use dyno_loop::{LoadShape, Observer, Outcome, Phase, Priority, Share, START_DELAY_NS};
 use serde::Serialize;
 
 use super::clock::Clock;
@@ -31,6 +31,8 @@ pub struct AgentFacts {
     pub command: String,
     /// Name of its host.
     pub host: String,
+    /// CPUs that it may use.
+    pub cpus: u32,
     /// Its worker threads.
     pub threads: u32,
     /// The priority that they ran at.
@@ -44,6 +46,31 @@ pub struct AgentFacts {
     /// How much the offset had changed at the end; absent where it was not asked for then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_us: Option<f64>,
+    /// What its workers used.
+    #[serde(flatten)]
+    pub usage: AgentUsage,
+}
+
+/// CPU time of one agent's workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct AgentUsage {
+    /// In user mode, over the whole load.
+    pub cpu_user_s: f64,
+    /// In the kernel, over the whole load.
+    pub cpu_system_s: f64,
+    /// Of the busiest thread in one interval of the measurement, percent of one CPU.
+    pub busiest_worker_pct: f64,
+}
+
+impl AgentUsage {
+    /// Adds one interval's.
+    pub fn add(&mut self, phase: Phase, usage: &ThreadUsage) {
+        self.cpu_user_s += usage.user_us as f64 / 1e6;
+        self.cpu_system_s += usage.system_us as f64 / 1e6;
+        if phase == Phase::Measure {
+            self.busiest_worker_pct = self.busiest_worker_pct.max(usage.busiest_cpu_ppm as f64 / 1e4);
+        }
+    }
 }
 
 /// An agent that is there.
@@ -143,7 +170,7 @@ impl Coordinator {
         let mut facts: Vec<AgentFacts> = self.agents.iter().map(|agent| self.facts(agent)).collect();
         let longest_trip_ns = self.agents.iter().map(|agent| agent.clock.error_ns * 2).max();
         let delay_ns = START_DELAY_NS + AGENTS_DELAY_NS + 4 * longest_trip_ns.unwrap_or(0);
-        let (drifts, incoming_drifts) = channel();
+        let (ends, incoming_ends) = channel();
         let agents = RefCell::new(self.agents.into_iter().map(Some).collect::<Vec<_>>());
         let start = |index: usize, channels| {
             let agent = agents.borrow_mut()[index].take();
@@ -154,7 +181,8 @@ impl Coordinator {
                 shape: shape.clone(),
                 connect_timeout_ns: settings.load.connect_timeout_ns,
                 channels,
-                drifts: drifts.clone(),
+                usage: AgentUsage::default(),
+                ends: ends.clone(),
             };
             std::thread::Builder::new()
                 .name(format!("agent-{index}"))
@@ -165,9 +193,10 @@ impl Coordinator {
             Some(now_ns() + delay_ns)
         };
         let outcome = dyno_loop::run_workers(&shape, &start, &self.interrupted, &mut before, observer)?;
-        drop(drifts);
-        for (index, drift_us) in incoming_drifts.try_iter() {
-            facts[index].clock_drift_us = Some(drift_us);
+        drop(ends);
+        for end in incoming_ends.try_iter() {
+            facts[end.index].clock_drift_us = end.drift_us;
+            facts[end.index].usage = end.usage;
         }
         Ok((outcome, facts))
     }
@@ -176,12 +205,14 @@ impl Coordinator {
         AgentFacts {
             command: agent.peer.command().to_string(),
             host: agent.hello.host.clone(),
+            cpus: agent.hello.cpus,
             threads: self.threads_each,
             priority: agent.priority,
             niceness: agent.niceness,
             clock_offset_us: agent.clock.offset_ns as f64 / 1e3,
             clock_error_us: agent.clock.error_ns as f64 / 1e3,
             clock_drift_us: None,
+            usage: AgentUsage::default(),
         }
     }
 }

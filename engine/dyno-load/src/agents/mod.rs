@@ -17,5 +17,5 @@ mod proxy;
 
 pub use agent::serve;
 pub use clock::Clock;
-pub use coordinator::{AgentFacts, Coordinator};
+pub use coordinator::{AgentFacts, AgentUsage, Coordinator};
 pub use protocol::Job;

@@ -7,6 +7,7 @@ use dyno_core::clock::now_ns;
 use dyno_loop::{Channels, End, Failure, LoadShape, Report, Timeline};
 
 use super::clock::Clock;
+use super::coordinator::AgentUsage;
 use super::peer::{out_of_turn, Answer, Peer, LOOK_NS};
 use super::protocol::Order;
 use crate::sql::{SqlRecord, SqlRecorder};
@@ -32,8 +33,21 @@ pub struct Proxy {
     pub connect_timeout_ns: u64,
     /// To the collector and back.
     pub channels: Channels<SqlRecord>,
-    /// Where the change of its clock goes, in µs, with its index.
-    pub drifts: Sender<(usize, f64)>,
+    /// What its workers have used so far.
+    pub usage: AgentUsage,
+    /// Where to report its end.
+    pub ends: Sender<ProxyEnd>,
+}
+
+/// What is known of an agent when its load has ended.
+#[derive(Debug)]
+pub struct ProxyEnd {
+    /// Which agent.
+    pub index: usize,
+    /// The change of its clock's offset, in µs; absent where it is unavailable.
+    pub drift_us: Option<f64>,
+    /// What its workers used.
+    pub usage: AgentUsage,
 }
 
 impl Proxy {
@@ -53,9 +67,9 @@ impl Proxy {
         };
         // The collector may be gone already, when another agent failed.
         let _ = self.channels.reports.send(report);
-        if finished {
-            self.note_drift();
-        }
+        let drift_us = if finished { self.drift_us() } else { None };
+        let (index, usage) = (self.channels.worker_index, self.usage);
+        let _ = self.ends.send(ProxyEnd { index, drift_us, usage });
     }
 
     /// None when the run is off before it has begun.
@@ -106,6 +120,7 @@ impl Proxy {
             match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
                 None => continue,
                 Some(Answer::Interval { id, recorder }) => {
+                    self.usage.add(id.phase, &recorder.usage);
                     let recorder = self.ours(&recorder);
                     let worker = self.channels.worker_index;
                     let _ = self.channels.reports.send(Report::Interval { id, worker, recorder });
@@ -149,12 +164,9 @@ impl Proxy {
         self.peer.send(order, now_ns() + PATIENCE_NS).map_err(Failure::new)
     }
 
-    fn note_drift(&mut self) {
-        // Where it cannot be had it is absent.
-        if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled) {
-            let drift_us = (clock.offset_ns - self.clock.offset_ns) as f64 / 1e3;
-            let _ = self.drifts.send((self.channels.worker_index, drift_us));
-        }
+    fn drift_us(&mut self) -> Option<f64> {
+        let clock = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled).ok()?;
+        Some((clock.offset_ns - self.clock.offset_ns) as f64 / 1e3)
     }
 }
 

@@ -19,7 +19,8 @@ Example: two hosts load the server db1; a third one coordinates and writes the r
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Several hosts")]
 pub struct AgentArguments {
-    /// A command that starts `dynoload agent`, as in 'ssh -o BatchMode=yes load2 dynoload agent'; repeat for each host.
+    /// A command that starts `dynoload agent`, as in 'ssh -o BatchMode=yes load2 dynoload agent', or unix:PATH, a socket
+    /// that leads to the input and output of one; repeat for each host.
     /// The load then runs on the agents only: each has --threads threads and its share of the connections and of the
     /// rate. This program starts them together, merges their histograms, and reads the server's counters. The password
     /// is sent through the command's standard input. Files and sockets named by options are those of the agent's host,

@@ -1,0 +1,88 @@
+"""A server on one host and its load on another, each with a real sshd in a network namespace of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.paths import HostPaths
+from tests.support.not_run import note_not_run
+from tests.support.real import experiment_text, wait_until
+from tests.support.real_fleet import BETWEEN, Fleet, enter, real_fleet
+from tests.support.real_sshd import Sshd
+
+ARMS = 'control = "one"\none = { environment = { MARK = "one" } }\n'
+STEP = '[[steps]]\nworkload = "oltp_point_select"\nconnections = 4\nwarmup = "1s"\nmeasure = "3s"\n'
+ESTABLISHED = "01"
+
+
+@pytest.fixture
+def fleet(real_paths: HostPaths, tmp_path: Path) -> Iterator[Fleet]:
+    with real_fleet(real_paths, tmp_path) as made:
+        if isinstance(made, str):
+            note_not_run(f"a load from another host: {made}")
+            pytest.skip(made)
+        yield made
+
+
+def addresses_of_clients(pid: int) -> set[str]:
+    """Whom a process's network namespace has established connections with, at the address of the link."""
+    found = set()
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, state, *_ = line.split()
+        here, there = (socket.inet_ntoa(bytes.fromhex(one.partition(":")[0])[::-1]) for one in (local, remote))
+        if state == ESTABLISHED and here == BETWEEN[0]:
+            found.add(there)
+    return found
+
+
+def agents(fleet: Fleet, host: Sshd) -> list[int]:
+    return [pid for pid, words in fleet.processes(host).items() if words.split()[0].endswith("/dynoload")]
+
+
+def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet: Fleet) -> None:
+    program, (server, client) = fleet.program, fleet.hosts
+    groups = program.folder / "fleet.toml"
+    groups.write_text(
+        f'[[group]]\nname = "pair"\nserver = "{server.address}"\nclients = ["{client.address}"]\n'
+        f'address = "{BETWEEN[0]}"\n'
+    )
+    done = program.run("hosts", "prepare", "--hosts", str(groups), timeout_s=400)
+    assert done.returncode == 0, done.stderr
+    path = program.write(experiment_text("apart", ARMS, STEP, blocks=1))
+    with program.started("run", path, "--hosts", str(groups)) as controller:
+        assert wait_until(lambda: bool(agents(fleet, client)), 200), program.output()
+        seen: set[str] = set()
+
+        def is_loaded() -> bool:
+            for pid in fleet.servers(server):
+                try:
+                    seen.update(addresses_of_clients(pid))
+                except OSError:
+                    continue
+            return BETWEEN[1] in seen
+
+        assert wait_until(is_loaded, 60), program.output()
+        os.kill(agents(fleet, client)[0], signal.SIGKILL)
+        assert wait_until(lambda: bool(fleet.events("block_lost")), 60), program.output()
+        (lost,) = fleet.events("block_lost")
+        assert str(client.listen) in str(lost["why"]), lost
+        assert wait_until(lambda: not fleet.left_on(server) and not fleet.left_on(client), 90)
+        assert controller.wait(60) == 1, program.output()
+    with program.started("resume", fleet.study().name) as controller:
+        assert controller.wait(300) == 0, program.output()
+    folder = fleet.study()
+    for run in folder.runs():
+        assert run.valid, run.reasons
+        (record,) = run.steps
+        (load,) = record.driver.clients
+        assert load.name == client.listen
+        assert load.cpu_user_s + load.cpu_system_s > 0
+        assert record.driver.cpu_user_s == load.cpu_user_s
+        assert load.busy_pct is not None
+    assert fleet.left_on(server) == [] and fleet.left_on(client) == []
