@@ -6,16 +6,14 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.canaries import before_block
 from mydyno.execution.design_choice import plan_study
 from mydyno.execution.environment import Opener, StudyEnvironment
 from mydyno.execution.forecast import forecast
-from mydyno.execution.interleaved import BlockResult
 from mydyno.execution.interleaved_study import Blocks, Decided, is_decided, remaining_s
+from mydyno.execution.live import Listener, LiveWatcher, Watcher
 from mydyno.execution.open_environment import open_environment
 from mydyno.execution.run import make_saved_run
 from mydyno.execution.study_record import new_study
@@ -23,12 +21,11 @@ from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
-from mydyno.model.experiment import Experiment, Step
-from mydyno.model.plan import Plan, PlannedRun
+from mydyno.model.experiment import Experiment
+from mydyno.model.plan import Plan
 from mydyno.model.reasons import Gate, joined
-from mydyno.model.records import RunRecord, SliceRecord
+from mydyno.model.records import RunRecord
 from mydyno.model.summary import Summary
-from mydyno.results.projection import Precision
 from mydyno.results.summarise import summarise
 from mydyno.stats.looks import next_look
 from mydyno.store.study_folder import StudyFolder
@@ -41,31 +38,6 @@ NOISE_GATES: tuple[Gate, ...] = ("driver_health", "driver_cpu", "steal")
 """Gates of a step that a busy host closes."""
 
 
-class Watcher(Protocol):
-    """Receives the progress of a study: a progress bar, a log, a test."""
-
-    def say(self, text: str) -> None:
-        """A message for the user."""
-
-    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
-        """A run begins; numbers count from 1 over the whole study."""
-
-    def load(self, step: Step, progress: Progress) -> None:
-        """A second of load has passed."""
-
-    def run_ended(self, record: RunRecord) -> None:
-        """A run is finished and saved."""
-
-    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
-        """A block of an interleaved study begins, with about so many cycles of each step."""
-
-    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
-        """A slice has ended."""
-
-    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
-        """A block is finished and saved."""
-
-
 @dataclass(frozen=True)
 class Request:
     """What to run and where to keep it."""
@@ -76,6 +48,8 @@ class Request:
     command: tuple[str, ...] = ()
     decided: Decided = is_decided
     """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
+    listeners: tuple[Listener, ...] = ()
+    """Receive every record of live.jsonl."""
 
 
 async def run_study(
@@ -93,17 +67,26 @@ async def run_study(
         study = new_study(request.experiment, request.source_text, request.command, paths)
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
-        clean_up(paths.undo, watcher.say)
-        environment = await opener(paths, request.experiment, study.study, path, watcher.say)
-        stack.callback(_close, environment, watcher)
+        live = stack.enter_context(LiveWatcher(watcher, request.listeners))
+        clean_up(paths.undo, live.say)
+        environment = await opener(paths, request.experiment, study.study, path, live.say)
+        stack.callback(_close, environment, live)
         folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
         commands.keep_in(folder.path)
+        live.keep_in(folder.path, study.study, plan, resumed=False)
         time_s = request.experiment.design.time
-        return folder, await _execute(environment, folder, plan, watcher, time_s, decided=request.decided)
+        summary = await _execute(environment, folder, plan, live, time_s, decided=request.decided)
+        live.finished(summary)
+        return folder, summary
 
 
 async def resume_study(
-    path: Path, paths: HostPaths, watcher: Watcher, opener: Opener = open_environment, time_s: float | None = None
+    path: Path,
+    paths: HostPaths,
+    watcher: Watcher,
+    opener: Opener = open_environment,
+    time_s: float | None = None,
+    listeners: tuple[Listener, ...] = (),
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
 
@@ -119,11 +102,13 @@ async def resume_study(
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         _check(study.experiment, plan, paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
-        clean_up(paths.undo, watcher.say)
+        live = stack.enter_context(LiveWatcher(watcher, listeners))
+        live.keep_in(folder.path, study.study, plan, resumed=True)
+        clean_up(paths.undo, live.say)
         for name in folder.discard_unfinished():
-            watcher.say(f"dropped the unfinished run {name}")
-        environment = await opener(paths, study.experiment, study.study, folder.path, watcher.say)
-        stack.callback(_close, environment, watcher)
+            live.say(f"dropped the unfinished run {name}")
+        environment = await opener(paths, study.experiment, study.study, folder.path, live.say)
+        stack.callback(_close, environment, live)
         for name, version in environment.versions.items():
             if study.versions.get(name, version) != version:
                 raise UserError(
@@ -134,7 +119,9 @@ async def resume_study(
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
-        return folder, await _execute(environment, folder, plan, watcher, time_s, more)
+        summary = await _execute(environment, folder, plan, live, time_s, more)
+        live.finished(summary)
+        return folder, summary
 
 
 def _check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
@@ -157,7 +144,7 @@ async def _execute(
     environment: StudyEnvironment,
     folder: StudyFolder,
     plan: Plan,
-    watcher: Watcher,
+    watcher: LiveWatcher,
     time_s: float | None,
     more: bool = True,
     decided: Decided = is_decided,
@@ -180,7 +167,7 @@ def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
     paths.program("dynoprobe")
 
 
-async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: Plan, watcher: Watcher) -> Summary:
+async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: Plan, watcher: LiveWatcher) -> Summary:
     failed, block = 0, 0
     for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
@@ -192,7 +179,7 @@ async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: P
             await before_block(environment, folder, planned.block, watcher.say)
         block = planned.block
         watcher.run_begins(number, len(plan.runs), planned)
-        record = await make_saved_run(environment, folder, plan, planned, templates[planned.arm], watcher.load)
+        record = await make_saved_run(environment, folder, plan, planned, templates[planned.arm], watcher)
         watcher.run_ended(record)
         failed = 0 if record.valid or _host_noise(record) else failed + 1
         if failed == FAILED_RUNS_IN_A_ROW:
@@ -217,6 +204,6 @@ def _host_noise(record: RunRecord) -> bool:
     )
 
 
-def _close(environment: StudyEnvironment, watcher: Watcher) -> None:
+def _close(environment: StudyEnvironment, watcher: LiveWatcher) -> None:
     for left in environment.close():
         watcher.say(f"could not be undone: {left}")

@@ -13,7 +13,7 @@ import pytest
 from mydyno.hosts.paths import HostPaths
 from tests.support.not_run import note_not_run
 from tests.support.real import experiment_text, wait_until
-from tests.support.real_fleet import BETWEEN, Fleet, enter, real_fleet
+from tests.support.real_fleet import BETWEEN, Fleet, real_fleet
 from tests.support.real_sshd import Sshd
 
 ARMS = 'control = "one"\none = { environment = { MARK = "one" } }\n'

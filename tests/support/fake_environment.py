@@ -215,6 +215,9 @@ class FakeProbe:
     async def stop(self) -> list[str]:
         return []
 
+    def newest(self) -> dict[str, dict[str, float]]:
+        return {}
+
     def so_far(self) -> list[Sample]:
         return self.samples()[0]
 

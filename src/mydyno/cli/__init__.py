@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "resume",
     "list": "list_",
     "report": "report",
+    "serve": "serve",
     "compare": "compare",
     "history": "history",
     "gate": "gate",

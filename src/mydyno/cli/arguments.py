@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -61,6 +62,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print each command as it is started, and debug messages, on stderr.")
 ]
+Serve = Annotated[
+    bool,
+    typer.Option(
+        "--serve", help="Show the study in a browser while it runs: the URL is printed on stderr. Ends with the study."
+    ),
+]
+OpenMetrics = Annotated[
+    Path | None,
+    typer.Option(
+        "--openmetrics",
+        help="Replace this file every second with the study's current figures, for a textfile collector.",
+        metavar="FILE",
+    ),
+]
 DEFAULT_STUDIES = Path("studies")
 
 
@@ -93,3 +108,10 @@ def duration_s(text: str | None, option: str = "--time") -> float | None:
     if found <= 0:
         raise UserError(f"{option} {text}: must be longer than 0 s")
     return found
+
+
+def metrics_file(path: Path | None) -> Path | None:
+    """The file of --openmetrics. Raises UserError where it cannot be written."""
+    if path is not None and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
+        raise UserError(f"--openmetrics {path}: cannot be written", "the folder must exist and be writable")
+    return path

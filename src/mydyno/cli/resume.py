@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 
@@ -21,6 +23,8 @@ def resume(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
+    serve: arguments.Serve = False,
+    openmetrics: arguments.OpenMetrics = None,
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
@@ -29,10 +33,14 @@ def resume(
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
     record = StudyFolder.open(path).study()
+    if record.host_groups and (serve or openmetrics is not None):
+        raise UserError("a study over hosts excludes --serve and --openmetrics", "each host executes its own blocks")
+    metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
+    from mydyno.web.openmetrics import MetricsFile
 
     if record.host_groups:
         # Dask takes half a second to load.
@@ -40,4 +48,10 @@ def resume(
 
         run_fleet_to_end(lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s), as_json)
         return
-    run_to_end(lambda watcher: resume_study(path, paths, watcher, time_s=time_s), record.experiment, as_json)
+    listeners = () if metrics is None else (MetricsFile(metrics),)
+    with side_server(path.absolute().parent, serve):
+        run_to_end(
+            lambda watcher: resume_study(path, paths, watcher, time_s=time_s, listeners=listeners),
+            record.experiment,
+            as_json,
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.experiments import load
@@ -30,6 +31,8 @@ def run(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
+    serve: arguments.Serve = False,
+    openmetrics: arguments.OpenMetrics = None,
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
@@ -39,15 +42,21 @@ def run(
     groups = None if hosts is None else parse_hosts(hosts)
     if groups is not None and data is not None and any(group.server for group in groups):
         raise UserError("--data and --hosts exclude each other", "set MYDYNO_DATA on each host")
+    if groups is not None and (serve or openmetrics is not None):
+        raise UserError("--hosts excludes --serve and --openmetrics", "each host executes its own blocks")
+    metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
+    from mydyno.web.openmetrics import MetricsFile
 
     command = ("mydyno", *sys.argv[1:])
     if groups is None:
-        request = Request(resolved, source.text, Path(studies), command)
-        run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
+        listeners = () if metrics is None else (MetricsFile(metrics),)
+        request = Request(resolved, source.text, Path(studies), command, listeners=listeners)
+        with side_server(studies, serve):
+            run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
         return
     # Dask takes half a second to load.
     from mydyno.fleet.controller import FleetRequest, run_on_groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
@@ -24,6 +24,9 @@ class Progress:
     t_s: float
     qps: float
     tps: float
+    latency_us: dict[str, float] = field(default_factory=dict)
+    """p50, p95, p99 of the response time, as far as the driver reports them."""
+    errors_per_s: float | None = None
 
 
 @dataclass(frozen=True)

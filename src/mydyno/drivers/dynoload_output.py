@@ -89,7 +89,15 @@ def readings_of(record: dict[str, Any], started_unix_ns: int, warmup_s: float) -
 
 def progress_of(record: dict[str, Any], warmup_s: float) -> Progress:
     """One interval for a progress bar."""
-    return Progress(interval_end_s(record, warmup_s), float(record["qps"]), float(record["tps"]))
+    response = record.get("response", {})
+    latency_us = {name: float(response[f"{name}_us"]) for name in ("p50", "p95", "p99") if f"{name}_us" in response}
+    return Progress(
+        interval_end_s(record, warmup_s),
+        float(record["qps"]),
+        float(record["tps"]),
+        latency_us,
+        record["counts"]["errors"] / float(record["length_s"]),
+    )
 
 
 def _whole_of(final: dict[str, Any]) -> dict[str, int]:

@@ -201,7 +201,8 @@ class _Reader:
             values[f"latency_p{interval.percentile}_us"] = interval.latency_ms * 1000
         self.readings += [Reading(unix_ns, metric, value) for metric, value in values.items()]
         with contextlib.suppress(Exception):  # a progress bar must never end a measurement
-            self._on_progress(Progress(interval.t_s, interval.qps, interval.tps))
+            latency_us = {f"p{interval.percentile}": 1000 * interval.latency_ms}
+            self._on_progress(Progress(interval.t_s, interval.qps, interval.tps, latency_us, interval.errors_per_s))
 
 
 def _text(value: Scalar) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mydyno.execution.environment import Sampler
 from mydyno.execution.load_clients import ClientSampler
@@ -30,6 +30,10 @@ class SamplerWithClients:
     async def speed(self) -> tuple[int, int] | None:
         """Of the server's host."""
         return await self._own.speed()
+
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """Of the server's host."""
+        return self._own.newest()
 
     def so_far(self) -> list[Sample]:
         """All hosts' samples."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -33,6 +33,9 @@ class Sampler(Protocol):
 
     async def speed(self) -> tuple[int, int] | None:
         """(units of work, their CPU time in ns) of the speed meter so far; None if it does not answer."""
+
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none."""
 
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.execution.block_records import LoadFacts, run_record, step_record, step_samples
@@ -27,7 +27,7 @@ from mydyno.execution.quiet_wait import QuietWait
 from mydyno.execution.slices import Around, slice_record
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
-from mydyno.model.plan import PlannedBlock
+from mydyno.model.plan import PlannedBlock, PlannedRun
 from mydyno.model.records import RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample, write_samples
@@ -44,11 +44,22 @@ ALONE_CYCLE = 1_000_000
 """Numbers of their streams: beyond those of every cycle."""
 
 
+SliceKind = Literal["warm-up", "pilot", "slice", "alone"]
+
+
 class SliceWatcher(Protocol):
-    """Who is shown each slice."""
+    """Receives the progress of a block."""
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """The sampler of the block's servers has been started, or (None) stopped."""
+
+    def slice_begins(
+        self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
+    ) -> None:
+        """The servers of a lane, of these numbers, are loaded; `cycle` is 0 outside of cycles."""
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
-        """A slice has ended."""
+        """A slice of a cycle has ended."""
 
 
 @dataclass
@@ -175,6 +186,7 @@ class _Block:
             interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
             self._probe = self.environment.probe(instances, speed_meter=True)
             await self._probe.start(interval_ms)
+            self._watcher.sampling(self._probe)
 
     async def step(self, step: Step, steps_left: int) -> None:
         """One step of all lanes: connect, warm up, cycles, disconnect."""
@@ -185,6 +197,7 @@ class _Block:
         if step.warmup_s > 0:
             warmup = SliceOrder("warmup", self._stream(step, 0), 0.0, step.warmup_s)
             for lane in self._present(step):
+                self._begins("warm-up", step, 0, lane)
                 await lane.slice(step, warmup)
         if self.pilot is not None:
             pilot, self.pilot = self.pilot, None
@@ -213,6 +226,7 @@ class _Block:
         for cycle in range(1, PILOT_CYCLES + 1):
             order = SliceOrder(f"pilot/{cycle}", self._stream(step, -cycle), PILOT_WASHOUT_S, PILOT_SLICE_S)
             for position, lane in enumerate(control if cycle % 2 else control[::-1], 1):
+                self._begins("pilot", step, 0, lane)
                 parts = await lane.slice(step, order)
                 if parts:
                     planned = lane.planned
@@ -233,6 +247,7 @@ class _Block:
                 continue
             others_before = self._all_cpu_s() - lane.cpu_s()
             speed_before = await self._speed()
+            self._begins("slice", step, cycle, lane)
             parts = await lane.slice(step, order)
             speed_after = await self._speed()
             others_s = self._all_cpu_s() - lane.cpu_s() - others_before
@@ -253,6 +268,9 @@ class _Block:
             self._samples += step_samples(record, lane.first_number)
             self._watcher.slice_ended(step, cycle, record)
             await self._quiet.after_slice(lane.cpu_s)
+
+    def _begins(self, kind: SliceKind, step: Step, cycle: int, lane: Lane) -> None:
+        self._watcher.slice_begins(kind, step, cycle, lane.planned, [one.number for one in lane.instances])
 
     def _present(self, step: Step) -> list[Lane]:
         return [lane for lane in self.lanes if lane.runs_step(step) and lane.loads]
@@ -296,6 +314,7 @@ class _Block:
             for number in range(ALONE_SLICES)
         ]
         own = control.planned
+        self._begins("alone", step, 0, control)
         slices = [
             slice_record(step, own.block, number, 1, own.arm, own.copy_number, parts, Around(0.0))
             for number, parts in enumerate(await control.load_alone(step, orders), 1)
@@ -305,6 +324,7 @@ class _Block:
     async def _stop_probe(self) -> None:
         if self._probe is None:
             return
+        self._watcher.sampling(None)
         self._probe_words += await self._probe.stop()
         sampled, complaints = self._probe.samples()
         self._samples += sampled

@@ -8,7 +8,7 @@ are made, each with the same number of cycles, and examined once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -55,6 +55,9 @@ class BlockWatcher(SliceWatcher, Protocol):
 
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
         """A block begins."""
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision to be expected at `of` blocks, from the pilot; empty: it showed none."""
 
     def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
         """A block is finished and saved."""
@@ -212,6 +215,7 @@ class Blocks:
         )  # fmt: skip
         expected = expected_half_widths(slices, experiment.control, plan)
         self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)
+        self.watcher.pilot_ended(target.blocks, expected)
         self.watcher.say(words(expected, target.blocks))
 
 

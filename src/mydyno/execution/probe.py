@@ -52,6 +52,8 @@ class Probe:
         self._speed_requests = 0
         self._read_bytes = 0
         """Of the output, by speed()."""
+        self._newest_bytes = 0
+        """Of the output, by newest()."""
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
@@ -78,7 +80,7 @@ class Probe:
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
         """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
-        self._read_bytes = 0
+        self._read_bytes = self._newest_bytes = 0
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(self._password)
         command = [
@@ -96,6 +98,16 @@ class Probe:
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""
         return read_samples(self._output)[0]
+
+    def newest(self) -> dict[str, dict[str, float]]:
+        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none.
+
+        Safe in a thread of its own. Only the lines since the last call are read, and one of them is parsed.
+        """
+        lines, self._newest_bytes = _lines_from(self._output, self._newest_bytes)
+        last = next((line for line in reversed(lines) if line.startswith(b'{"record":"sample"')), None)
+        found: dict[str, dict[str, float]] = {} if last is None else json.loads(last)["metrics"]
+        return found
 
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Everything sampled, and the probe's own warnings; after stop()."""
@@ -133,15 +145,8 @@ class Probe:
 
     def _new_speed_records(self) -> list[dict[str, Any]]:
         """Those in whole lines that were not read before."""
-        try:
-            with self._output.open("rb") as file:
-                file.seek(self._read_bytes)
-                text = file.read()
-        except OSError:
-            return []  # not yet there
-        whole = text[: text.rfind(b"\n") + 1]
-        self._read_bytes += len(whole)
-        return [json.loads(line) for line in whole.splitlines() if line.startswith(b'{"record":"speed"')]
+        lines, self._read_bytes = _lines_from(self._output, self._read_bytes)
+        return [json.loads(line) for line in lines if line.startswith(b'{"record":"speed"')]
 
     async def stop(self) -> list[str]:
         """End it; returns warnings on what it could not sample."""
@@ -159,6 +164,18 @@ class Probe:
             words = self._output.with_suffix(".log").read_text(errors="replace").strip()[-300:]
             return [f"dynoprobe ended by itself with exit code {died}: {words}"]
         return []
+
+
+def _lines_from(path: Path, offset: int) -> tuple[list[bytes], int]:
+    """The whole lines from there on, and where the next one begins."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            text = file.read()
+    except OSError:
+        return [], offset  # not yet there
+    whole = text[: text.rfind(b"\n") + 1]
+    return whole.splitlines(), offset + len(whole)
 
 
 def read_samples(path: Path) -> tuple[list[Sample], list[str]]:

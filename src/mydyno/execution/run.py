@@ -12,13 +12,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
+from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
-from mydyno.execution.environment import StudyEnvironment
+from mydyno.execution.environment import Sampler, StudyEnvironment
 from mydyno.execution.latency_log import write_latency_log
 from mydyno.execution.random_streams import with_stream
-from mydyno.execution.step import ReportProgress, run_step
+from mydyno.execution.step import run_step
 from mydyno.execution.step_validity import judged
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
@@ -32,6 +34,16 @@ from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
 from mydyno.verdicts.gates import RunFacts, run_reasons
+
+
+class RunWatcher(Protocol):
+    """Receives the progress of a run."""
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """A second of load has passed."""
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """The sampler of the run's servers has been started, or (None) stopped."""
 
 
 @dataclass
@@ -62,13 +74,13 @@ async def make_saved_run(
     plan: Plan,
     planned: PlannedRun,
     template: Template | None,
-    report: ReportProgress,
+    watcher: RunWatcher,
 ) -> RunRecord:
     """Make one run of a plan and put it in its place in the study's folder."""
     steps = {step.id: step for step in environment.experiment.resolved_steps}
     order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
     folder.journal.append("run_began", folder=planned.folder)
-    record = await make_run(environment, planned, order, template, folder.begin_run(planned.folder), report)
+    record = await make_run(environment, planned, order, template, folder.begin_run(planned.folder), watcher)
     folder.commit_run(record)
     return record
 
@@ -79,7 +91,7 @@ async def make_run(
     steps: Sequence[Step],
     template: Template | None,
     folder: Path,
-    report: ReportProgress,
+    watcher: RunWatcher,
 ) -> RunRecord:
     """Make one run into `folder` (aside, not yet in its place) and return its record."""
     recorder = _Recorder()
@@ -92,7 +104,7 @@ async def make_run(
         for instance in instances:
             instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
             await environment.restore(template, instance)
-        await _serve_and_load(environment, planned, instances, treatments, steps, folder, report, recorder)
+        await _serve_and_load(environment, planned, instances, treatments, steps, folder, watcher, recorder)
     except StudyError as error:
         failed = isinstance(error, ServerError | DriverError)
         recorder.reasons.append(Reason(gate="failed" if failed else "unfinished", text=error.message))
@@ -137,7 +149,7 @@ async def _serve_and_load(
     treatments: Mapping[int, Sequence[Treatment]],
     steps: Sequence[Step],
     folder: Path,
-    report: ReportProgress,
+    watcher: RunWatcher,
     recorder: _Recorder,
 ) -> None:
     for instance in instances:
@@ -153,10 +165,11 @@ async def _serve_and_load(
     await all_or_none([environment.prewarm(instance) for instance in instances])
     probe = environment.probe(instances)
     await probe.start()
+    watcher.sampling(probe)
     try:
         for step in steps:
             outcome = await run_step(
-                environment, instances, probe, _with_seed(environment, planned, step), folder, report
+                environment, instances, probe, _with_seed(environment, planned, step), folder, watcher.load
             )
             recorder.samples += outcome.samples
             recorder.steps.append(outcome.record)
@@ -165,6 +178,7 @@ async def _serve_and_load(
             for treatment in treatments[instance.number]:
                 recorder.add_proof(await treatment.account(instance))
     finally:
+        watcher.sampling(None)
         recorder.warnings += await probe.stop()
         sampled, warnings = probe.samples()
         recorder.samples += sampled

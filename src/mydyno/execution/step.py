@@ -181,9 +181,11 @@ class _SummedProgress:
             self._latest[number] = progress
             if number == 1:
                 rates = self._latest.values()
-                self._report(
-                    self._step, Progress(progress.t_s, sum(one.qps for one in rates), sum(one.tps for one in rates))
-                )
+                qps, tps = sum(one.qps for one in rates), sum(one.tps for one in rates)
+                # Percentiles of several drivers cannot be added.
+                alone = len(rates) == 1
+                latency_us, errors = (progress.latency_us, progress.errors_per_s) if alone else ({}, None)
+                self._report(self._step, Progress(progress.t_s, qps, tps, latency_us, errors))
 
         return take
 

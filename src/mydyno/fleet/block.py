@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
 from mydyno.execution.canaries import before_block
 from mydyno.execution.design_choice import choose_design
-from mydyno.execution.environment import Opener, StudyEnvironment
+from mydyno.execution.environment import Opener, Sampler, StudyEnvironment
 from mydyno.execution.forecast import forecast
-from mydyno.execution.interleaved import BlockResult, make_block
+from mydyno.execution.interleaved import BlockResult, SliceKind, make_block
 from mydyno.execution.interleaved_study import STOP_RESERVE_S, given_up
 from mydyno.execution.open_environment import open_environment
 from mydyno.execution.pace import FixedCycles, UntilDeadline
@@ -29,7 +29,7 @@ from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
 from mydyno.model.experiment import Experiment, Step
-from mydyno.model.plan import Design, Plan, PlannedBlock, make_plan
+from mydyno.model.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
 from mydyno.model.records import SliceRecord, StudyRecord
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
@@ -66,6 +66,14 @@ class _Reporter:
 
     def load(self, step: Step, progress: Progress) -> None:
         self._emit(Progressed(text=f"{step.id} {progress.t_s:.0f} s"))
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """Samples stay on this host."""
+
+    def slice_begins(
+        self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
+    ) -> None:
+        """The end of a slice is reported, not its begin."""
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:  # noqa: ARG002
         self._emit(Progressed(text=slice_text(record)))
@@ -180,7 +188,7 @@ async def _execute(
     for planned in block.runs:
         if not (folder.path / planned.folder / "run.json").is_file():
             reporter.say(f"block {block.block}: {planned.arm}" + (" (A/A copy)" if planned.copy_number == 2 else ""))
-            await make_saved_run(environment, folder, plan, planned, templates[planned.arm], reporter.load)
+            await make_saved_run(environment, folder, plan, planned, templates[planned.arm], reporter)
     return None
 
 

@@ -23,13 +23,15 @@ from mydyno.errors import HostError
 from mydyno.packages.atomic_dir import sha256_of
 
 REQUIRED = (
-    "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy", "prometheus-client",
-    "pyarrow", "pydantic", "pymysql", "rich", "scipy", "sse-starlette", "starlette", "typer", "uvicorn",
+    "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy",
+    "pyarrow", "pydantic", "pymysql", "rich", "scipy", "typer",
 )  # fmt: skip
 """The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found.
 
 Without mydyno-engine: its programs are part of the program, wherever they are from.
 """
+ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
+"""Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
 ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
 NOT_NEEDED = {"tests", "__pycache__", "include"}
 """Folders of packages that no program imports."""

@@ -81,3 +81,19 @@ def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[Pro
     while any(process.alive() for process in processes) and time.monotonic() < deadline:
         time.sleep(0.05)
     return [process for process in processes if process.alive()]
+
+
+def boot_id() -> str:
+    """A name of this boot of this host: random, by the kernel (random(4)); empty where it cannot be read."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> str:
+    """The pid namespace of this process, e.g. pid:[4026531836]: a pid is known only in its own (pid_namespaces(7))."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""

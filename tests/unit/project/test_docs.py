@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS
 from mydyno.experiments import built_in
 from mydyno.model.experiment import DesignSpec
+from mydyno.model.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRun, LiveSecond
 from mydyno.model.metrics import METRICS
 from mydyno.model.plan import Plan
 from mydyno.model.records import SliceRecord
@@ -71,6 +72,7 @@ def section(page: str, heading: str) -> str:
     ("model", "heading"),
     [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
      (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json"),
+     *((one, "live.jsonl") for one in (LiveOpened, LiveSecond, LiveRun, LivePrecision, LiveNote, LiveEnded)),
      (CostsRecord, "summary.json"), (CostRecord, "summary.json"), (AccompanimentRecord, "summary.json")],
 )  # fmt: skip
 def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:

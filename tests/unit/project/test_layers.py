@@ -13,6 +13,7 @@ import mydyno
 ROOT = Path(mydyno.__file__).parent
 LAYERS = (
     "cli",
+    "web",
     "reports",
     "study",
     "fleet",

@@ -1,0 +1,247 @@
+"""The list of studies of a folder: one row each, read again only when the study's files have changed.
+
+A study may be half-written, damaged or of another mydyno: it is listed with what is wrong. Rows are kept in a file of
+the cache between two servers, because parsing the summaries of hundreds of studies takes seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mydyno import __version__
+from mydyno.model.records import READ_FORMATS
+from mydyno.store.files import write_text
+from mydyno.store.live_log import LIVE_FILE
+from mydyno.web.live_status import LiveKind, live_status
+
+CACHE_FORMAT = 1
+FILES = ("study.json", "plan.json", "summary.json")
+STATES = ("running", "complete", "partial", "unfinished", "killed", "failed", "damaged")
+"""What a study can be filtered by."""
+Key = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One study in the list."""
+
+    id: str
+    """The folder's name."""
+    state: str
+    question: str = ""
+    experiment: str = ""
+    answer: str = ""
+    """Its first sentence."""
+    created_unix_ns: int | None = None
+    host: str = ""
+    server: str = ""
+    problem: str = ""
+    """What is wrong with the study's files; empty if nothing is."""
+    live: LiveKind = "none"
+
+    @property
+    def text(self) -> str:
+        """What a search looks into."""
+        words = (self.id, self.question, self.answer, self.host, self.server, self.state, self.experiment)
+        return "\n".join(words).casefold()
+
+
+class StudyIndex:
+    """Every study below one folder. Safe in several threads."""
+
+    def __init__(self, studies: Path, cache: Path | None = None) -> None:
+        """`cache`: a folder for the rows between two starts; None: none is used."""
+        self.studies = studies
+        self._lock = threading.Lock()
+        name = hashlib.sha256(str(studies.resolve()).encode()).hexdigest()[:16]
+        self._file = None if cache is None else cache / f"studies-{name}.json"
+        self._rows: dict[str, tuple[Key, Row]] = {}
+        self._ended: dict[str, tuple[Key, LiveKind]] = {}
+        """Of studies whose process has ended, until live.jsonl changes."""
+        self._saved: dict[str, Any] | None = None
+
+    def rows(self) -> list[Row]:
+        """Every study, newest first."""
+        with self._lock:
+            if self._saved is None:
+                self._saved = self._read_cache()
+            known, changed = self._rows, False
+            self._rows = {}
+            for name in self._names():
+                path = self.studies / name
+                key = _key(path, FILES)
+                before = known.get(name) or self._cached(name)
+                if before is not None and before[0] == key:
+                    self._rows[name] = before
+                else:
+                    self._rows[name] = (key, read_row(path))
+                    changed = True
+            if changed or len(known) != len(self._rows):
+                self._write_cache()
+            found = [self._with_live(row) for _, row in self._rows.values()]
+        return sorted(found, key=lambda row: (row.created_unix_ns or 0, row.id), reverse=True)
+
+    def find(self, study: str) -> Path | None:
+        """The folder of a study of the list; None if there is none of that name, or it lies elsewhere."""
+        if study not in self._names():
+            return None
+        path = (self.studies / study).resolve()
+        return path if path.parent == self.studies.resolve() else None
+
+    def row(self, path: Path) -> Row:
+        """One study's row."""
+        return self._with_live(read_row(path))
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self.studies) as entries:
+                return [
+                    entry.name
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and _is_study(entry.path)
+                ]
+        except OSError:
+            return []
+
+    def _with_live(self, row: Row) -> Row:
+        path = self.studies / row.id
+        key = _key(path, (LIVE_FILE,))
+        if key == (0, 0):
+            return row
+        known = self._ended.get(row.id)
+        if known is not None and known[0] == key:
+            kind = known[1]
+        else:
+            kind = live_status(path).kind
+            if kind in ("ended", "killed"):
+                self._ended[row.id] = (key, kind)
+        state = row.state
+        if kind in ("running", "elsewhere"):
+            state = "running"
+        elif kind == "killed" and state in ("unfinished", "partial"):
+            state = "killed"
+        return replace(row, live=kind, state=state)
+
+    def _cached(self, name: str) -> tuple[Key, Row] | None:
+        saved = (self._saved or {}).get(name)
+        if saved is None:
+            return None
+        try:
+            return tuple(saved["key"]), Row(**saved["row"])
+        except (TypeError, KeyError):
+            return None
+
+    def _read_cache(self) -> dict[str, Any]:
+        if self._file is None:
+            return {}
+        try:
+            document = json.loads(self._file.read_bytes())
+            if (document["format"], document["version"]) == (CACHE_FORMAT, __version__):
+                found: dict[str, Any] = document["rows"]
+                return found
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return {}
+
+    def _write_cache(self) -> None:
+        if self._file is None:
+            return
+        rows = {name: {"key": key, "row": asdict(row)} for name, (key, row) in self._rows.items()}
+        document = {"format": CACHE_FORMAT, "version": __version__, "rows": rows}
+        with suppress(OSError):  # the list is only slower without
+            write_text(self._file, json.dumps(document))
+
+
+def _is_study(path: str) -> bool:
+    """Whether a folder looks like a study, however incomplete."""
+    return any((Path(path) / name).exists() for name in (*FILES, "journal.jsonl", LIVE_FILE))
+
+
+def _key(path: Path, files: Iterable[str]) -> Key:
+    """(mtime, size) of each; zeros for one that is absent."""
+    key: list[int] = []
+    for name in files:
+        try:
+            status = (path / name).stat()
+            key += (status.st_mtime_ns, status.st_size)
+        except OSError:
+            key += (0, 0)
+    return tuple(key)
+
+
+def read_row(path: Path) -> Row:
+    """The row of a study's folder, without its live state. Never raises: a damaged study has a problem."""
+    try:
+        study = _document(path / "study.json")
+    except (OSError, ValueError) as error:
+        return Row(path.name, "damaged", problem=f"study.json cannot be read: {_words(error)}")
+    if study.get("format") not in READ_FORMATS:
+        known = ", ".join(map(str, READ_FORMATS))
+        return Row(path.name, "damaged", problem=f"format {study.get('format')}; this mydyno reads formats {known}")
+    experiment = _table(study, "experiment")
+    row = Row(
+        path.name,
+        "unfinished",
+        question=_string(experiment, "question"),
+        experiment=_string(experiment, "name"),
+        created_unix_ns=study["created_unix_ns"] if isinstance(study.get("created_unix_ns"), int) else None,
+        host=_string(_table(study, "host"), "hostname"),
+        server=_server(experiment, _table(study, "versions")),
+    )
+    if not (path / "plan.json").exists():
+        row = replace(row, state="damaged", problem="plan.json is missing: the study was not written completely")
+    if not (path / "summary.json").exists():
+        return row
+    try:
+        summary = _document(path / "summary.json")
+    except (OSError, ValueError) as error:
+        return replace(row, state="damaged", problem=f"summary.json cannot be read: {_words(error)}")
+    answer = summary.get("answer")
+    first = answer[0] if isinstance(answer, list) and answer else ""
+    state = _string(summary, "state")
+    return replace(
+        row,
+        state=state if state in STATES and not row.problem else row.state,
+        question=_string(summary, "question") or row.question,
+        answer=str(first),
+    )
+
+
+def _document(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_bytes())
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object")
+    return document
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _string(document: dict[str, Any], name: str) -> str:
+    found = document.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _server(experiment: dict[str, Any], versions: dict[str, Any]) -> str:
+    server = _table(experiment, "server")
+    name = _string(server, "name") or Path(_string(server, "basedir")).name
+    found = re.match(r"\d[\d.]*", _string(versions, "server"))
+    version = found[0] if found else ""
+    return f"{name or 'external server'} ({version})" if version else name or "external server"
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error)

@@ -1,0 +1,132 @@
+"""The current figures of studies that run, as OpenMetrics text: for Prometheus, and for a textfile collector.
+
+Every name begins with mydyno_. Figures of a load carry the labels study, arm and step. What is unknown is absent.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from mydyno.model.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+LEAST_INTERVAL_S = 0.5
+LOAD = {
+    "qps": ("mydyno_queries_per_second", "Queries per second of the load."),
+    "tps": ("mydyno_transactions_per_second", "Transactions per second of the load."),
+    "errors_per_s": ("mydyno_errors_per_second", "Errors per second of the load."),
+}
+STUDY = {
+    "block": ("mydyno_block", "Number of the block."),
+    "blocks": ("mydyno_blocks", "Number of blocks that the study aims for."),
+    "left_s": ("mydyno_left_seconds", "Expected time to the end of the study."),
+    "cpu_busy_pct": ("mydyno_host_cpu_busy_percent", "CPU time in user and kernel mode, of all CPUs."),
+    "cpu_steal_pct": ("mydyno_host_cpu_steal_percent", "CPU time taken by the hypervisor, of all CPUs."),
+}
+LATENCY = ("mydyno_latency_seconds", "Response time of transactions; the label quantile is p50, p95 or p99.")
+SERVER = ("mydyno_server_", "Metric of dynoprobe of the servers under load.")
+PRECISION = ("mydyno_precision_half_width_ratio", "Half-width of the interval to expect, as a fraction, by metric.")
+RUNNING = ("mydyno_study_running", "1 while the study runs, then 0.")
+STATE = ("mydyno_study_state", "Always 1; the label state says what the study does.")
+
+
+@dataclass
+class Figures:
+    """The newest records of one study. Mutable: take() is called for each record."""
+
+    study: str = ""
+    second: LiveSecond | None = None
+    precision: LivePrecision | None = None
+    running: bool = False
+
+    def take(self, record: LiveRecord) -> None:
+        """Keep what replaces earlier figures."""
+        if isinstance(record, LiveOpened):
+            self.study, self.running = record.study, True
+        elif isinstance(record, LiveSecond):
+            self.second = record
+        elif isinstance(record, LivePrecision):
+            self.precision = record
+        elif isinstance(record, LiveEnded):
+            self.running = False
+
+
+class _Collector(Collector):
+    def __init__(self, figures: Iterable[Figures]) -> None:
+        self._figures = tuple(figures)
+
+    def collect(self) -> Iterator[Metric]:
+        """One family for each name, with a sample for each study."""
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, words, labels, value in (one for figures in self._figures for one in _samples(figures)):
+            family = families.setdefault(name, GaugeMetricFamily(name, words, labels=list(labels)))
+            family.add_metric(list(labels.values()), value)
+        yield from families.values()
+
+
+Sample = tuple[str, str, dict[str, str], float]
+"""(name, help, labels, value)."""
+
+
+def _samples(figures: Figures) -> Iterator[Sample]:
+    now = figures.second
+    study = {"study": figures.study}
+    yield *RUNNING, study, float(figures.running)
+    if figures.precision is not None:
+        for metric, width in figures.precision.half_widths.items():
+            yield *PRECISION, {**study, "metric": metric}, width
+    if now is None or not figures.running:
+        return
+    yield *STATE, {**study, "state": now.state}, 1.0
+    for field, described in STUDY.items():
+        value = getattr(now, field)
+        if value is not None:
+            yield *described, study, float(value)
+    labels = {**study, "arm": now.arm or "", "step": now.step or ""}
+    for field, described in LOAD.items():
+        value = getattr(now, field)
+        if value is not None:
+            yield *described, labels, float(value)
+    for name, value_us in now.latency_us.items():
+        yield *LATENCY, {**labels, "quantile": name}, value_us / 1e6
+    for name, value in now.server.items():
+        yield f"{SERVER[0]}{name.removeprefix('server_')}", f"{SERVER[1]} {name}", labels, value
+
+
+def exposition(figures: Iterable[Figures]) -> bytes:
+    """The text. Gauges alone, so that it is both OpenMetrics and what node_exporter's textfile collector reads."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(figures))
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text
+
+
+class MetricsFile:
+    """`run --openmetrics FILE`: the file is replaced as a whole at each second of the study."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._figures = Figures()
+        self._written_s = 0.0
+
+    def __call__(self, record: LiveRecord) -> None:
+        """Take a record; a disk that is full must not end the study."""
+        self._figures.take(record)
+        due = time.monotonic() - self._written_s >= LEAST_INTERVAL_S
+        if not due and not isinstance(record, LiveEnded):
+            return
+        self._written_s = time.monotonic()
+        aside = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
+        try:
+            aside.write_bytes(exposition([self._figures]))
+            aside.replace(self._path)
+        except OSError:
+            aside.unlink(missing_ok=True)

@@ -1,0 +1,41 @@
+"""Templates of the pages; what comes from studies is escaped everywhere."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from mydyno import __version__
+from mydyno.model.quantities import format_duration
+
+FOLDER = Path(__file__).parent
+
+
+def _when(unix_ns: int | None) -> str:
+    return "" if unix_ns is None else datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters["when"] = _when
+_ENVIRONMENT.filters["duration"] = format_duration
+_ENVIRONMENT.globals["version"] = __version__
+
+
+def render(template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
+    """A page. The time that it took is in the header Server-Timing, which browsers show."""
+    began_s = time.perf_counter()
+    text = _ENVIRONMENT.get_template(template).render(**values)
+    response = HTMLResponse(text, status_code)
+    response.headers["server-timing"] = f"render;dur={1000 * (time.perf_counter() - began_s):.1f}"
+    return response

@@ -1,0 +1,157 @@
+"""Listens on 127.0.0.1 or on a Unix socket, and serves until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from mydyno.errors import UserError
+from mydyno.hosts.identity import ProcessIdentity
+from mydyno.web.access import Access
+from mydyno.web.app import make_app
+from mydyno.web.index import StudyIndex
+
+DEFAULT_PORT = 7227
+LINGER_S = 30.0
+"""How long the server of `run --serve` goes on after a study that was killed: its pages are to say so."""
+SOCKET_PATH_BYTES = 107
+"""What a Unix socket's address holds (unix(7))."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to listen."""
+
+    port: int | None = None
+    """None: DEFAULT_PORT, or any free one if that is taken."""
+    socket: Path | None = None
+    """Instead of a port."""
+
+
+@contextmanager
+def listening(place: Place) -> Iterator[tuple[socket.socket, str]]:
+    """(the socket, its origin, e.g. http://127.0.0.1:7227). Raises UserError if it is taken."""
+    if place.socket is not None:
+        with _unix_socket(place.socket) as found:
+            yield found, "http://localhost"
+        return
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _bind(found, place.port)
+        yield found, f"http://127.0.0.1:{found.getsockname()[1]}"
+
+
+def _bind(listener: socket.socket, port: int | None) -> None:
+    for candidate in (DEFAULT_PORT, 0) if port is None else (port,):
+        try:
+            listener.bind(("127.0.0.1", candidate))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and candidate == DEFAULT_PORT and port is None:
+                continue
+            raise UserError(
+                f"--port {candidate}: {error.strerror}", "choose another, or 0 for any free port"
+            ) from error
+        return
+
+
+@contextmanager
+def _unix_socket(path: Path) -> Iterator[socket.socket]:
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise UserError(f"--socket {path}: longer than {SOCKET_PATH_BYTES} bytes", "choose a shorter path")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with listener:
+        if path.is_socket() and not _answers(path):
+            path.unlink()  # of a server that was killed
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        except OSError as error:
+            raise UserError(f"--socket {path}: {error.strerror}", "choose another path") from error
+        finally:
+            os.umask(before)
+        try:
+            yield listener
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def serve(
+    index: StudyIndex,
+    place: Place,
+    announce: Callable[[str], None],
+    *,
+    open_metrics: bool = False,
+    study_process: ProcessIdentity | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; `announce` receives the URL with the token as soon as the server listens.
+
+    `study_process`: end LINGER_S after this process has ended. Raises UserError if the place is taken.
+    """
+    with listening(place) as (listener, origin):
+        port = origin.rpartition(":")[2]
+        cookie = f"mydyno_session_{port}" if port.isdecimal() else "mydyno_session"
+        access = Access(cookie, open_metrics)
+        app = make_app(index, access)
+        listener.listen(128)
+        announce(f"{origin}/#token={access.token}")
+        config = uvicorn.Config(
+            app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            timeout_graceful_shutdown=1, http="h11", ws="none", loop="asyncio",
+        )  # fmt: skip
+        asyncio.run(_serve(_Server(config), listener, study_process))
+
+
+class _Server(uvicorn.Server):
+    """Ends by SIGINT and SIGTERM as by a request to: uvicorn's own would raise the signal again before the clean-up."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle both while the server runs."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, study_process: ProcessIdentity | None) -> None:
+    async with _ending_after(server, study_process):
+        await server.serve(sockets=[listener])
+
+
+@asynccontextmanager
+async def _ending_after(server: uvicorn.Server, process: ProcessIdentity | None) -> AsyncIterator[None]:
+    if process is None:
+        yield
+        return
+
+    async def watch() -> None:
+        while process.alive():
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(LINGER_S)
+        server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()

@@ -1,0 +1,73 @@
+"""live.jsonl as server-sent events: event ids are offsets in bytes, so that a client that reconnects misses nothing.
+
+Each connection reads the file once a second from where it ended: a stat and a read of one line. That costs less than a
+watch by the kernel would, and works on network file systems.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from mydyno.model.live import LiveEnded, LiveOpened
+from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
+from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, last_opened, live_status
+
+POLL_S = 1.0
+RETRY_MS = 1000
+"""After which a browser that lost its connection tries again."""
+HISTORY_S = 1800
+"""How many seconds back the charts of the live page begin."""
+_SECOND = '{"record":"second"'
+
+
+async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str | int]]:
+    """Every line after the offset, as it is written, and `process` whenever what is known of the process changes."""
+    path = study / LIVE_FILE
+    opened = last_opened(path)
+    ended = live_status(study).kind == "ended"
+    kind: LiveKind = "none"
+    while True:
+        lines = read_live(path, offset)
+        for line in lines:
+            offset = line.end
+            if not line.text.startswith(_SECOND):
+                record = line.record
+                opened = record if isinstance(record, LiveOpened) else opened
+                ended = isinstance(record, LiveEnded)
+            yield {"event": "line", "id": str(offset), "data": line.text}
+        size = _size(path)
+        if lines and size > offset:
+            continue
+        now: LiveKind = "none" if opened is None else kind_of(opened, ended, path)
+        if now != kind:
+            kind = now
+            words = LiveStatus(now, opened).words
+            yield {"event": "process", "retry": RETRY_MS, "data": json.dumps({"kind": now, "words": words})}
+        if size < offset:  # replaced by a shorter file
+            offset = 0
+        await asyncio.sleep(POLL_S)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def history(study: Path) -> dict[str, Any]:
+    """{end, lines}: every record up to the offset `end`, of the seconds only the last HISTORY_S."""
+    path, offset = study / LIVE_FILE, 0
+    seconds: deque[LiveLine] = deque(maxlen=HISTORY_S)
+    others: list[LiveLine] = []
+    while lines := read_live(path, offset):
+        offset = lines[-1].end
+        for line in lines:
+            (seconds if line.text.startswith(_SECOND) else others).append(line)
+    kept = sorted((*seconds, *others), key=lambda line: line.end)
+    return {"end": offset, "lines": [json.loads(line.text) for line in kept if line.record is not None]}

@@ -1,0 +1,82 @@
+"""A run's samples for its charts: reduced to so many points here, at full resolution where the range is short enough.
+
+Each point is the mean over its share of the range, with the least and the greatest value beside it, so that a spike
+is never lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
+
+MOST_POINTS = 600
+MOST_SERIES = 24
+SHOWN = (*CORE, *EXPLAINING)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Seconds since the run began; None: from its first, to its last sample."""
+
+    from_s: float | None = None
+    to_s: float | None = None
+
+
+def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, points: int = MOST_POINTS) -> Any:
+    """{from_s, to_s, bucket_s, series: [{metric, scope, name, unit, divisor, t_s, mean, low, high}]}.
+
+    `bucket_s` is 0 where every sample is a point. Raises OSError and duckdb.Error for a damaged file.
+    """
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as connection:  # this may be the measured host
+        low, high, gap = connection.execute(
+            "select min(t_s), max(t_s), (max(t_s) - min(t_s)) / greatest(1, count(distinct unix_ns) - 1) "
+            "from read_parquet(?) where scope = 'host'", [str(path)]
+        ).fetchone() or (None, None, None)  # fmt: skip
+        if low is None:
+            low, high, gap = connection.execute(
+                "select min(t_s), max(t_s), 1.0 from read_parquet(?)", [str(path)]
+            ).fetchone() or (0.0, 0.0, 1.0)  # fmt: skip
+        from_s = low if wanted.from_s is None else max(low, wanted.from_s)
+        to_s = high if wanted.to_s is None else min(high, wanted.to_s)
+        from_s, to_s = float(from_s or 0.0), float(to_s or 0.0)
+        samples = (to_s - from_s) / max(0.05, float(gap or 1.0))
+        bucket_s = 0.0 if samples <= points else (to_s - from_s) / points
+        at = "t_s" if bucket_s == 0 else f"(floor((t_s - {from_s}) / {bucket_s}) + 0.5) * {bucket_s} + {from_s}"
+        rows = connection.execute(
+            f"select scope, metric, {at} as bucket, avg(value), min(value), max(value) from read_parquet(?) "
+            "where t_s >= ? and t_s <= ? and list_contains(?, metric) group by scope, metric, bucket "
+            "order by scope, metric, bucket",
+            [str(path), from_s, to_s, list(metrics)],
+        ).fetchall()
+    series: dict[tuple[str, str], dict[str, Any]] = {}
+    for scope, metric, t_s, mean, least, greatest in rows:
+        one = series.setdefault((scope, metric), {"t_s": [], "mean": [], "low": [], "high": []})
+        for name, value in (("t_s", t_s), ("mean", mean), ("low", least), ("high", greatest)):
+            one[name].append(round(float(value), 4))
+    order = {metric: number for number, metric in enumerate(metrics)}
+    found = sorted(series, key=lambda pair: (order[pair[1]], pair[0]))[:MOST_SERIES]
+    return {
+        "from_s": from_s,
+        "to_s": to_s,
+        "bucket_s": round(bucket_s, 3),
+        "series": [_described(pair, series[pair]) for pair in found],
+    }
+
+
+def _described(pair: tuple[str, str], points: dict[str, Any]) -> dict[str, Any]:
+    scope, metric = pair
+    unit = display_unit(metric, max(points["mean"]))
+    return {
+        "metric": metric,
+        "scope": scope,
+        "name": f"{metric_name(metric)} · {scope_name(scope)}",
+        "unit": unit.label,
+        "divisor": unit.divisor,
+        **points,
+    }

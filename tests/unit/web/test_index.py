@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mydyno.web import index as module
+from mydyno.web.index import StudyIndex, read_row
+from tests.support.fake_study_folder import Shape, build
+
+SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(8,), blocks=1, warmup_s=1,
+              measure_s=2)  # fmt: skip
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> Path:
+    build(tmp_path / "studies" / "one", SMALL)
+    shutil.copytree(tmp_path / "studies" / "one", tmp_path / "studies" / "two")
+    return tmp_path / "studies"
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the studies whose files are read from here on."""
+    found: list[str] = []
+
+    def noted(path: Path) -> module.Row:
+        found.append(path.name)
+        return read_row(path)
+
+    monkeypatch.setattr(module, "read_row", noted)
+    return found
+
+
+def test_a_row_has_what_the_list_shows(studies: Path) -> None:
+    summary = json.loads((studies / "one" / "summary.json").read_text())
+    row = next(row for row in StudyIndex(studies).rows() if row.id == "one")
+    assert (row.question, row.answer, row.state) == (summary["question"], summary["answer"][0], summary["state"])
+    assert (row.host, row.server) == ("bench-1", "mariadb-10.11")
+    assert row.problem == ""
+
+
+def test_only_what_changed_is_read_again(studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = StudyIndex(studies, tmp_path / "cache")
+    index.rows()
+    found = reads(monkeypatch)
+    index.rows()
+    assert found == []
+    summary = json.loads((studies / "two" / "summary.json").read_text())
+    (studies / "two" / "summary.json").write_text(json.dumps(summary | {"answer": ["Another answer."]}))
+    assert {row.id: row.answer for row in index.rows()}["two"] == "Another answer."
+    assert found == ["two"]
+
+
+def test_the_next_server_reads_only_what_changed_since(
+    studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = StudyIndex(studies, tmp_path / "cache").rows()
+    found = reads(monkeypatch)
+    assert StudyIndex(studies, tmp_path / "cache").rows() == before
+    assert found == []
+    (file,) = (tmp_path / "cache").iterdir()
+    for damage in ("{", "[]", '{"format": 1, "version": "other", "rows": {}}', file.read_text()[:-20]):
+        file.write_text(damage)
+        assert StudyIndex(studies, tmp_path / "cache").rows() == before
+    assert sorted(found) == sorted(["one", "two"] * 4)
+
+
+def test_a_study_that_was_removed_is_not_listed(studies: Path) -> None:
+    index = StudyIndex(studies)
+    assert len(index.rows()) == 2
+    shutil.rmtree(studies / "one")
+    assert [row.id for row in index.rows()] == ["two"]
+    assert index.find("one") is None and index.find("two") == studies / "two"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("study.json", "", "study.json cannot be read"),
+        ("study.json", "[1, 2]", "not an object"),
+        ("study.json", '{"format": 99}', "format 99; this mydyno reads"),
+        ("study.json", '{"format": 2}', ""),
+        ("study.json", '{"format": 2, "experiment": "a word", "host": 1, "versions": null}', ""),
+        ("summary.json", '{"answer": 3', "summary.json cannot be read"),
+        ("summary.json", '{"answer": 3, "state": ["complete"]}', ""),
+        ("study.json", None, "study.json cannot be read"),
+        ("plan.json", None, "plan.json is missing"),
+    ],
+)
+def test_a_damaged_study_is_listed_with_what_is_wrong(
+    studies: Path, name: str, content: str | None, words: str
+) -> None:
+    path = studies / "one" / name
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    row = next(row for row in StudyIndex(studies).rows() if row.id == "one")
+    assert words in row.problem and bool(words) == bool(row.problem)
+    assert (row.state == "damaged") == bool(words)
+
+
+def test_a_missing_folder_has_no_studies(tmp_path: Path) -> None:
+    assert StudyIndex(tmp_path / "missing", tmp_path / "cache").rows() == []

@@ -1,0 +1,86 @@
+"""A folder of made-up studies and one server for all tests of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from mydyno.reports import write
+from mydyno.store.study_folder import StudyFolder
+from tests.support.browser import ARGUMENTS, NONE, browser_path
+from tests.support.fake_interleaved_folder import Interleaved
+from tests.support.fake_interleaved_folder import build as build_interleaved
+from tests.support.fake_study_folder import Shape, build
+from tests.support.web_server import WebServer
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
+COMPLETE = "allocators-20261120T100000Z"
+RUNNING = "allocators-20261120T120000Z"
+PLANTED = {"glibc": (0.0, 0.0), "jemalloc": (0.05, -0.04)}
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Complete, unfinished, hostile, half-written, and of a newer mydyno."""
+    folder = tmp_path_factory.mktemp("served") / "studies"
+    folder.mkdir()
+    small = Interleaved(planted=PLANTED, workloads=("oltp_read_write",), blocks=2, planned=6, cycles=3)
+    running = build_interleaved(folder / RUNNING, small)
+    (running.path / "summary.json").unlink()
+    shape = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(8,), blocks=2,
+                  warmup_s=2, measure_s=8)  # fmt: skip
+    write(build(folder / COMPLETE, shape), "html")
+    hostile = build(folder / HOSTILE.replace("/", "∕"), shape)
+    _make_hostile(hostile)
+    half = folder / "half-20261120T090000Z"
+    half.mkdir()
+    text = (running.path / "study.json").read_text()
+    (half / "study.json").write_text(text[: len(text) // 2])
+    (folder / "empty-20261120T080000Z").mkdir()
+    (folder / "empty-20261120T080000Z" / "journal.jsonl").write_text('{"event": "study_cre')
+    newer = folder / "newer-20261120T070000Z"
+    shutil.copytree(running.path, newer)
+    (newer / "study.json").write_text(text.replace('"format": 2', '"format": 99', 1))
+    noplan = folder / "noplan-20261120T060000Z"
+    shutil.copytree(running.path, noplan)
+    (noplan / "plan.json").write_text("[")
+    (folder / "not-a-study").mkdir()
+    return folder
+
+
+def _make_hostile(study: StudyFolder) -> None:
+    summary = study.summary()
+    assert summary is not None
+    study.write_summary(summary.model_copy(update={"question": HOSTILE, "answer": (HOSTILE,), "scope": HOSTILE}))
+    run = next(iter(study.path.glob("blocks/01/1-*")))
+    (run / "server.log").write_text(HOSTILE)
+    (run / "my.cnf").write_text(HOSTILE)
+    (study.path / "report.html").write_text(
+        "<script>if (top !== self) { try { top.location = '/assets/web.css' } catch (error) { } "
+        "parent.document.title = 'owned' }</script>"
+    )
+
+
+@pytest.fixture(scope="module")
+def server(studies: Path) -> Iterator[WebServer]:
+    with WebServer(studies, "--metrics") as found:
+        found.log_in()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = browser_path()
+    if path is None:
+        pytest.skip(NONE)
+    # pytest-asyncio keeps a loop in the main thread, beside which Playwright's own cannot be made.
+    assert not asyncio._get_running_loop()
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield found
+        found.close()

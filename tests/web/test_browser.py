@@ -1,0 +1,218 @@
+"""The pages in Chromium: live update, reconnect, a killed study, keyboard, widths, dark, accessibility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from mydyno.store.live_log import LIVE_FILE
+from tests.support.breaking_proxy import BreakingProxy
+from tests.support.live_writer import LiveWriter
+from tests.support.web_server import WebServer
+from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
+
+LIMIT_MS = 60_000
+"""Generous: the host may be busy."""
+LIVE = f"/studies/{RUNNING}/live"
+LOADED = {"state": "slice", "block": 2, "blocks": 6, "arm": "jemalloc", "copy": 1, "step": "oltp_read_write-64",
+          "cycle": 3, "left_s": 90.0, "tps": 60.0, "latency_us": {"p50": 1e3, "p95": 2e3, "p99": 3e3},
+          "cpu_busy_pct": 80.0, "cpu_steal_pct": 1.0, "server": {"innodb_buffer_pool_hit_pct": 99.0}}  # fmt: skip
+
+
+@pytest.fixture
+def page(browser: Browser, server: WebServer) -> Iterator[Page]:
+    """A browser that has logged in by the printed URL."""
+    expect.set_options(timeout=LIMIT_MS)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(LIMIT_MS)
+    found = context.new_page()
+    found.goto(server.url)
+    expect(found.locator("h1")).to_have_text("Studies")
+    assert "token" not in found.url, "the token does not stay in the address"
+    yield found
+    context.close()
+
+
+@pytest.fixture
+def writer(studies: Path) -> Iterator[LiveWriter]:
+    with LiveWriter(studies / RUNNING) as found:
+        yield found
+    (studies / RUNNING / LIVE_FILE).unlink()
+
+
+def at(server: WebServer, path: str, port: int | None = None) -> str:
+    return f"http://127.0.0.1:{port or server.port}{path}"
+
+
+def tile(page: Page, name: str) -> str:
+    return page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True)).locator("dd").inner_text()
+
+
+def test_without_the_token_a_browser_is_told_how_to_get_access(browser: Browser, server: WebServer) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(at(server, "/#token=wrong"))
+    expect(page.locator("#why")).to_contain_text("not that of the running server", timeout=LIMIT_MS)
+    context.close()
+
+
+def test_a_permalink_with_the_token_leads_to_its_page(browser: Browser, server: WebServer) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(at(server, f"/studies/{COMPLETE}#token={server.token}"))
+    expect(page.locator("#report-title")).to_be_visible(timeout=LIMIT_MS)
+    context.close()
+
+
+def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebServer, writer: LiveWriter) -> None:
+    writer.write("second", **LOADED, qps=1000.0)
+    page.goto(at(server, LIVE))
+    expect(page.locator("#now")).to_contain_text("Block 2 of 6 · jemalloc · oltp_read_write-64, cycle 3")
+    expect(page.locator("#now")).to_contain_text("About 1 min 30 s left")
+    for number in range(3):
+        writer.write("second", **LOADED, qps=2000.0 + number)
+        expect(page.locator("#tiles dd").first).to_contain_text(f"{2000 + number:,}")
+    assert tile(page, "p99") == "3.00 ms"
+    reason = {"gate": "unproved", "text": "the library is not mapped"}
+    writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
+    expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc is not used: the library is not mapped")
+    page.get_by_role("button", name="Stop the study").click()
+    page.get_by_role("button", name="Stop it").click()
+    expect(page.locator("#ended")).to_contain_text("interrupted; finished runs are kept")
+    assert writer.process.wait(60) == 130
+
+
+def test_a_connection_that_breaks_loses_no_line(browser: Browser, server: WebServer, writer: LiveWriter) -> None:
+    with BreakingProxy(server.port) as proxy:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(at(server, f"{LIVE}#token={server.token}", proxy.port))
+        writer.write("second", **LOADED, qps=1.0)
+        writer.write("note", text="note 0")
+        expect(page.locator("#notes li")).to_have_count(1, timeout=LIMIT_MS)
+        proxy.breaks()
+        expect(page.locator("#connection")).to_contain_text("connection lost", timeout=LIMIT_MS)
+        for number in range(1, 6):
+            writer.write("note", text=f"note {number}")
+        proxy.heals()
+        expect(page.locator("#connection")).to_have_text("connected", timeout=LIMIT_MS)
+        expect(page.locator("#notes li")).to_have_count(6, timeout=LIMIT_MS)
+        notes = [text[8:] for text in page.locator("#notes li").all_inner_texts()]
+        assert [note.strip() for note in notes] == [f"note {number}" for number in range(5, -1, -1)]
+        context.close()
+
+
+def test_a_study_that_is_killed_is_seen_as_such(page: Page, server: WebServer, writer: LiveWriter) -> None:
+    writer.write("second", **LOADED, qps=1000.0)
+    page.goto(at(server, LIVE))
+    expect(page.locator("#state")).to_have_text("slice")
+    writer.kill()
+    expect(page.locator("#alarm")).to_contain_text("was killed, or it crashed")
+    expect(page.locator("#alarm")).to_contain_text(f"mydyno resume {RUNNING}")
+    expect(page.get_by_role("button", name="Stop the study")).to_be_disabled()
+    page.goto(at(server, "/"))
+    expect(page.locator(".studies li").filter(has_text=RUNNING).locator(".chip")).to_have_text("killed")
+
+
+def test_hostile_names_and_reports_run_nothing(page: Page, server: WebServer, studies: Path) -> None:
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    name = quote(HOSTILE.replace("/", "∕"))
+    (run,) = (studies / HOSTILE.replace("/", "∕") / "blocks/01").glob("1-*")
+    for path in ("/", f"/studies/{name}", f"/studies/{name}/runs/01/{run.name}"):
+        page.goto(at(server, path), wait_until="networkidle")
+        assert HOSTILE.replace("/", "∕")[:20] in page.inner_text("body")
+        assert page.title() != "owned" and page.url == at(server, path)
+    assert dialogs == []
+    page.goto(at(server, f"/studies/{name}/report.html"))  # by itself
+    assert page.evaluate("origin") == "null", "it has no access to the pages' origin"
+
+
+def test_the_report_is_shown_in_the_page(page: Page, server: WebServer) -> None:
+    page.goto(at(server, f"/studies/{COMPLETE}"))
+    frame = page.frame_locator("iframe")
+    expect(frame.locator("#answer-title")).to_be_visible()
+    expect(frame.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
+
+
+def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
+    page.get_by_role("searchbox").press_sequentially("20261120T12")
+    expect(page.locator("#results .note")).to_contain_text("1 of 7 studies")
+    assert page.url.endswith("/?q=20261120T12"), "what is shown has an address"
+    page.reload()
+    expect(page.locator(".studies li")).to_have_count(1)
+
+
+def test_the_telemetry_is_enlarged_and_moved_by_keys(page: Page, server: WebServer, studies: Path) -> None:
+    (run,) = (studies / COMPLETE / "blocks/01").glob("1-*")
+    page.goto(at(server, f"/studies/{COMPLETE}/runs/01/{run.name}"))
+    state = page.locator("#telemetry-state")
+    expect(state).to_contain_text("every sample is shown")
+    whole = state.inner_text()
+    chart = page.locator("#telemetry > div").first
+    chart.focus()
+    page.keyboard.press("+")
+    expect(state).not_to_have_text(whole)
+    part = state.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(state).not_to_have_text(part)
+    page.keyboard.press("Escape")
+    expect(state).to_have_text(whole)
+
+
+def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: WebServer) -> None:
+    page.goto(at(server, "/?q=20261120T10"))
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    seen = set()
+    for _ in range(15):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()"))
+        if page.evaluate("document.activeElement.closest('.studies') !== null"):
+            break
+    assert {"q", "state", "Show"} <= seen
+    page.keyboard.press("Enter")
+    expect(page.locator("#report-title")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone_and_are_accessible(
+    browser: Browser, server: WebServer, studies: Path, writer: LiveWriter, scheme: str
+) -> None:
+    writer.write("second", **LOADED, qps=1000.0)
+    writer.write("note", text="a message " * 30)
+    reason = {"gate": "unproved", "text": "x" * 300}
+    writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
+    (run,) = (studies / COMPLETE / "blocks/01").glob("1-*")
+    hostile = quote(HOSTILE.replace("/", "∕"))
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, color_scheme="dark" if scheme == "dark" else "light"
+    )
+    page = context.new_page()
+    page.goto(server.url)
+    expect(page.locator("h1")).to_have_text("Studies", timeout=LIMIT_MS)
+    backgrounds = set()
+    pages = ("/", f"/studies/{COMPLETE}", f"/studies/{hostile}", f"/studies/{COMPLETE}/runs/01/{run.name}", LIVE)
+    for path in pages:
+        page.goto(at(server, path))
+        expect(page.locator("#connection, #telemetry-state, .studies, #runs-title").first).not_to_contain_text(
+            "Reading", timeout=LIMIT_MS
+        )
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        serious = [
+            f"{path}: {one['id']}: {one['nodes'][0]['html'][:200]}"
+            for one in Axe().run(page, options={"iframes": False}).response["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+    assert len(backgrounds) == 1
+    (colour,) = backgrounds
+    levels = [int(level) for level in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    assert (sum(levels) < 200) == (scheme == "dark"), colour
+    context.close()
