@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from release.deb import build_deb
-from release.distributions import build_engine, build_mydyno
+from release.distributions import build_engine, build_engine_sdist, build_mydyno
 from release.image import write_context
 from release.sbom import write_engine_sbom, write_python_sbom
 from release.source import ReleaseError, Source
@@ -49,12 +49,21 @@ def main() -> int:
 
 
 def build(source: Source, target: Path, out: Path) -> None:
-    """All files of a release in an empty folder."""
+    """All files of a release; a folder of an earlier one is replaced when everything is built."""
     if out.exists() and not (out / SUMS).is_file() and any(out.iterdir()):
         raise ReleaseError(f"{out} is not empty and not the folder of a release")
+    aside = out.with_name(f".{out.name}.new")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    write_files(source, target, aside)
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    aside.rename(out)
+
+
+def write_files(source: Source, target: Path, out: Path) -> None:
+    """All files of a release into an empty folder."""
     wheel = build_engine(source, target, out)
+    build_engine_sdist(source, out)
     build_mydyno(source, out)
     build_deb(source, wheel, out)
     write_engine_sbom(source, wheel, out)

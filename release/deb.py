@@ -21,8 +21,11 @@ DOCUMENTS = f"usr/share/doc/{PACKAGE}"
 SBOM = "sbom.cdx.json"
 
 
-def build_deb(source: Source, wheel: Path, out: Path) -> Path:
-    """The same wheel gives the same file with any version of dpkg-deb that compresses alike. Raises ReleaseError."""
+def build_deb(source: Source, wheel: Path, out: Path, effort: int = 9) -> Path:
+    """The same wheel gives the same file, with the same version of xz. `effort`: of the compression, 0 to 9.
+
+    Raises ReleaseError.
+    """
     if shutil.which("dpkg-deb") is None:
         raise ReleaseError("dpkg-deb is not on PATH: the .deb is made on Debian or Ubuntu")
     deb = out / f"{PACKAGE}_{source.version}_amd64.deb"
@@ -35,7 +38,16 @@ def build_deb(source: Source, wheel: Path, out: Path) -> Path:
             path.chmod(0o755 if path.is_dir() or path.parent == root / "usr/bin" else 0o644)
             os.utime(path, (source.epoch_s, source.epoch_s))
         # One thread: several cut the data elsewhere.
-        command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--threads-max=1", "--build", str(root), str(deb)]
+        command = [
+            "dpkg-deb",
+            "--root-owner-group",
+            "-Zxz",
+            f"-z{effort}",
+            "--threads-max=1",
+            "--build",
+            str(root),
+            str(deb),
+        ]
         run(command, Path(scratch), source.plain_environment())
     return deb
 

@@ -13,19 +13,28 @@ LOWEST_GLIBC = "manylinux_2_28"
 
 
 def build_engine(source: Source, target: Path, out: Path) -> Path:
-    """The wheel, which is returned, and the sdist. Some ten minutes for an empty target folder on two CPUs."""
-    folder = source.folder / "engine/mydyno-engine"
+    """The wheel, which is returned. Some five minutes of CPU time for an empty target folder."""
     # Cargo must have unpacked the crates before their folders can be named.
     run(["cargo", "fetch", "--locked"], source.folder / "engine", source.plain_environment())
-    environment = source.environment(target)
-    run(
-        ["maturin", "build", "--release", "--locked", "--zig", "--compatibility", LOWEST_GLIBC, "--out", str(out)],
-        folder,
-        environment,
+    return _build_wheel(
+        source, ["--release", "--zig", "--compatibility", LOWEST_GLIBC], source.environment(target), out
     )
+
+
+def build_unoptimized_engine(source: Source, target: Path, out: Path) -> Path:
+    """A wheel with the same files for tests: seconds, where the target folder has what `cargo test` builds.
+
+    The programs are slow and need the glibc of this host.
+    """
+    environment = {**source.plain_environment(), "CARGO_TARGET_DIR": str(target)}
+    return _build_wheel(source, ["--profile", "dev"], environment, out)
+
+
+def _build_wheel(source: Source, options: list[str], environment: dict[str, str], out: Path) -> Path:
+    command = ["maturin", "build", "--locked", "--strip", *options, "--out", str(out)]
+    run(command, source.folder / "engine/mydyno-engine", environment)
     wheel = engine_wheel(out)
     make_sbom_reproducible(source, wheel)
-    build_engine_sdist(source, out)
     return wheel
 
 

@@ -61,6 +61,6 @@ def sbom_in(archive: zipfile.ZipFile) -> str:
 
 def _without_host(text: bytes, source: Source) -> bytes:
     document = json.loads(text.replace(f"file://{source.folder}".encode(), b"file:///mydyno"))
-    del document["serialNumber"]
+    document.pop("serialNumber", None)
     document["metadata"]["timestamp"] = datetime.fromtimestamp(source.epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
