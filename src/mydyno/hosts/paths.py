@@ -39,8 +39,7 @@ class HostPaths:
 
         Raises HostError if the server's user does not exist.
         """
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        cache = Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
+        cache = cache_folder()
         return cls(
             cache=cache,
             data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
@@ -57,6 +56,12 @@ class HostPaths:
                 f"the engine's program {name} is not at {path}", "start mydyno with ./mydyno, which builds it"
             )
         return path
+
+
+def cache_folder() -> Path:
+    """The cache: MYDYNO_CACHE, else mydyno in the user's own cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
 
 
 def _server_user() -> str | None:
