@@ -14,7 +14,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import ArmSpec, Experiment
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.catalogue import known_servers
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
@@ -192,7 +192,7 @@ def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
     names = [server_of(arm, experiment.server).name for arm in experiment.arms]
     for name in dict.fromkeys(name for name in names if name is not None):
-        entry = CATALOGUE[name]
+        entry = known_servers()[name]
         if entry.source.present(paths.cache) is None:
             cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
         if not entry.version.has_sql:

@@ -40,8 +40,7 @@ class HostPaths:
 
         Raises HostError if the server's user does not exist.
         """
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        cache = Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
+        cache = cache_folder()
         return cls(
             cache=cache,
             data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
@@ -74,6 +73,12 @@ def _engine_folder(cache: Path) -> Path:
         pass
     built = sorted((cache / "engine").glob("*/.complete"), key=lambda mark: mark.stat().st_mtime)
     return built[-1].parent / "bin" if built else cache / "engine" / "bin"
+
+
+def cache_folder() -> Path:
+    """The cache: MYDYNO_CACHE, else mydyno in the user's own cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
 
 
 def _server_user() -> str | None:

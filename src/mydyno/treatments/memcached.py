@@ -21,7 +21,7 @@ from mydyno.hosts.ports import free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.catalogue import CATALOGUE, has_sql
+from mydyno.servers.catalogue import has_sql, known_servers
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
 from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
@@ -99,7 +99,7 @@ class MemcachedTreatment(Treatment):
 
     def server_obstacle(self, server: ServerSpec) -> str | None:
         """The arm's server must have the plugin, or be memcached; only the plugin has a policy."""
-        entry = CATALOGUE.get(server.name or "")
+        entry = known_servers().get(server.name or "")
         if entry is not None and not entry.traits.memcached:
             return f'{server.name} has no memcached; use server = "mysql-5.6" or server = "memcached"'
         if not has_sql(server) and self.setting.policy is not None:
