@@ -70,8 +70,10 @@ class Paper:
 
     def _new(self, table: Table) -> RichTable:
         made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for heading in table.head:
-            made.add_column(plain_text(flat(heading), self.plain), overflow="fold")
+        for place, heading in enumerate(table.head):
+            cells = [row[place] for row in table.rows if len(row) > 1]
+            whole = any(isinstance(cell, Cell) and "num" in cell.css for cell in cells)
+            made.add_column(plain_text(flat(heading), self.plain), overflow="fold", no_wrap=whole)
         return made
 
     def _text(self, cell: str | Cell) -> Text:
