@@ -22,12 +22,12 @@ def compare(
     study: Annotated[
         list[str],
         typer.Argument(
-            help="Studies: folders, or names below the studies folder. The first is the reference.", metavar="STUDY..."
+            help="Studies: folders, or names below the studies folder. The first is the reference.", metavar="STUDY"
         ),
     ],
     arms: Annotated[
         str | None,
-        typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM..."),
+        typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM"),
     ] = None,
     format_: Annotated[
         str | None,
@@ -47,8 +47,8 @@ def compare(
         raise UserError("compare needs two studies or more", f"mydyno compare {study[0]} STUDY, or --arms a,b")
     # scipy and the templates take most of a second to load
     from mydyno.reports.across import comparison_page, comparison_text
-    from mydyno.results.across.arms import compare_arms
-    from mydyno.results.across.compare import compare_studies
+    from mydyno.results.across.arms import compare_arms  # scipy
+    from mydyno.results.across.compare import compare_studies  # scipy
     from mydyno.results.across.saved import SavedStudy
 
     saved = [SavedStudy.read(arguments.study_path(one, studies)) for one in study]

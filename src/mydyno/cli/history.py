@@ -29,14 +29,15 @@ def history(
         list[str],
         typer.Argument(
             help="An experiment's name, one of its studies, or the studies that count.",
-            metavar="EXPERIMENT|STUDY...",
+            metavar="EXPERIMENT|STUDY",
         ),
     ],
     arm: Annotated[str | None, typer.Option(help="Only this arm: its effect and its level.", metavar="ARM")] = None,
     step: Annotated[str | None, typer.Option(help="Only this step, e.g. oltp_read_only-64.", metavar="STEP")] = None,
     metric: Annotated[str | None, typer.Option(help="This metric; default: the primary one.", metavar="METRIC")] = None,
     host: Annotated[
-        str | None, typer.Option(help="This host's studies; default: the newest study's host.", metavar="HOST")
+        str | None,
+        typer.Option(help="This host's studies; default: that of the study named, or of the newest.", metavar="HOST"),
     ] = None,
     calibration: Annotated[
         bool, typer.Option("--calibration", help="Only: do A/A intervals cover as often as they claim?")
@@ -55,8 +56,8 @@ def history(
     from mydyno.reports.across import history_page, history_text
     from mydyno.results.across.history import Selection, history_of
 
-    found, experiment = _found(what, studies)
-    made = history_of(found, experiment, Selection(arm, step, metric, host))
+    found, experiment, named_host = _found(what, studies)
+    made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
     if chosen == "json":
         deliver((made.calibration if calibration else made).model_dump_json(indent=1), output)
     elif chosen == TEXT:
@@ -68,8 +69,10 @@ def history(
         deliver(history_page.history_page(made), output)
 
 
-def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str]:
-    """The studies to read, and the experiment: a study stands for all of its experiment, several for themselves."""
+def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:
+    """(the studies to read, the experiment, the host): a study stands for all of its experiment on its host, several
+    studies stand for themselves.
+    """
     # scipy takes most of a second to load
     from mydyno.results.across.history import find_studies, read_studies
     from mydyno.results.across.saved import SavedStudy
@@ -78,13 +81,13 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str]:
     named = [(path / "study.json").is_file() for path in paths]
     if len(what) == 1:
         if named[0]:
-            experiment = SavedStudy.read(paths[0]).summary.experiment
-            return find_studies(paths[0].parent), experiment
+            one = SavedStudy.read(paths[0])
+            return find_studies(paths[0].parent), one.summary.experiment, one.host
         if "/" in what[0]:
             raise UserError(f"{what[0]} is not a study: it has no study.json", "`mydyno list` lists the studies")
         if not studies.is_dir():
             raise UserError(f"the folder of the studies, {studies}, does not exist", "--studies DIR names another")
-        return find_studies(studies), what[0]
+        return find_studies(studies), what[0], None
     for name, path, is_study in zip(what, paths, named, strict=True):
         if not is_study:
             raise UserError(
@@ -99,4 +102,4 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str]:
     if not experiments:
         reasons = "; ".join(f"{one.study}: {one.reason}" for one in found.unreadable)
         raise UserError(f"none of these studies can be read ({reasons})")
-    return found, next(iter(experiments))
+    return found, next(iter(experiments)), None

@@ -73,8 +73,9 @@ def print_arms(comparison: ArmComparison, file: TextIO, width: int | None = None
 
 
 def title(comparison: Comparison) -> str:
-    """The studies by name; the first is the reference."""
-    return " against ".join([comparison.studies[0].study, ", ".join(one.study for one in comparison.studies[1:])])
+    """The experiment, or experiments, and how many studies."""
+    experiments = dict.fromkeys(one.experiment for one in comparison.studies)
+    return f"{' and '.join(experiments)}: {len(comparison.studies)} studies side by side"
 
 
 def arms_title(comparison: ArmComparison) -> str:

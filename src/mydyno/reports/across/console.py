@@ -15,6 +15,8 @@ from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_sig
 from mydyno.reports.verdict_table import flat
 
 WIDEST = 120
+SHORT = 20
+"""Letters of figures that are kept on one line."""
 
 
 class Paper:
@@ -70,8 +72,11 @@ class Paper:
 
     def _new(self, table: Table) -> RichTable:
         made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for heading in table.head:
-            made.add_column(plain_text(flat(heading), self.plain), overflow="fold")
+        for place, heading in enumerate(table.head):
+            cells = [row[place] for row in table.rows if len(row) > 1]
+            figures = [cell for cell in cells if isinstance(cell, Cell) and "num" in cell.css]
+            whole = bool(figures) and max(len(line) for cell in figures for line in (cell.text, cell.below)) <= SHORT
+            made.add_column(plain_text(flat(heading), self.plain), overflow="fold", no_wrap=whole)
         return made
 
     def _text(self, cell: str | Cell) -> Text:

@@ -77,6 +77,7 @@ def _figure(history: History, series: HistorySeries) -> Figure:
             names.index(one.first), names.index(one.last), one.value - shift, one.ci_low - shift, one.ci_high - shift
         )
         for one in series.levels
+        if series.p is not None  # a level of so few studies is no more than their mean
     ]
     unit = None if effect else display_unit(series.metric, max(point.high for point in points))
     key = f"history:{series.kind}:{series.metric}:{series.step}:{series.arm}"
@@ -86,7 +87,7 @@ def _figure(history: History, series: HistorySeries) -> Figure:
         )
         for suffix, width in SIZES
     ]
-    return Figure(charts, history_tables.levels_table(series), series.sentence, "double")
+    return Figure(charts, history_tables.levels_table(series) if levels else None, series.sentence, "double")
 
 
 def _studies(history: History) -> Section:

@@ -137,7 +137,9 @@ def change_text(series: HistorySeries) -> str:
     if series.p is None:
         return "too few studies"
     if not series.changes:
-        return "none shown" + (f" (±{percent(series.detectable)} would be)" if series.detectable else "")
+        return "none shown" + (
+            f"; ±{percent(series.detectable)} would be" if series.detectable and series.detectable < 1 else ""
+        )
     last = series.changes[-1]
     return f"{signed_percent(last.ratio - 1)} since {last.study}"
 

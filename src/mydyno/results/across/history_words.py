@@ -11,7 +11,11 @@ from mydyno.results.plain_words import plus_minus, signed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 
 MOST_SENTENCES = 3
+HOPELESS = 1.0
+"""Sizes of a change from this share on are not worth a sentence."""
 SERVER = "version: "
+PACKAGES = (" package", " packages")
+"""Packages come with a server of another version."""
 
 
 def answer(history: History) -> tuple[str, ...]:
@@ -35,10 +39,13 @@ def answer(history: History) -> tuple[str, ...]:
     if studies < FEWEST_SESSIONS:
         return (_too_few(studies),)
     first = _oldest(history)
+    shown = f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series)."
     widest = max((one.detectable or 0.0 for one in history.series), default=0.0)
+    if widest >= HOPELESS:
+        return (shown, "These studies are too few, or differ too much, to show anything but very large changes.")
     return (
-        f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series). A change of "
-        f"{plus_minus(widest)} in the middle of this time would have been found in any of them in about 80 % of cases.",
+        f"{shown} A change of {plus_minus(widest)} in the middle of this time would have been found in any of them in "
+        "about 80 % of cases.",
     )
 
 
@@ -53,7 +60,8 @@ def series_sentence(history: History, series: HistorySeries) -> str:
         more = len(series.changes) - 1
         earlier = f" {more} earlier change{'s' if more > 1 else ''}." if more else ""
         return f"{subject} is {_change_words(series, last)}.{earlier}"
-    room = f"; a change of {plus_minus(series.detectable)} would probably have been found" if series.detectable else ""
+    hopeless = series.detectable is None or series.detectable >= HOPELESS
+    room = "" if hopeless else f"; one of {plus_minus(series.detectable or 0.0)} would probably have been found"
     return f"{subject}: no change is shown since {date(series.points[0])} ({count} studies){room}."
 
 
@@ -77,7 +85,7 @@ def _change_words(series: HistorySeries, change: LevelChange) -> str:
     share = abs(change.ratio - 1)
     low, high = sorted((change.ci_low - 1, change.ci_high - 1))
     servers = next((text.removeprefix(SERVER) for text in change.changed if text.startswith(SERVER)), "")
-    others = [text for text in change.changed if not text.startswith(SERVER)]
+    others = [text for text in change.changed if not text.startswith(SERVER) and not text.endswith(PACKAGES)]
     causes = [f"server {servers}"] if servers else others[:2]
     if servers and others:
         causes.append("other settings changed too")

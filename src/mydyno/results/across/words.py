@@ -23,7 +23,9 @@ from mydyno.results.plain_words import listing, signed
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3
 """Settings that a sentence names; of more it gives the number."""
-NOT_CAUSES = frozenset({"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks"})
+NOT_CAUSES = frozenset(
+    {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
+)
 """Settings that describe a study and change nothing on its servers."""
 BUILD = ("build", "version", "server")
 DIFFERENT = ("higher", "lower")
@@ -91,8 +93,8 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
         )
     found += _level_words(comparison)
     found.append(
-        "Effects can change from session to session by more than the noise of blocks. Two studies cannot show by how "
-        "much; `mydyno history` can, from four studies on."
+        "The verdicts are about these sessions. An effect can change from session to session with the state of the "
+        "host, by more than the noise of blocks; `mydyno history` shows by how much, from four studies on."
     )
     return tuple(found)
 
@@ -152,7 +154,8 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
     first, second = _of(one, of.first), _of(one, of.second)
     return (
         f"The effect of {one.arm} on {phrase_of(one.metric).short_noun}{where} is {of.verdict} in {of.second} than in "
-        f"{of.first}: {_size(second)} against {_size(first)}; {of.second} / {of.first}: {difference_words(of)}."
+        f"{of.first}, in these sessions: {_size(second)} against {_size(first)}; {of.second} / {of.first}: "
+        f"{difference_words(of)}."
     )
 
 
