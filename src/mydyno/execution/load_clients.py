@@ -18,7 +18,7 @@ BUSY = ("cpu_user_pct", "cpu_system_pct")
 
 
 def busy_pct(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]]) -> dict[str, float]:
-    """{client: CPU of its host in percent of all its CPUs}, the mean over samples that end within one of the windows."""
+    """{client: CPU of its host in percent of all its CPUs}, the mean over samples that end within a window."""
     busy: dict[tuple[str, int], float] = {}
     for sample in samples:
         scope, _, name = sample.scope.partition(":")
@@ -33,7 +33,7 @@ def busy_pct(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]]) -
 def busy_client_words(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]], bound: float) -> list[str]:
     """Sentences on client hosts whose CPUs were full while they loaded; `bound` is a share of 1."""
     return [
-        f"client {name} was {percent:.0f} % busy while it loaded (bound {bound:.0%}): it may be the limit, not the server"
+        f"client {name} was {percent:.0f} % busy while it loaded (bound {bound:.0%}): it may be the limit"
         for name, percent in busy_pct(samples, windows_ns).items()
         if percent > 100 * bound
     ]
