@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.paths import HostPaths
+from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.study_folder import StudyFolder
+from tests.support.interleaved import interleaved_text
 from tests.support.not_run import note_not_run
 from tests.support.real import experiment_text, wait_until
 from tests.support.real_fleet import BETWEEN, Fleet, real_fleet
@@ -85,4 +88,15 @@ def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet
         assert load.cpu_user_s + load.cpu_system_s > 0
         assert record.driver.cpu_user_s == load.cpu_user_s
         assert load.busy_pct is not None
+    assert fleet.left_on(server) == [] and fleet.left_on(client) == []
+
+    path = program.write(interleaved_text("turns", ARMS, [("oltp_point_select", 4)], blocks=1, cycles=2, slice_s=1.0))
+    done = program.run("run", path, "--hosts", str(groups), "--studies", str(program.folder / "turns"), timeout_s=200)
+    assert done.returncode == 0, done.stderr
+    (path,) = (program.folder / "turns").iterdir()
+    slices = read_slices(StudyFolder.open(path).block_path(1) / SLICES_FILE)
+    assert [one.failed for one in slices] == [""] * 4
+    for one in slices:
+        assert one.queries > 0 and one.driver_cpu_s and one.server_cpu_s, "CPU time of both hosts, in every slice"
+        assert one.disagreements == ()
     assert fleet.left_on(server) == [] and fleet.left_on(client) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from mydyno.drivers.base import Driver
 from mydyno.execution.load_clients import LoadClients
@@ -61,8 +61,10 @@ class StudyEnvironment(Protocol):
     versions: dict[str, str]
     clients: LoadClients | None
     """The hosts that the load comes from; None: the server's host."""
-    restores_data: ClassVar[bool]
-    """Whether each run begins with the same data."""
+
+    @property
+    def restores_data(self) -> bool:
+        """Whether each run begins with the same data."""
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None

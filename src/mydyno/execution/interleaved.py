@@ -19,6 +19,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.execution.block_records import LoadFacts, run_record, step_record, step_samples
 from mydyno.execution.environment import Sampler, StudyEnvironment
 from mydyno.execution.lane import Lane
+from mydyno.execution.load_clients import CLIENT_SCOPE, busy_client_words
 from mydyno.execution.pace import Pace
 from mydyno.execution.pilot import CYCLES as PILOT_CYCLES
 from mydyno.execution.pilot import SLICE_S as PILOT_SLICE_S
@@ -262,7 +263,7 @@ class _Block:
                 continue
             record = slice_record(
                 step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
-                Around(others_s, _speed_between(speed_before, speed_after)),
+                Around(others_s, _speed_between(speed_before, speed_after), self.environment.clients is not None),
             ).model_copy(update={"washout_s": self.washout_s})  # fmt: skip
             self.slices.append(record)
             self._samples += step_samples(record, lane.first_number)
@@ -349,15 +350,21 @@ class _Block:
         own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
                for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
         return [
-            sample if sample.scope == "host" else replace(sample, scope=own[sample.scope])
+            replace(sample, scope=own.get(sample.scope, sample.scope))
             for sample in samples
-            if sample.scope in own or (sample.scope == "host" and not sample.metric.startswith("network_"))
+            if sample.scope in own
+            or sample.scope.startswith(f"{CLIENT_SCOPE}:")
+            or (sample.scope == "host" and not sample.metric.startswith("network_"))
         ]
 
     def finished(self) -> BlockResult:
         """Write each run's files and return the records."""
         memory = MemoryCounters.read().since(self._memory)
         runs = []
+        loaded_ns = [
+            (one.started_unix_ns, one.started_unix_ns + round(one.length_s * 1e9)) for one in self.slices if one.queries
+        ]
+        self._probe_words += busy_client_words(self._samples, loaded_ns, self.environment.experiment.gates.driver_cpu)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
             record = run_record(lane, steps, self._probe_words, memory, self.environment.experiment.gates)

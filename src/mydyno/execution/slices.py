@@ -110,6 +110,8 @@ class Around:
 
     idle_servers_cpu_s: float | None = None
     speed: float | None = None
+    remote_load: bool = False
+    """Whether the load comes from other hosts: its CPU time is none of this host's."""
 
 
 def slice_record(
@@ -150,7 +152,9 @@ def slice_record(
         server_cpu_s=server_cpu_s,
         idle_servers_cpu_s=around.idle_servers_cpu_s,
         steal=_share(host, "steal_s"),
-        strangers=_strangers(host, driver_cpu_s, server_cpu_s, around.idle_servers_cpu_s),
+        strangers=_strangers(
+            host, None if around.remote_load else driver_cpu_s, server_cpu_s, around.idle_servers_cpu_s
+        ),
         speed=around.speed,
         server_rss_bytes=None if any(one is None for one in rss) else sum(one for one in rss if one is not None),
         whole=whole,
@@ -283,14 +287,19 @@ def _share(host: dict[str, float], name: str) -> float | None:
 
 
 def _strangers(
-    host: dict[str, float], driver_s: float, server_s: float | None, idle_servers_s: float | None
+    host: dict[str, float], driver_s: float | None, server_s: float | None, idle_servers_s: float | None
 ) -> float | None:
-    """CPU time of others as a share of the host's. `idle_servers_s` is of the whole slice, so this is a lower bound."""
+    """CPU time of others as a share of the host's. `idle_servers_s` is of the whole slice, so this is a lower bound.
+
+    `driver_s` None: the load is on other hosts. Interrupts are left out then: those of the network are the load's, and
+    a treatment that changes the load would change what is to explain it.
+    """
     total = sum(value for key, value in host.items() if key.endswith("_s"))
     if server_s is None or total <= 0:
         return None
-    busy_s = sum(float(host.get(name, 0.0)) for name in ("user_s", "system_s", "irq_s"))
-    return max(0.0, busy_s - driver_s - server_s - (idle_servers_s or 0.0)) / total
+    kinds = ("user_s", "system_s") if driver_s is None else ("user_s", "system_s", "irq_s")
+    busy_s = sum(float(host.get(name, 0.0)) for name in kinds)
+    return max(0.0, busy_s - (driver_s or 0.0) - server_s - (idle_servers_s or 0.0)) / total
 
 
 def add_handshakes(total: dict[str, Any], reported: dict[str, Any]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
-from mydyno.execution.load_clients import CLIENT_SCOPE
+from mydyno.execution.load_clients import busy_pct
 from mydyno.model.experiment import Experiment, GateSpec, Step
 from mydyno.model.reasons import Reason
 from mydyno.model.records import DriverResult, StepRecord, WindowSteadiness
@@ -15,7 +14,6 @@ from mydyno.store.samples import Sample
 from mydyno.verdicts.gates import HOST_GATES, INSTANCE_GATES, STEP_GATES, StepFacts, step_reasons
 from mydyno.workloads.reconcile import disagreements
 
-BUSY = ("cpu_user_pct", "cpu_system_pct")
 MOST_START_SPREAD_S = 1.0
 """Drivers that began further apart than one sample did not load at the same time."""
 
@@ -77,15 +75,8 @@ def _with_busy_clients(record: StepRecord, step: Step, samples: Sequence[Sample]
         return record
     begin_ns = record.started_unix_ns + round(step.warmup_s * 1e9)
     end_ns = begin_ns + round(step.measure_s * 1e9)
-    busy: dict[tuple[str, int], float] = {}
-    for sample in samples:
-        if sample.metric in BUSY and begin_ns < sample.unix_ns <= end_ns:
-            key = (sample.scope, sample.unix_ns)
-            busy[key] = busy.get(key, 0.0) + sample.value
-    clients = []
-    for client in record.driver.clients:
-        own = [value for (scope, _), value in busy.items() if scope == f"{CLIENT_SCOPE}:{client.name}"]
-        clients.append(client.model_copy(update={"busy_pct": round(fmean(own), 1) if own else None}))
+    busy = busy_pct(samples, [(begin_ns, end_ns)])
+    clients = [client.model_copy(update={"busy_pct": busy.get(client.name)}) for client in record.driver.clients]
     return record.model_copy(update={"driver": record.driver.model_copy(update={"clients": tuple(clients)})})
 
 

@@ -96,8 +96,6 @@ async def prepare_host(
     with ExitStack() as stack:
         stack.enter_context(recorded_commands())
         design = choose_design(experiment, paths)
-        if clients is not None and design.kind == "interleaved":
-            design = Design("blocks", "the load comes from client hosts", design.client_untouched)
         _check(experiment, make_plan(experiment, design, 1), paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         clean_up(paths.undo, reporter.say)
@@ -112,7 +110,8 @@ async def prepare_host(
             Prepared(
                 design=design.kind,
                 why=design.why,
-                client_untouched=design.client_untouched,
+                # The CPU time of a load program on another host is no measure of this host's speed.
+                client_untouched=design.client_untouched and clients is None,
                 versions=environment.versions,
                 facts=host_facts(paths.data),
             )

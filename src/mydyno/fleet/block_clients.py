@@ -1,8 +1,7 @@
 """The client hosts of a block on its own side: a Unix socket for each agent, and samplers, by way of the controller.
 
-dynoload connects to the socket as if the agent were there. A client's clock is brought to this host's by the least
-difference between the time of a sample and the time of its arrival: wrong by what the line needs to arrive, which is
-some milliseconds of a sample of one second.
+dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's clock
+(far_clock).
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import contextlib
 import itertools
 import json
 import socket
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
+from mydyno.execution.far_clock import FarClock
 from mydyno.execution.load_clients import CLIENT_SCOPE, ClientSampler
 from mydyno.fleet.channels import (
     LINE_LIMIT_BYTES,
@@ -177,8 +175,7 @@ class _ChannelSampler:
         self._reading: asyncio.Task[None] | None = None
         self._samples: list[Sample] = []
         self._words: list[str] = []
-        self._behind_ns: int | None = None
-        """What is to be added to the client's clock for this host's."""
+        self._clock = FarClock()
 
     async def start(self) -> None:
         """Have it started."""
@@ -188,8 +185,7 @@ class _ChannelSampler:
 
     def so_far(self) -> list[Sample]:
         """On this host's clock."""
-        behind_ns = self._behind_ns or 0
-        return [replace(sample, unix_ns=sample.unix_ns + behind_ns) for sample in self._samples]
+        return self._clock.ours(self._samples)
 
     async def stop(self) -> list[str]:
         """Close its input and wait for its end."""
@@ -209,8 +205,7 @@ class _ChannelSampler:
             except ValueError:
                 continue
             if record.get("record") == "sample":
-                late_ns = time.time_ns() - int(record["unix_ns"])
-                self._behind_ns = late_ns if self._behind_ns is None else min(self._behind_ns, late_ns)
+                self._clock.arrived(int(record["unix_ns"]))
                 scope = f"{CLIENT_SCOPE}:{self.name}"
                 own = record["metrics"].get("host", {})
                 self._samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in own.items()]

@@ -42,6 +42,16 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class HooksSpec(Frozen):
+    """Commands that the user of an external server gives to mydyno; each runs before every run."""
+
+    restore: Text | None = Field(None, description="makes the data what they were; needs --allow-writes")
+    restart: Text | None = Field(
+        None, description="restarts the server, after `restore`; mydyno waits for the server and proves that it is new"
+    )
+    timeout: PositiveDuration = Field(600.0, description="of each command, and of the server's answer afterwards")
+
+
 class ServerSpec(Frozen):
     """Which server: exactly one of a catalogue name, a base directory, or an external server's DSN."""
 
@@ -54,6 +64,14 @@ class ServerSpec(Frozen):
         None,
         description="with dsn: this host's network card on the route to the server; `network` sets its speed "
         "with ethtool",
+    )
+    ssh: Text | None = Field(
+        None,
+        description="with dsn: the server's host as user@host, whose CPUs and server process are sampled, and where "
+        "the hooks run",
+    )
+    hooks: HooksSpec | None = Field(
+        None, description="with dsn: commands before each run, here or (with ssh) on the server's host"
     )
     variables: Variables = Field(default_factory=dict, description="server variables of every arm (my.cnf)")
 

@@ -20,11 +20,13 @@ from mydyno.model.experiment import (
     DesignSpec,
     Experiment,
     GateSpec,
+    HooksSpec,
     ServerSpec,
     Step,
     StepSpec,
     VerdictSpec,
 )
+from mydyno.model.host_groups import Address
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.overrides import merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
@@ -87,6 +89,7 @@ class Sections(BaseModel):
 FIELDS_AT: dict[str, type[BaseModel]] = {
     "": Sections,
     "server": ServerSpec,
+    "server.hooks": HooksSpec,
     "data": DataSpec,
     "steps": StepSpec,
     "design": DesignSpec,
@@ -326,6 +329,19 @@ def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
                 ("server", "card"), "a server on this host is never reached over a network card", allowed="with dsn"
             )
         ]
+    for key in ("ssh", "hooks"):
+        if server.get(key) is not None and said != ["dsn"]:
+            return [
+                Problem(("server", key), "mydyno restarts and samples its own servers by itself", allowed="with dsn")
+            ]
+    if isinstance(server.get("ssh"), str):
+        try:
+            Address.parse(server["ssh"])
+        except UserError as error:
+            return [Problem(("server", "ssh"), error.message, server["ssh"], "user@host or user@host:port")]
+    hooks = server.get("hooks")
+    if isinstance(hooks, dict) and not any(str(hooks.get(key) or "").strip() for key in ("restore", "restart")):
+        return [Problem(("server", "hooks"), "has no command", allowed='restart = "…", restore = "…", or both')]
     if said == ["name"] and server["name"] not in vocabulary.servers:
         return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
     return []

@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyno_core::clock::now_ns;
+use dyno_loop::recorder::{Extra, Recorder};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
 
 use super::protocol::{self, Order};
 use crate::error::Error;
-use crate::sql::SqlRecorder;
 
 /// What a process gets to end by itself, once its input has ended, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,7 +36,12 @@ const KEPT_BYTES: usize = 2000;
 const SOCKET: &str = "unix:";
 
 /// What is received.
-pub type Answer = protocol::Answer<Box<SqlRecorder>>;
+pub type Answer<E> = protocol::Answer<Box<Recorder<E>>>;
+
+/// What agents can record.
+pub trait Shippable: Extra + Serialize + DeserializeOwned {}
+
+impl<E: Extra + Serialize + DeserializeOwned> Shippable for E {}
 
 /// One agent.
 #[derive(Debug)]
@@ -131,7 +138,7 @@ impl Peer {
     ///
     /// # Errors
     /// When the process is gone, or what it says is not of the protocol.
-    pub fn receive(&mut self, wait_ns: u64) -> Result<Option<Answer>, String> {
+    pub fn receive<E: Shippable>(&mut self, wait_ns: u64) -> Result<Option<Answer<E>>, String> {
         let until_ns = now_ns() + wait_ns;
         loop {
             if let Some(line) = self.take_line()? {
@@ -151,7 +158,7 @@ impl Peer {
     ///
     /// # Errors
     /// As [`Self::receive`], when it says nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
-    pub fn expect(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer, String> {
+    pub fn expect<E: Shippable>(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer<E>, String> {
         while now_ns() < deadline_ns {
             if let Some(answer) = self.receive(LOOK_NS)? {
                 return Ok(answer);
@@ -308,7 +315,7 @@ fn wait(pipes: &mut [PollFd<'_>], wait_ns: u64) -> Result<(), String> {
     }
 }
 
-fn read_answer(line: &[u8]) -> Result<Answer, String> {
+fn read_answer<E: Shippable>(line: &[u8]) -> Result<Answer<E>, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = String::from_utf8_lossy(&line[..line.len().min(200)]);
         format!(
@@ -320,7 +327,7 @@ fn read_answer(line: &[u8]) -> Result<Answer, String> {
 }
 
 /// An answer that does not belong here.
-pub fn out_of_turn(answer: &Answer) -> String {
+pub fn out_of_turn<E: Shippable>(answer: &Answer<E>) -> String {
     let words = format!("{answer:?}");
     format!("sent an unexpected message: {}", words.get(..200).unwrap_or(&words))
 }
