@@ -40,7 +40,7 @@ def resume(
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
-    from mydyno.web.openmetrics import MetricsFile
+    from mydyno.web.openmetrics import MetricsFile  # with the web server's own modules
 
     if record.host_groups:
         # Dask takes half a second to load.

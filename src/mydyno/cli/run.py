@@ -49,7 +49,7 @@ def run(
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
-    from mydyno.web.openmetrics import MetricsFile
+    from mydyno.web.openmetrics import MetricsFile  # with the web server's own modules
 
     command = ("mydyno", *sys.argv[1:])
     if groups is None:

@@ -59,7 +59,10 @@ def serve(
     from mydyno.web.index import StudyIndex
     from mydyno.web.server import Place, serve
 
-    process = None if study_pid is None else ProcessIdentity.of(study_pid)
+    process = None
+    if study_pid is not None:
+        # A study that has ended meanwhile is a process that will never be alive.
+        process = ProcessIdentity.of(study_pid) or ProcessIdentity(study_pid, -1)
     with ExitStack() as stack:
 
         def announce(url: str) -> None:

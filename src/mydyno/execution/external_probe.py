@@ -51,6 +51,10 @@ class ExternalSampler:
         """No speed meter runs on a server's host that others use."""
         return None
 
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """Of this host."""
+        return self._own.newest()
+
     def so_far(self) -> list[Sample]:
         """Of both hosts, on this host's clock."""
         return [*map(_of_load_host, self._own.so_far()), *self._clock.ours(self._samples)]

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 COOKIE = "MYDYNO_STUDY"
@@ -83,6 +84,7 @@ def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[Pro
     return [process for process in processes if process.alive()]
 
 
+@cache
 def boot_id() -> str:
     """A name of this boot of this host: random, by the kernel (random(4)); empty where it cannot be read."""
     try:
@@ -91,6 +93,7 @@ def boot_id() -> str:
         return ""
 
 
+@cache
 def pid_namespace() -> str:
     """The pid namespace of this process, e.g. pid:[4026531836]: a pid is known only in its own (pid_namespaces(7))."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -21,8 +22,9 @@ from mydyno.web.app import make_app
 from mydyno.web.index import StudyIndex
 
 DEFAULT_PORT = 7227
-LINGER_S = 30.0
+LINGER_S = 10.0
 """How long the server of `run --serve` goes on after a study that was killed: its pages are to say so."""
+TICK_S = 1.0
 SOCKET_PATH_BYTES = 107
 """What a Unix socket's address holds (unix(7))."""
 
@@ -122,7 +124,18 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """Ends by SIGINT and SIGTERM as by a request to: uvicorn's own would raise the signal again before the clean-up."""
+    """uvicorn's server, for a host that is being measured, and ending by SIGINT and SIGTERM without raising them again
+    (uvicorn does, before the clean-up)."""
+
+    async def main_loop(self) -> None:
+        """Once a second what uvicorn does ten times: the wake-ups are most of what an idle server costs."""
+        while not await self.on_tick(0):
+            await asyncio.sleep(TICK_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Streams that are still open end here; that is no error."""
+        logging.getLogger("uvicorn.error").disabled = True
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """live.jsonl as server-sent events: event ids are offsets in bytes, so that a client that reconnects misses nothing.
 
-Each connection reads the file once a second from where it ended: a stat and a read of one line. That costs less than a
-watch by the kernel would, and works on network file systems.
+Each connection reads the file once a second from where it ended. That works on network file systems too; what it costs
+the measured host is in docs/guides/serve.md. Events are encoded by sse-starlette. Its response is not used, because it
+polls for the server's end, which is most of what one client costs.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from sse_starlette import ServerSentEvent
+
 from mydyno.model.live import LiveEnded, LiveOpened
 from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, last_opened, live_status
 
 POLL_S = 1.0
+PING_S = 15.0
+"""A connection that is gone is noticed when something is sent."""
 RETRY_MS = 1000
 """After which a browser that lost its connection tries again."""
 HISTORY_S = 1800
@@ -25,12 +30,13 @@ HISTORY_S = 1800
 _SECOND = '{"record":"second"'
 
 
-async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str | int]]:
+async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
     """Every line after the offset, as it is written, and `process` whenever what is known of the process changes."""
     path = study / LIVE_FILE
     opened = last_opened(path)
     ended = live_status(study).kind == "ended"
     kind: LiveKind = "none"
+    quiet_s = 0.0
     while True:
         lines = read_live(path, offset)
         for line in lines:
@@ -39,7 +45,7 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str |
                 record = line.record
                 opened = record if isinstance(record, LiveOpened) else opened
                 ended = isinstance(record, LiveEnded)
-            yield {"event": "line", "id": str(offset), "data": line.text}
+            yield ServerSentEvent(line.text, event="line", id=str(offset)).encode()
         size = _size(path)
         if lines and size > offset:
             continue
@@ -47,9 +53,14 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[dict[str, str |
         if now != kind:
             kind = now
             words = LiveStatus(now, opened).words
-            yield {"event": "process", "retry": RETRY_MS, "data": json.dumps({"kind": now, "words": words})}
+            data = json.dumps({"kind": now, "words": words})
+            yield ServerSentEvent(data, event="process", retry=RETRY_MS).encode()
         if size < offset:  # replaced by a shorter file
             offset = 0
+        quiet_s = 0.0 if lines else quiet_s + POLL_S
+        if quiet_s >= PING_S:
+            quiet_s = 0.0
+            yield ServerSentEvent(comment="ping").encode()
         await asyncio.sleep(POLL_S)
 
 

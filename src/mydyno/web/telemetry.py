@@ -15,6 +15,8 @@ from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
 
 MOST_POINTS = 600
 MOST_SERIES = 24
+EVERY_SAMPLE = "cpu_user_pct"
+"""A metric of the host that each sample has: their number is that of the samples."""
 SHOWN = (*CORE, *EXPLAINING)
 
 
@@ -34,19 +36,16 @@ def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, p
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as connection:  # this may be the measured host
-        low, high, gap = connection.execute(
-            "select min(t_s), max(t_s), (max(t_s) - min(t_s)) / greatest(1, count(distinct unix_ns) - 1) "
-            "from read_parquet(?) where scope = 'host'", [str(path)]
-        ).fetchone() or (None, None, None)  # fmt: skip
-        if low is None:
-            low, high, gap = connection.execute(
-                "select min(t_s), max(t_s), 1.0 from read_parquet(?)", [str(path)]
-            ).fetchone() or (0.0, 0.0, 1.0)  # fmt: skip
-        from_s = low if wanted.from_s is None else max(low, wanted.from_s)
-        to_s = high if wanted.to_s is None else min(high, wanted.to_s)
-        from_s, to_s = float(from_s or 0.0), float(to_s or 0.0)
-        samples = (to_s - from_s) / max(0.05, float(gap or 1.0))
-        bucket_s = 0.0 if samples <= points else (to_s - from_s) / points
+        low, high = connection.execute(
+            "select coalesce(min(t_s), 0.0), coalesce(max(t_s), 0.0) from read_parquet(?)", [str(path)]
+        ).fetchone() or (0.0, 0.0)
+        from_s = low if wanted.from_s is None else min(max(low, wanted.from_s), high)
+        to_s = high if wanted.to_s is None else max(min(high, wanted.to_s), from_s)
+        (samples,) = connection.execute(
+            "select count(*) from read_parquet(?) where t_s >= ? and t_s <= ? and scope = 'host' and metric = ?",
+            [str(path), from_s, to_s, EVERY_SAMPLE],
+        ).fetchone() or (0,)
+        bucket_s = 0.0 if (samples or to_s - from_s) <= points else (to_s - from_s) / points
         at = "t_s" if bucket_s == 0 else f"(floor((t_s - {from_s}) / {bucket_s}) + 0.5) * {bucket_s} + {from_s}"
         rows = connection.execute(
             f"select scope, metric, {at} as bucket, avg(value), min(value), max(value) from read_parquet(?) "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mydyno.store.live_log import LIVE_FILE
@@ -37,7 +36,7 @@ async def listen(request: Request) -> Response:
     path = study_path(request)
     text = request.headers.get("last-event-id") or request.query_params.get("from", "0")
     offset = int(text) if text.isdecimal() and len(text) < 16 else 0
-    return EventSourceResponse(live_events(path, offset), ping=30, headers={"cache-control": "no-store"})
+    return StreamingResponse(live_events(path, offset), media_type="text/event-stream")
 
 
 async def stop(request: Request) -> Response:
