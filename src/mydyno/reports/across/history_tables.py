@@ -52,7 +52,8 @@ def points_table(history: History, series: HistorySeries, with_changed: bool = T
             row.append(Cell("new level" if point.study in starts else ""))
         rows.append([*row, Cell("; ".join(point.changed) or NONE, "prose")] if with_changed else row)
     head = ["study", "date (UTC)", "server", "value", "blocks", *(["level"] if starts else [])]
-    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows)
+    note = f"No value in {', '.join(series.missing)}: the arm failed or is not there." if series.missing else ""
+    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows, note)
 
 
 def changed_lines(series: HistorySeries) -> list[str]:

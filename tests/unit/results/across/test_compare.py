@@ -96,6 +96,16 @@ def test_a_metric_whose_meaning_changed_is_not_compared() -> None:
     assert [one.what for one in found.not_compared] == ["metric latency_p99_us"]
 
 
+def test_a_metric_with_verdicts_that_one_study_lacks_is_named() -> None:
+    a, b = saved(draw(10), name="a"), saved(draw(11), name="b")
+    twin = [one.model_copy(update={"metric": "tps"}) for one in a.summary.effects]
+    metrics = {**a.summary.metrics, "tps": a.summary.metrics["qps"]}
+    summary = a.summary.model_copy(update={"effects": (*a.summary.effects, *twin), "metrics": metrics})
+    found = compare_studies((SavedStudy(a.folder, a.study, a.plan, summary, a.runs), b))
+    assert [(one.what, one.reason) for one in found.not_compared] == [("metric tps", "only A measured it")]
+    assert {one.metric for one in found.effects} == {"qps"}
+
+
 def test_exploratory_metrics_have_unadjusted_intervals_and_no_verdict() -> None:
     found = compare_studies((saved(draw(12), name="a", latency=True), saved(draw(13), name="b", latency=True)))
     of = [one for one in found.effects if one.metric == "latency_p99_us"]
