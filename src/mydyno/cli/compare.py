@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,7 +52,7 @@ def compare(
     from mydyno.results.across.compare import compare_studies  # scipy
     from mydyno.results.across.saved import SavedStudy
 
-    saved = [SavedStudy.read(arguments.study_path(one, studies)) for one in study]
+    saved = [SavedStudy.read(_path(one, studies)) for one in study]
     if arms is not None:
         side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
         if chosen == TEXT:
@@ -71,3 +72,9 @@ def compare(
     else:
         text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
         deliver(text, output)
+
+
+def _path(study: str, studies: Path) -> Path:
+    """The study's folder, with a name also where it is given as "."."""
+    path = arguments.study_path(study, studies)
+    return path if path.name else path.resolve()

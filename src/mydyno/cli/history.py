@@ -82,7 +82,7 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | Non
     if len(what) == 1:
         if named[0]:
             one = SavedStudy.read(paths[0])
-            return find_studies(paths[0].parent), one.summary.experiment, one.host
+            return find_studies(paths[0].resolve().parent), one.summary.experiment, one.host
         if "/" in what[0]:
             raise UserError(f"{what[0]} is not a study: it has no study.json", "`mydyno list` lists the studies")
         if not studies.is_dir():

@@ -62,6 +62,8 @@ class HistorySeries(Record):
     control: str
     """Of an effect; empty for a level."""
     points: tuple[HistoryPoint, ...]
+    missing: tuple[str, ...] = ()
+    """Studies of the history that have no value here: the arm failed, is not in them, or has fewer than two blocks."""
     levels: tuple[SeriesLevel, ...]
     changes: tuple[LevelChange, ...]
     p: float | None

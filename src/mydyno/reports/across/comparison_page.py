@@ -158,12 +158,12 @@ def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> Section:
 def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
     interleaved = all(result.summary.design == "interleaved" for result in results)
     text = (
-        "One value for each cycle: the slice of an arm, blocks one after the other. Cycles of different studies with "
-        "the same number have nothing in common."
+        "One value for each cycle: the slice of an arm, blocks one after the other."
         if interleaved
-        else "Medians over an arm's runs with the range of all of them, from the start of the load. The studies ran at "
-        "different times."
+        else "Medians over an arm's runs with the range of all of them, from the start of the load."
     )
+    if len(results) > 1:
+        text += " The studies ran at different times: only the shapes can be compared."
     if not available:
         text = "The studies have no series in common that can be drawn in one chart."
     return section("over-time", "Load over time", "Over time", text=[text], explorer=available)

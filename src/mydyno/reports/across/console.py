@@ -69,6 +69,8 @@ class Paper:
             pending = True
         if pending:
             self.console.print(made)
+        if table.note:
+            self.say(table.note, style="dim")
 
     def _new(self, table: Table) -> RichTable:
         made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")

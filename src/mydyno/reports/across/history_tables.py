@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import expm1
 
 from mydyno.model.history import Calibration, History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, interval_text, step_heading, when
@@ -12,6 +13,9 @@ from mydyno.results.across.history_words import series_name
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"
+SCATTER = (
+    "Scatter: standard deviation between sessions beyond what their own intervals explain, away from changes of level."
+)
 FLAT = 0.005
 """A series whose values differ by less than this share is drawn flat."""
 
@@ -30,10 +34,12 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
                     name,
                     Cell(spark(one, sparks), "spark"),
                     Cell(value_text(one, newest.value), "num", below=point_interval(one, newest)),
+                    Cell(NONE if one.p is None else percent(expm1(one.session_sd)), "num"),
                     Cell(change_text(one), change_css(one)),
                 ]
             )
-    return Table("Oldest study on the left, newest on the right", ("series", "course", "newest", "change"), rows)
+    head = ("series", "course", "newest", "scatter", "change")
+    return Table("Oldest study on the left, newest on the right", head, rows, SCATTER)
 
 
 def points_table(history: History, series: HistorySeries, with_changed: bool = True) -> Table:
@@ -52,7 +58,8 @@ def points_table(history: History, series: HistorySeries, with_changed: bool = T
             row.append(Cell("new level" if point.study in starts else ""))
         rows.append([*row, Cell("; ".join(point.changed) or NONE, "prose")] if with_changed else row)
     head = ["study", "date (UTC)", "server", "value", "blocks", *(["level"] if starts else [])]
-    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows)
+    note = f"No value in {', '.join(series.missing)}: the arm failed or is not there." if series.missing else ""
+    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows, note)
 
 
 def changed_lines(series: HistorySeries) -> list[str]:

@@ -27,7 +27,6 @@ BUCKETS = 240
 MOST_SERIES = 16
 MOST_ARMS = 4
 """Arms of each study that are drawn: more lines cannot be told apart."""
-SLICE_METRICS = ("rate", "latency_p99_us", "server_cpu_us_per_query", "cpu_steal_pct")
 WANTED = frozenset((*CORE, *EXPLAINING))
 
 
@@ -65,7 +64,7 @@ def overlay_data(
         "unit": unit,
         "groups": [
             {
-                "label": f"{letter(place)} {arm}",
+                "label": f"{letter(place)} {arm}" if len(results) > 1 else arm,
                 "colour": index % COLOURS,
                 "dash": DASHES[place % len(DASHES)],
                 "copy": False,
@@ -103,11 +102,11 @@ def _telemetry(
     widths = {step: envelopes.bucket_width_s(length, BUCKETS) for step, length in durations.items()}
     panels: list[dict[PanelKey, Panel]] = [read_these(result, common, widths, durations) for result in results]
     found: dict[PanelKey, list[Line]] = {}
-    for place, of_study in enumerate(panels):
-        for key, panel in of_study.items():
+    for key in ((step, *pair) for pair in common for step in widths):
+        for place, of_study in enumerate(panels):
             for arm in arms:
-                if (arm, 1) in panel:
-                    one = panel[arm, 1]
+                one = of_study.get(key, {}).get((arm, 1))
+                if one is not None:
                     found.setdefault(key, []).append(Line(place, arm, one.middle, one.low, one.high))
     return found, widths
 

@@ -114,7 +114,7 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
         "A′ relative to A, two copies of each study's control: mean over blocks with its 95 % interval".replace(
             " %", PERCENT
         ),
-        ("metric, step", *(study.label for study in studies)),
+        ("metric, step", *((study.label for study in studies) if len(studies) > 1 else ("A′ / A",))),
         rows,
     )
 

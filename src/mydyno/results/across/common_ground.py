@@ -40,6 +40,7 @@ def common_ground(studies: Sequence[SavedStudy]) -> CommonGround:
     """What two or more studies have in common."""
     steps, refused = _steps(studies)
     metrics, unlike = _metrics(studies)
+    unlike += _metrics_of_some(studies)
     refused += unlike
     names = {step.id for step in steps}
     of_each = [effects_by_contrast(study) for study in studies]
@@ -122,6 +123,19 @@ def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[NotCompared]
             continue
         common.add(name)
     return common, refused
+
+
+def _metrics_of_some(studies: Sequence[SavedStudy]) -> list[NotCompared]:
+    """Metrics that have verdicts in some of the studies and do not exist in others."""
+    judged = [
+        dict.fromkeys(one.metric for one in effects_by_contrast(study).values() if one.verdict) for study in studies
+    ]
+    refused = []
+    for name in dict.fromkeys(name for of in judged for name in of):
+        having = [label(place) for place, study in enumerate(studies) if name in study.summary.metrics]
+        if len(having) < len(studies):
+            refused.append(NotCompared(what=f"metric {name}", reason=f"only {listing(having)} measured it"))
+    return refused
 
 
 def _arms(studies: Sequence[SavedStudy]) -> list[NotCompared]:

@@ -153,8 +153,10 @@ class _Judge:
         for study in pair:
             if alarm := _alarm(study):
                 return "not_measurable", f"{study.name}: {alarm}"
-        if found.error is None or found.mean is None or found.n < FEWEST_BLOCKS:
+        if found.n < FEWEST_BLOCKS:
             return "not_measurable", f"fewer than {FEWEST_BLOCKS} blocks"
+        if found.error is None or found.mean is None:
+            return "not_measurable", "a summary has no interval for it; `mydyno report STUDY` makes the summary again"
         interval = found.interval(ALPHA / self.contrasts, 1.0 - ALPHA)
         if interval.excludes_no_change() and abs(found.mean) > _copies_differ(pair, records[0]):
             return ("higher" if found.mean > 0 else "lower"), ""

@@ -42,12 +42,15 @@ class Measured:
     key: Key
     studies: tuple[SavedStudy, ...]
     estimates: tuple[Estimate, ...]
+    missing: tuple[str, ...] = ()
 
 
 def measured(studies: Sequence[SavedStudy], key: Key) -> Measured:
     """The studies that have this value with an error."""
     found = [(study, one) for study in studies if (one := _estimate(study, key)).error is not None]
-    return Measured(key, tuple(study for study, _ in found), tuple(one for _, one in found))
+    names = {study.name for study, _ in found}
+    missing = tuple(study.name for study in studies if study.name not in names)
+    return Measured(key, tuple(study for study, _ in found), tuple(one for _, one in found), missing)
 
 
 def analysed(of: Measured, alpha: float) -> HistorySeries:
@@ -63,6 +66,7 @@ def analysed(of: Measured, alpha: float) -> HistorySeries:
         arm=of.key.arm,
         control=of.key.control,
         points=tuple(_points(of)),
+        missing=of.missing,
         levels=_levels(found, names),
         changes=tuple(
             LevelChange(

@@ -60,6 +60,8 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
     found = [_difference(comparison, *pair) for pair in different[: MOST_SENTENCES - 1]]
     if len(different) >= MOST_SENTENCES:
         found = [f"{len(different)} of {len(judged)} effects differ: {_clauses(comparison, different)}."]
+    if different and not _all_causes(comparison):
+        found.append("No recorded setting differs: this is how far two sessions of the same servers are apart.")
     rest = [pair for pair in judged if pair not in different]
     for verdict in ("equivalent", "inconclusive", "not_measurable"):
         of = [pair for pair in rest if pair[1].verdict == verdict]
@@ -76,7 +78,7 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
         "Compared are effects, each relative to the control of its own study. No run of one study is compared with a "
         "run of another; the intervals contain the noise of both."
     ]
-    causes = [name for group in comparison.settings for name in _causes(group)]
+    causes = _all_causes(comparison)
     if not causes:
         found.append("No recorded setting differs, so a difference is one between the sessions.")
     elif len(causes) == 1:
@@ -206,6 +208,10 @@ def _of(one: ComparedEffect, label: str) -> StudyEffect:
 
 def _size(effect: StudyEffect) -> str:
     return "failed" if effect.failure else "no estimate" if effect.ratio is None else signed(effect.ratio - 1)
+
+
+def _all_causes(comparison: Comparison) -> list[str]:
+    return [name for group in comparison.settings for name in _causes(group)]
 
 
 def _causes(group: SettingGroup) -> list[str]:

@@ -43,6 +43,17 @@ def test_an_effect_that_differs_is_said_first_with_both_sizes_and_the_interval()
     assert not found.control_levels[0].same_control
 
 
+def test_a_difference_without_any_differing_setting_is_said_to_be_one_of_sessions() -> None:
+    """A host whose state changes an effect gives this: nothing that was recorded explains it."""
+    found = compare_studies((saved(draw(1, 0.02, 0.0), name="a"), saved(draw(2, 0.12, 0.0), name="b")))
+    assert found.effects[0].differences[0].verdict == "higher"
+    assert found.answer[1].startswith("No recorded setting differs: this is how far two sessions")
+    changed = saved(draw(2, 0.12, 0.0), name="b", variables={**VARIABLES, "innodb_io_capacity": "9"})
+    assert not any(
+        "No recorded" in one for one in compare_studies((saved(draw(1, 0.02, 0.0), name="a"), changed)).answer
+    )
+
+
 def test_effects_that_are_alike_are_equivalent_only_from_six_blocks_on() -> None:
     quiet = {"noise": 0.001}
     for blocks, verdict in ((8, "equivalent"), (5, "inconclusive")):
@@ -83,6 +94,16 @@ def test_a_metric_whose_meaning_changed_is_not_compared() -> None:
     found = compare_studies((a, SavedStudy(b.folder, b.study, b.plan, summary, b.runs)))
     assert {one.metric for one in found.effects} == {"qps"}
     assert [one.what for one in found.not_compared] == ["metric latency_p99_us"]
+
+
+def test_a_metric_with_verdicts_that_one_study_lacks_is_named() -> None:
+    a, b = saved(draw(10), name="a"), saved(draw(11), name="b")
+    twin = [one.model_copy(update={"metric": "tps"}) for one in a.summary.effects]
+    metrics = {**a.summary.metrics, "tps": a.summary.metrics["qps"]}
+    summary = a.summary.model_copy(update={"effects": (*a.summary.effects, *twin), "metrics": metrics})
+    found = compare_studies((SavedStudy(a.folder, a.study, a.plan, summary, a.runs), b))
+    assert [(one.what, one.reason) for one in found.not_compared] == [("metric tps", "only A measured it")]
+    assert {one.metric for one in found.effects} == {"qps"}
 
 
 def test_exploratory_metrics_have_unadjusted_intervals_and_no_verdict() -> None:

@@ -97,6 +97,19 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     assert made.studies == tuple(f"allocators-{day:02d}" for day in range(4))
 
 
+def test_a_study_whose_arm_failed_is_missing_in_its_series_alone() -> None:
+    found = studies(5)
+    broken = found[2]
+    effects = tuple(
+        one.model_copy(update={"ratio": None, "verdict": "not_measurable"}) for one in broken.summary.effects
+    )
+    summary = broken.summary.model_copy(update={"effects": effects})
+    found[2] = SavedStudy(broken.folder, broken.study, broken.plan, summary, broken.runs)
+    effect, level = history(found).series
+    assert (effect.missing, len(effect.points)) == (("allocators-02",), 4)
+    assert (level.missing, len(level.points)) == ((), 5)
+
+
 def test_options_select_the_series() -> None:
     made = history(studies(4), Selection(arm="x"))
     assert [(one.kind, one.arm) for one in made.series] == [("effect", "x"), ("level", "x")]
