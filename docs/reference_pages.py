@@ -78,6 +78,8 @@ def commands() -> str:
         ("hosts", "list"),
         ("hosts", "script"),
         ("servers", "install"),
+        ("servers", "add"),
+        ("servers", "remove"),
     ):
         text += [f"## {' '.join(command)}\n", _help(*command)]
     text += [

@@ -28,7 +28,7 @@ from mydyno.model.experiment import (
 )
 from mydyno.model.host_groups import Address
 from mydyno.model.metrics import metric_source, split_instance
-from mydyno.model.overrides import merged, parse_set, with_settings
+from mydyno.model.overrides import ARM_SECTIONS, merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
 from mydyno.model.thresholds import parse_table, selector_problems
 from mydyno.model.toml_source import TomlSource
@@ -38,7 +38,6 @@ ARM_KEYS = ("instances", "control")
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
-ARM_SECTIONS = ("arms", "factors", "vary")
 MOST_ARMS = 500
 """A larger product of factors is a mistake: such a study would take months."""
 ASKED_BY_A_RATE = ("qps", "tps", "tpmc")

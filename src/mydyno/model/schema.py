@@ -16,7 +16,8 @@ from mydyno.model.experiment import (
     StepSpec,
     VerdictSpec,
 )
-from mydyno.model.parsing import ARM_SECTIONS, Vocabulary
+from mydyno.model.overrides import ARM_SECTIONS
+from mydyno.model.parsing import Vocabulary
 from mydyno.model.thresholds import limit_schema
 from mydyno.model.vary import TREATMENTS as VARIED
 

