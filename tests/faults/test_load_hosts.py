@@ -57,7 +57,7 @@ def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet
     )
     done = program.run("hosts", "prepare", "--hosts", str(groups), timeout_s=400)
     assert done.returncode == 0, done.stderr
-    path = program.write(experiment_text("apart", ARMS, STEP, blocks=1))
+    path = program.write(experiment_text("apart", ARMS, STEP, blocks=1) + 'kind = "blocks"\n')
     with program.started("run", path, "--hosts", str(groups)) as controller:
         assert wait_until(lambda: bool(agents(fleet, client)), 200), program.output()
         seen: set[str] = set()
