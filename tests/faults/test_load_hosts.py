@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,26 @@ def agents(fleet: Fleet, host: Sshd) -> list[int]:
     return [pid for pid, words in fleet.processes(host).items() if words.split()[0].endswith("/dynoload")]
 
 
+def passwords(blocks: list[int]) -> set[bytes]:
+    files = [path for pid in blocks for path in Path(tempfile.gettempdir()).glob(f"mydyno-{pid}/dynoload.password")]
+    return {path.read_bytes() for path in files if path.stat().st_mode & 0o077 == 0}
+
+
+def shown_in_process_lists(secrets: set[bytes]) -> list[str]:
+    """Processes of the whole machine, so of all hosts, with one of these in their arguments or environment."""
+    found = []
+    for name in ("cmdline", "environ"):
+        for path in Path("/proc").glob(f"[0-9]*/{name}"):
+            with suppress(OSError):
+                found += [str(path) for secret in secrets if secret in path.read_bytes()]
+    return found
+
+
+def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
+
+
 def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet: Fleet) -> None:
     program, (server, client) = fleet.program, fleet.hosts
     groups = program.folder / "fleet.toml"
@@ -57,7 +79,7 @@ def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet
     )
     done = program.run("hosts", "prepare", "--hosts", str(groups), timeout_s=400)
     assert done.returncode == 0, done.stderr
-    path = program.write(experiment_text("apart", ARMS, STEP, blocks=1))
+    path = program.write(experiment_text("apart", ARMS, STEP, blocks=1) + 'kind = "blocks"\n')
     with program.started("run", path, "--hosts", str(groups)) as controller:
         assert wait_until(lambda: bool(agents(fleet, client)), 200), program.output()
         seen: set[str] = set()
@@ -71,6 +93,9 @@ def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet
             return BETWEEN[1] in seen
 
         assert wait_until(is_loaded, 60), program.output()
+        secret = passwords(fleet.blocks(server))
+        assert len(secret) == 1, "the load's password, in a file that only the server's user may read"
+        assert shown_in_process_lists(secret) == []
         os.kill(agents(fleet, client)[0], signal.SIGKILL)
         assert wait_until(lambda: bool(fleet.events("block_lost")), 60), program.output()
         (lost,) = fleet.events("block_lost")
@@ -79,6 +104,8 @@ def test_the_load_comes_from_the_client_and_a_killed_agent_costs_its_block(fleet
         assert controller.wait(60) == 1, program.output()
     with program.started("resume", fleet.study().name) as controller:
         assert controller.wait(300) == 0, program.output()
+    assert [path for host in fleet.hosts for path in files_with(secret, host.home / ".cache/mydyno/fleet")] == []
+    assert files_with(secret, program.folder) == []
     folder = fleet.study()
     for run in folder.runs():
         assert run.valid, run.reasons

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mydyno.execution.environment import Sampler

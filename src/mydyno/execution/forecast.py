@@ -167,14 +167,18 @@ def _memory_obstacles(experiment: Experiment) -> list[str]:
     return []
 
 
+def shared_host_caution() -> str:
+    """Of a study whose load comes from the server's host."""
+    cpus = len(os.sched_getaffinity(0))
+    return f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
+
+
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
     cpus = len(os.sched_getaffinity(0))
     most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
     if experiment.server.dsn is None:
-        cautions.append(
-            f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
-        )
+        cautions.append(shared_host_caution())
     if experiment.most_instances > cpus:
         cautions.append(f"{experiment.most_instances} instances share {cpus} CPUs: some get no CPU of their own")
     if most > 2000:

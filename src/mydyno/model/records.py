@@ -41,21 +41,21 @@ class Evidence(Record):
 
 
 class ClientLoad(Record):
-    """What one client host did of a step's load."""
+    """What one client host did of a step's load; of slices only its name and how busy the host was are known."""
 
     name: str
     """As the host group names it."""
-    hostname: str
+    hostname: str = ""
     """As the host names itself."""
-    cpus: int
+    cpus: int | None = None
     """CPUs that the load program may use there."""
-    threads: int
-    cpu_user_s: float
-    cpu_system_s: float
+    threads: int = 0
+    cpu_user_s: float = 0.0
+    cpu_system_s: float = 0.0
     """CPU time of the load's threads, of the whole step."""
-    busiest_thread_cpu_pct: float
+    busiest_thread_cpu_pct: float | None = None
     """CPU of its busiest thread, in percent of one CPU."""
-    clock_error_us: float
+    clock_error_us: float | None = None
     """How much earlier or later than the others it may have begun, at most."""
     busy_pct: float | None = None
     """CPU of the whole host in the measured window, in percent of all its CPUs; None: it was not sampled."""
@@ -67,8 +67,8 @@ class ClientLoad(Record):
                 "threads": self.threads + other.threads,
                 "cpu_user_s": self.cpu_user_s + other.cpu_user_s,
                 "cpu_system_s": self.cpu_system_s + other.cpu_system_s,
-                "busiest_thread_cpu_pct": max(self.busiest_thread_cpu_pct, other.busiest_thread_cpu_pct),
-                "clock_error_us": max(self.clock_error_us, other.clock_error_us),
+                "busiest_thread_cpu_pct": max(self.busiest_thread_cpu_pct or 0.0, other.busiest_thread_cpu_pct or 0.0),
+                "clock_error_us": max(self.clock_error_us or 0.0, other.clock_error_us or 0.0),
             }
         )
 

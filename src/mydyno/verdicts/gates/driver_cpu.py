@@ -28,7 +28,8 @@ def _of_clients(facts: StepFacts) -> Reason | None:
     bound = facts.bounds.driver_cpu
     full = []
     for client in facts.driver.clients:
-        share = (client.cpu_user_s + client.cpu_system_s) / (facts.whole_s * client.cpus) if facts.whole_s > 0 else 0.0
+        available_s = facts.whole_s * (client.cpus or 0)
+        share = (client.cpu_user_s + client.cpu_system_s) / available_s if available_s > 0 else 0.0
         busy = max(share, (client.busy_pct or 0.0) / 100)
         if busy > bound:
             full.append(f"client {client.name} was {busy:.0%} busy (bound {bound:.0%})")
