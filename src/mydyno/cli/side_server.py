@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from mydyno.errors import HostError
-from mydyno.hosts.commands import report_start
+from mydyno.hosts.commands import start_apart
 
 LOWEST_PRIORITY = 19
 END_TIMEOUT_S = 5.0
@@ -29,10 +29,7 @@ def side_server(studies: Path, wanted: bool) -> Iterator[None]:
     studies.mkdir(parents=True, exist_ok=True)
     own = str(os.getpid())
     argv = [sys.executable, "-m", "mydyno.cli", "serve", "--studies", str(studies), "--study-pid", own]
-    started = report_start(argv)
-    process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )  # fmt: skip
+    process, started = start_apart(argv)
     try:
         os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST_PRIORITY)
         assert process.stdout is not None
@@ -45,7 +42,7 @@ def side_server(studies: Path, wanted: bool) -> Iterator[None]:
         process.terminate()
         try:
             process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             process.kill()
             process.wait()
         assert process.stdout is not None

@@ -97,3 +97,12 @@ def run_command(argv: Sequence[str], timeout_s: float = 30.0) -> subprocess.Comp
         raise TimeoutError(f"timed out after {timeout_s:g} s") from None
     started.ended(done.returncode)
     return done
+
+
+def start_apart(argv: Sequence[str]) -> tuple[subprocess.Popen[str], StartedCommand]:
+    """Start a program in a session of its own, which Ctrl-C in the terminal does not reach; its output is a pipe."""
+    started = report_start(argv)
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )  # fmt: skip
+    return process, started

@@ -24,7 +24,8 @@ from mydyno.web.index import StudyIndex
 DEFAULT_PORT = 7227
 LINGER_S = 10.0
 """How long the server of `run --serve` goes on after a study that was killed: its pages are to say so."""
-TICK_S = 1.0
+TICK_S = 10.0
+"""How often the header Date is made again."""
 SOCKET_PATH_BYTES = 107
 """What a Unix socket's address holds (unix(7))."""
 
@@ -120,17 +121,27 @@ def serve(
             app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=1, http="h11", ws="none", loop="asyncio",
         )  # fmt: skip
-        asyncio.run(_serve(_Server(config), listener, study_process))
+        asyncio.run(_serve(config, listener, study_process))
 
 
 class _Server(uvicorn.Server):
     """uvicorn's server, for a host that is being measured, and ending by SIGINT and SIGTERM without raising them again
     (uvicorn does, before the clean-up)."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._over = asyncio.Event()
+
+    def end(self) -> None:
+        """Serve no more."""
+        self.should_exit = True
+        self._over.set()
+
     async def main_loop(self) -> None:
-        """Once a second what uvicorn does ten times: the wake-ups are most of what an idle server costs."""
+        """Every TICK_S what uvicorn does ten times a second: wake-ups are most of what an idle server costs."""
         while not await self.on_tick(0):
-            await asyncio.sleep(TICK_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), TICK_S)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams that are still open end here; that is no error."""
@@ -142,17 +153,18 @@ class _Server(uvicorn.Server):
         """Handle both while the server runs."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, self.end)
         yield
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, study_process: ProcessIdentity | None) -> None:
+async def _serve(config: uvicorn.Config, listener: socket.socket, study_process: ProcessIdentity | None) -> None:
+    server = _Server(config)
     async with _ending_after(server, study_process):
         await server.serve(sockets=[listener])
 
 
 @asynccontextmanager
-async def _ending_after(server: uvicorn.Server, process: ProcessIdentity | None) -> AsyncIterator[None]:
+async def _ending_after(server: _Server, process: ProcessIdentity | None) -> AsyncIterator[None]:
     if process is None:
         yield
         return
@@ -161,7 +173,7 @@ async def _ending_after(server: uvicorn.Server, process: ProcessIdentity | None)
         while process.alive():
             await asyncio.sleep(1.0)
         await asyncio.sleep(LINGER_S)
-        server.should_exit = True
+        server.end()
 
     watching = asyncio.create_task(watch())
     try:

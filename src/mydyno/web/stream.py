@@ -46,17 +46,16 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
                 opened = record if isinstance(record, LiveOpened) else opened
                 ended = isinstance(record, LiveEnded)
             yield ServerSentEvent(line.text, event="line", id=str(offset)).encode()
-        size = _size(path)
-        if lines and size > offset:
-            continue
-        now: LiveKind = "none" if opened is None else kind_of(opened, ended, path)
-        if now != kind:
-            kind = now
-            words = LiveStatus(now, opened).words
-            data = json.dumps({"kind": now, "words": words})
-            yield ServerSentEvent(data, event="process", retry=RETRY_MS).encode()
-        if size < offset:  # replaced by a shorter file
+        if len(lines) > 1:
+            continue  # there may be more
+        if not lines and _size(path) < offset:  # replaced by a shorter file
             offset = 0
+        if not lines or ended or kind != "running":  # what writes lines is alive
+            now: LiveKind = "none" if opened is None else kind_of(opened, ended, path)
+            if now != kind:
+                kind = now
+                data = json.dumps({"kind": now, "words": LiveStatus(now, opened).words})
+                yield ServerSentEvent(data, event="process", retry=RETRY_MS).encode()
         quiet_s = 0.0 if lines else quiet_s + POLL_S
         if quiet_s >= PING_S:
             quiet_s = 0.0

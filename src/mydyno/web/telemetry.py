@@ -46,7 +46,11 @@ def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, p
             [str(path), from_s, to_s, EVERY_SAMPLE],
         ).fetchone() or (0,)
         bucket_s = 0.0 if (samples or to_s - from_s) <= points else (to_s - from_s) / points
-        at = "t_s" if bucket_s == 0 else f"(floor((t_s - {from_s}) / {bucket_s}) + 0.5) * {bucket_s} + {from_s}"
+        at = (
+            "t_s"
+            if bucket_s == 0
+            else f"(least(floor((t_s - {from_s}) / {bucket_s}), {points - 1}) + 0.5) * {bucket_s} + {from_s}"
+        )
         rows = connection.execute(
             f"select scope, metric, {at} as bucket, avg(value), min(value), max(value) from read_parquet(?) "
             "where t_s >= ? and t_s <= ? and list_contains(?, metric) group by scope, metric, bucket "

@@ -62,7 +62,7 @@ const charts = (() => {
         const points = { size: 5, fill: colour, show: (one) => one.data[0].length < 60 };
         series.push({ label: line.name, stroke: colour, width: 1.5, points, spanGaps: false });
         if (line.band) {
-          bands.push({ series: [series.length, series.length + 1], fill: `${colour}33` });
+          bands.push({ series: [series.length + 1, series.length], fill: `${colour}33` });
           series.push({ stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } });
         }
       }
