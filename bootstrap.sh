@@ -58,17 +58,38 @@ make_environment() {
 make_engine() {
     local folder=$1
     mkdir -p "$folder/bin"
-    cargo build --manifest-path "$here/engine/Cargo.toml" --release --locked --target-dir "$cache/engine/target"
+    cargo build --manifest-path "$here/engine/Cargo.toml" -p mydyno-engine --release --locked --target-dir "$cache/engine/target"
     find "$cache/engine/target/release" -maxdepth 1 -type f -executable -name 'dyno*' -exec cp -t "$folder/bin" {} +
+}
+
+# Sets cache, the absolute path of the cache folder, which is made.
+find_cache() {
+    cache=${MYDYNO_CACHE:-${XDG_CACHE_HOME:-${HOME:?neither HOME nor MYDYNO_CACHE is set}/.cache}/mydyno}
+    mkdir -p "$cache" 2>/dev/null || die "the cache folder $cache cannot be made; point MYDYNO_CACHE at a writable folder"
+    cache=$(cd "$cache" && pwd -P)
+}
+
+# $1 the project's folder, $2 a lock file: an environment with its packages and no engine. Sets MYDYNO_PYTHON, MYDYNO_CACHE.
+mydyno_tool_environment() {
+    here=$1
+    lock=$2
+    find_cache
+    local folder
+    folder=$cache/python/$(sha256sum <"$here/$lock" | cut -c1-16)
+    if [ ! -e "$folder/.complete" ]; then
+        python=$(find_python)
+        say "making the Python environment of $lock in $cache"
+        make_once "$folder" make_environment
+    fi
+    MYDYNO_PYTHON=$folder/bin/python
+    export MYDYNO_CACHE=$cache
 }
 
 # $1 the project's folder, $2 the lock file of the environment. Sets MYDYNO_PYTHON, MYDYNO_ENGINE, MYDYNO_CACHE.
 mydyno_bootstrap() {
     here=$1
     lock=$2
-    cache=${MYDYNO_CACHE:-${XDG_CACHE_HOME:-${HOME:?neither HOME nor MYDYNO_CACHE is set}/.cache}/mydyno}
-    mkdir -p "$cache" 2>/dev/null || die "the cache folder $cache cannot be made; point MYDYNO_CACHE at a writable folder"
-    cache=$(cd "$cache" && pwd -P)
+    find_cache
     local python_key engine_key
     python_key=$(sha256sum <"$here/$lock" | cut -c1-16)
     engine_key=$(cd "$here/engine" && find . -name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \) -print0 |

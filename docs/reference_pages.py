@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.paths import HostPaths
-from mydyno.model import vary
+from mydyno.model import thresholds, vary
 from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
@@ -78,6 +78,8 @@ def commands() -> str:
         ("hosts", "list"),
         ("hosts", "script"),
         ("servers", "install"),
+        ("servers", "add"),
+        ("servers", "remove"),
     ):
         text += [f"## {' '.join(command)}\n", _help(*command)]
     text += [
@@ -127,6 +129,7 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
+    text += ["## [gate]\n", (inspect.getdoc(thresholds) or "") + "\n"]
     text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
     text += [INSTANCES, "## Treatments\n", "What an arm may set. Each treatment is verified in every run.\n"]
     for name, (_, make) in TREATMENTS.items():

@@ -12,7 +12,7 @@ from mydyno.execution.canaries import before_block
 from mydyno.execution.design_choice import plan_study
 from mydyno.execution.environment import Opener, StudyEnvironment
 from mydyno.execution.forecast import forecast
-from mydyno.execution.interleaved_study import Blocks, remaining_s
+from mydyno.execution.interleaved_study import Blocks, Decided, is_decided, remaining_s
 from mydyno.execution.live import Listener, LiveWatcher, Watcher
 from mydyno.execution.open_environment import open_environment
 from mydyno.execution.run import make_saved_run
@@ -46,6 +46,8 @@ class Request:
     source_text: str
     studies: Path
     command: tuple[str, ...] = ()
+    decided: Decided = is_decided
+    """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
     listeners: tuple[Listener, ...] = ()
     """Receive every record of live.jsonl."""
 
@@ -72,7 +74,8 @@ async def run_study(
         folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
-        summary = await _execute(environment, folder, plan, live, request.experiment.design.time)
+        time_s = request.experiment.design.time
+        summary = await _execute(environment, folder, plan, live, time_s, decided=request.decided)
         live.finished(summary)
         return folder, summary
 
@@ -144,6 +147,7 @@ async def _execute(
     watcher: LiveWatcher,
     time_s: float | None,
     more: bool = True,
+    decided: Decided = is_decided,
 ) -> Summary:
     """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
     if plan.design == "blocks":
@@ -152,7 +156,7 @@ async def _execute(
     for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
-    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more)
+    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more, decided)
     return await blocks.run(templates)
 
 

@@ -300,6 +300,7 @@ class FakeEnvironment:
     """Behaves like execution.private_environment.PrivateEnvironment; only its undo journal is real."""
 
     restores_data = True
+    clients = None
 
     def __init__(self, paths: HostPaths, experiment: Experiment, undo: UndoJournal, script: Script) -> None:
         self.paths = paths

@@ -5,7 +5,6 @@ The wire's speed is the fake ethtool's: what it is told, it makes of both ends b
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import subprocess
@@ -16,7 +15,6 @@ from pathlib import Path
 import pymysql
 
 from mydyno.hosts.certificates import make_certificates
-from mydyno.hosts.local import LocalHost
 from mydyno.servers.build import ServerBuild
 from tests.support.fake_ethtool import FakeEthtool
 from tests.support.other_server import START_SERVER, open_copy
@@ -96,7 +94,7 @@ def _tls(folder: Path) -> list[str]:
     """Options of a server that speaks TLS 1.3 alone, with a certificate of its own."""
     certificates = folder / "certificates"
     certificates.mkdir()
-    made = asyncio.run(make_certificates(certificates, "rsa-2048", [FAR], LocalHost("tests", None)))
+    made = make_certificates(certificates, "rsa-2048", [FAR])
     made.key.chmod(0o644)  # the server runs as nobody
     files = {"ca": made.authority, "cert": made.certificate, "key": made.key}
     return [*(f"--ssl-{name}={path}" for name, path in files.items()), "--tls-version=TLSv1.3"]

@@ -168,7 +168,6 @@ fn options_of_one_measurement_are_refused_beside_slices() {
         "--hdr x.hlog",
         "--json -",
         "--openmetrics x.prom",
-        "--agent cat",
     ] {
         let refused = plain(&format!("{load} {rest}"));
         assert_eq!(refused.code, 2, "{rest}: {}", refused.stderr);

@@ -37,7 +37,8 @@ pub enum Report<E> {
 }
 
 /// Which moment of a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Edge {
     /// The load begins.
     Start,

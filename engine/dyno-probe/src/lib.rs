@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod catalogue;
+pub mod cli;
 pub mod clock;
 pub mod collector;
 pub mod control;

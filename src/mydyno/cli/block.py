@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,9 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import HostError, UserError
+from mydyno.fleet.channels import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.host_groups import LoadHosts, address_problem
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -61,6 +63,18 @@ def block(
             metavar="DURATION",
         ),
     ] = None,
+    load_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--load-host",
+            help="A host that the load comes from, started by the controller on standard input. Repeatable.",
+            metavar="NAME",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(help="The IP address of this host at which load hosts reach its servers.", metavar="ADDRESS"),
+    ] = None,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     verbose: arguments.Verbose = False,
@@ -73,23 +87,39 @@ def block(
     length_s = arguments.duration_s(length, "--length")
     washout_s = arguments.duration_s(washout, "--washout")
     silence_s = arguments.duration_s(heartbeat, "--heartbeat")
+    hosts = _load_hosts(load_hosts, listen, heartbeat)
     record = StudyFolder.open(path).study()
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+    from mydyno.fleet.block_clients import BlockClients
 
+    clients = None if hosts is None else BlockClients(hosts, _emit)
     if number is None:
-        work = prepare_host(record, path, paths, _emit)
+        work = prepare_host(record, path, paths, _emit, clients=clients)
     else:
         order = BlockOrder(number, length_s, washout_s, group, frozenset(skip_arm or ()))
-        work = execute_block(path, order, paths, _emit)
+        work = execute_block(path, order, paths, _emit, clients=clients)
     try:
-        asyncio.run(_watched(work, silence_s))
+        asyncio.run(_watched(work, silence_s, (lambda _line: None) if clients is None else clients.take))
     except asyncio.CancelledError:
         warn("mydyno: interrupted; the host is restored")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except OSError as error:
         raise HostError(f"{error.strerror or error}: {error.filename or 'while the block ran'}") from error
+
+
+def _load_hosts(names: list[str] | None, listen: str | None, heartbeat: str | None) -> LoadHosts | None:
+    if not names and listen is None:
+        return None
+    if not names or listen is None:
+        raise UserError("--load-host and --listen belong together")
+    if heartbeat is None:
+        raise UserError("--load-host needs --heartbeat", "the controller starts the load's programs: see `run --hosts`")
+    problem = address_problem(listen)
+    if problem is not None:
+        raise UserError(f"--listen {listen} {problem}", "allowed: an IP address of this host")
+    return LoadHosts(names=tuple(names), address=listen)
 
 
 def _emit(message: Any) -> None:
@@ -101,7 +131,7 @@ def _emit(message: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None) -> None:
+async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None, take: Callable[[str], None]) -> None:
     """The work, cancelled by a signal, by the end of standard input and by its silence."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
@@ -110,7 +140,7 @@ async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None) -> 
     if silence_s is None:
         await task
         return
-    listening = asyncio.ensure_future(_silence(silence_s))
+    listening = asyncio.ensure_future(_silence(silence_s, take))
     listening.add_done_callback(lambda _: task.cancel())  # harmless once the task is done
     try:
         await task
@@ -118,15 +148,15 @@ async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None) -> 
         listening.cancel()
 
 
-async def _silence(limit_s: float) -> None:
-    """Returns when standard input has ended, or had no line for so long."""
-    reader = asyncio.StreamReader()
+async def _silence(limit_s: float, take: Callable[[str], None]) -> None:
+    """Passes lines on; returns when standard input has ended, or had no line for so long."""
+    reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     try:
-        while await asyncio.wait_for(reader.readline(), limit_s):
-            continue
+        while line := await asyncio.wait_for(reader.readline(), limit_s):
+            take(line.decode(errors="replace"))
     except (TimeoutError, ValueError):
         return
     finally:

@@ -18,6 +18,10 @@ class ExitCode(IntEnum):
     """The user's input is wrong; nothing was started."""
     HOST_CANNOT = 3
     """This host cannot do it; nothing was started."""
+    GATE_WORSE = 4
+    """`mydyno gate`: an arm is shown to be worse than its threshold allows, or it failed."""
+    GATE_OPEN = 5
+    """`mydyno gate`: it cannot be told, neither that the arms are fine nor that one is worse."""
     INTERRUPTED = 130
     """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` continues the study."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 import typer
 
@@ -10,14 +12,17 @@ from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
 from mydyno.execution.builds import check_variables, present_builds
 from mydyno.execution.design_choice import plan_study
-from mydyno.execution.forecast import Forecast, forecast
+from mydyno.execution.forecast import Forecast, forecast, shared_host_caution
 from mydyno.execution.time_plan import cycles_of, plan_time, shape_of
 from mydyno.experiments import load
+from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.host_groups import LOCAL, HostGroup
 from mydyno.model.plan import Plan, PlannedBlock
 from mydyno.model.quantities import format_bytes, format_duration
 from mydyno.stats.looks import LOOKS
@@ -39,6 +44,7 @@ def plan(
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
+    hosts: arguments.Hosts = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
@@ -49,17 +55,48 @@ def plan(
     paths = HostPaths.resolve(data)
     asyncio.run(_check_variables(resolved, paths))
     made = plan_study(resolved, paths)
-    expected = forecast(resolved, made, paths)
+    groups = () if hosts is None else parse_hosts(hosts)
+    expected = _on_groups(forecast(resolved, made, paths), resolved, groups)
     if as_json:
         print_json({
             "experiment": resolved.model_dump(mode="json"),
             "plan": made.model_dump(mode="json", by_alias=True),
             "forecast": expected.__dict__,
+            "host_groups": [group.model_dump(mode="json") for group in groups],
         })  # fmt: skip
     else:
         _print(resolved, made, expected)
+        _print_groups(groups)
     if expected.obstacles:
         raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[HostGroup]) -> Forecast:
+    """The forecast for these groups: what they cannot do, and without the caution that server and load share a host."""
+    if not groups:
+        return expected
+    # Dask takes half a second to load.
+    from mydyno.fleet.controller import check_groups
+
+    obstacles: tuple[str, ...] = ()
+    try:
+        check_groups(experiment, groups)
+    except UserError as error:
+        obstacles = (error.message,)
+    cautions = expected.cautions
+    if all(group.clients for group in groups):
+        cautions = tuple(one for one in cautions if one != shared_host_caution())
+    return replace(expected, obstacles=(*expected.obstacles, *obstacles), cautions=cautions)
+
+
+def _print_groups(groups: Sequence[HostGroup]) -> None:
+    for group in groups:
+        server = group.server or LOCAL
+        load = ", ".join(group.client_names)
+        where = (
+            f"server on {server}, load from {load} to {group.address or 'no address'}" if load else f"all on {server}"
+        )
+        print(f"hosts     {group.name}: {where}")
 
 
 async def _check_variables(experiment: Experiment, paths: HostPaths) -> None:

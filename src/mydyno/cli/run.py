@@ -54,7 +54,7 @@ def run(
     command = ("mydyno", *sys.argv[1:])
     if groups is None:
         listeners = () if metrics is None else (MetricsFile(metrics),)
-        request = Request(resolved, source.text, Path(studies), command, listeners)
+        request = Request(resolved, source.text, Path(studies), command, listeners=listeners)
         with side_server(studies, serve):
             run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
         return

@@ -1,19 +1,34 @@
-"""`mydyno schema`: the JSON Schema of an experiment file, for editors."""
+"""`mydyno schema NAME`: the JSON Schema of an experiment file, for editors, or of a file that a study writes."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from mydyno.cli.output import print_json
+from mydyno.errors import UserError
 from mydyno.experiments import vocabulary
+from mydyno.model.problems import nearest
 from mydyno.model.schema import experiment_schema
+from mydyno.model.stored_schemas import STORED, stored_schema
+
+EXPERIMENT = "experiment"
+NAMES = (EXPERIMENT, *STORED)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="schema", help="Print the JSON Schema of experiment files.")(schema)
+    app.command(name="schema", help="Print the JSON Schema of experiment files, or of a file that a study writes.")(
+        schema
+    )
 
 
-def schema() -> None:
+def schema(
+    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", metavar="NAME")] = EXPERIMENT,
+) -> None:
     """Print it."""
-    print_json(experiment_schema(vocabulary()))
+    if name not in NAMES:
+        guess = nearest(name, NAMES)
+        raise UserError(f"{name}: no such schema; known: {', '.join(NAMES)}", f"did you mean {guess}?" if guess else "")
+    print_json(experiment_schema(vocabulary()) if name == EXPERIMENT else stored_schema(name))

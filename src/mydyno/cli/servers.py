@@ -1,10 +1,13 @@
-"""`mydyno servers`: those that mydyno can get by itself; `mydyno servers install NAME` gets one ahead of a run."""
+"""`mydyno servers`: those that mydyno can get by itself, and those that `servers add` took from vendors' archives."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
-from typing import Any
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +17,15 @@ from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, cache_folder
 from mydyno.model.experiment import ServerSpec
-from mydyno.model.problems import nearest
-from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build
+from mydyno.model.problems import NAME_PATTERN, nearest
+from mydyno.packages.atomic_dir import sha256_of
+from mydyno.packages.download import download, is_url
+from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
+from mydyno.servers.sources.archive import AddedServer, read_added
+from mydyno.servers.sources.archive import add as add_archive
+from mydyno.servers.sources.archive import remove as remove_added
 
 
 def register(app: typer.Typer) -> None:
@@ -25,6 +33,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="List the servers that mydyno can download, or download one.", invoke_without_command=True)
     group.callback()(list_servers)
     group.command(name="install", help="Download and unpack a server into the cache.")(install)
+    group.command(name="add", help="Add a server from a vendor's tar archive, by a name of your own.")(add)
+    group.command(name="remove", help="Remove a server that was added.")(remove)
     app.add_typer(group, name="servers")
 
 
@@ -34,17 +44,19 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False, verbos
     if context.invoked_subcommand is not None:
         return
     paths = HostPaths.resolve()
-    rows = [_row(entry, paths) for entry in CATALOGUE.values()]
+    known = known_servers()
+    rows = [_row(entry, paths) for entry in known.values()]
     if as_json:
         print_json({"servers": rows})
         return
     for row in rows:
         print(f"{row['name']:<14} {row['title']:<36} {_state(row)}")
         print(f"{'':<14} from {row['source']}")
-        if not CATALOGUE[row["name"]].version.has_sql:
+        if not known[row["name"]].version.has_sql:
             continue
+        tls = f"TLS {', '.join(row['tls']) or 'none'} · " if row["name"] in CATALOGUE else ""
         print(
-            f"{'':<14} TLS {', '.join(row['tls']) or 'none'} · compression {', '.join(row['compression'])} · "
+            f"{'':<14} {tls}compression {', '.join(row['compression'])} · "
             f"memcached plugin {'yes' if row['memcached'] else 'no'} · huge pages by {row['huge_pages']} · "
             f"malloc of {row['allocator']}"
         )
@@ -52,7 +64,8 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False, verbos
     if own is not None:
         print(f"\non PATH: {own}; to use it: --set server.basedir={own.rpartition('/')[0].rpartition('/')[0] or '/'}")
     print(
-        '\nAny other MySQL or MariaDB >= 5.5: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
+        "\nAny other MySQL or MariaDB >= 5.5: mydyno servers add NAME --archive FILE --sha256 HASH,\n"
+        'or an unpacked one: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
     )
 
 
@@ -80,12 +93,85 @@ def install(
     verbose: arguments.Verbose = False,
 ) -> None:
     """Get one server."""
-    set_verbosity(verbose or bool(context.parent and context.parent.params.get("verbose")))
-    if name not in CATALOGUE:
-        guess = nearest(name, CATALOGUE)
-        hint = f"known: {', '.join(CATALOGUE)}" + (f"; did you mean {guess}?" if guess else "")
+    _set_verbosity(context, verbose)
+    known = known_servers()
+    if name not in known:
+        guess = nearest(name, known)
+        hint = f"known: {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
         raise UserError(f"{name}: no such server", hint)
     paths = HostPaths.resolve()
     host = LocalHost("servers", paths.server_user)
     build = asyncio.run(get_build(ServerSpec(name=name), paths.cache, host, warn))
     print(f"{name}: {build.version.name} in {build.basedir}")
+
+
+def add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The name by which experiments use it, e.g. mysql-8.4.")],
+    archive: Annotated[
+        str, typer.Option(help="The vendor's tar archive (.tar.gz, .tar.xz, .tar.bz2).", metavar="FILE|URL")
+    ],
+    sha256: Annotated[str, typer.Option(help="Its SHA-256, as the vendor states it.", metavar="HASH")],
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Check the hash, unpack, start the program for its version and options, and keep it under the name."""
+    _set_verbosity(context, verbose)
+    _check_name(name)
+    expected = sha256.strip().lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", expected):
+        raise UserError(f"--sha256 {sha256}: not a SHA-256", "64 hexadecimal digits; a vendor's MD5 is not enough")
+    if not is_url(archive) and not Path(archive).is_file():
+        raise UserError(f"--archive {archive}: no such file", "a tar archive on this host, or an http or https URL")
+    paths = HostPaths.resolve()
+    host = LocalHost("servers", paths.server_user)
+    added = asyncio.run(_add(name, archive, expected, paths, host))
+    print(f'{name}: {added.title} from {added.archive_name}; in an experiment: server.name = "{name}"')
+
+
+async def _add(name: str, archive: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:
+    if not is_url(archive):
+        path = Path(archive).resolve()
+        await _check_hash(path, archive, expected)
+        return await add_archive(name, path, str(path), expected, paths.cache, host, warn)
+    paths.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=paths.cache, prefix=".download-") as folder:
+        path = Path(folder) / (archive.partition("?")[0].rpartition("/")[2] or "archive")
+        await download(archive, path, warn)
+        await _check_hash(path, archive, expected)
+        return await add_archive(name, path, archive, expected, paths.cache, host, warn)
+
+
+async def _check_hash(path: Path, archive: str, expected: str) -> None:
+    found = await asyncio.to_thread(sha256_of, path)
+    if found != expected:
+        raise UserError(
+            f"{archive} has SHA-256 {found}, not {expected}; nothing was unpacked",
+            "is the download complete, and the hash that of this file?",
+        )
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise UserError(f"{name}: not a possible name", "letters, digits, '.', '_' and '-', at most 48")
+    if name in CATALOGUE:
+        raise UserError(f"{name} is a server of the catalogue", f"another name, e.g. my-{name}")
+    if name in read_added(cache_folder()):
+        raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+
+
+def remove(name: Annotated[str, typer.Argument(help="A name that was added.")]) -> None:
+    """Remove a server that was added."""
+    cache = cache_folder()
+    added = read_added(cache)
+    if name in CATALOGUE:
+        raise UserError(f"{name} is a server of the catalogue and cannot be removed", "only what was added can")
+    if name not in added:
+        guess = nearest(name, added)
+        hint = f"added: {', '.join(added) or 'none'}" + (f"; did you mean {guess}?" if guess else "")
+        raise UserError(f"{name}: no such server was added", hint)
+    remove_added(name, cache)
+    print(f"{name} is removed")
+
+
+def _set_verbosity(context: typer.Context, verbose: bool) -> None:
+    set_verbosity(verbose or bool(context.parent and context.parent.params.get("verbose")))

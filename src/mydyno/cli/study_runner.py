@@ -30,17 +30,27 @@ def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
 
     Ctrl-C and SIGTERM cancel the study, which cleans up and stays resumable: exit code 130.
     """
-    load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
-    with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
-        folder, summary = _run(work(watcher), watcher.say)
+    folder, summary = run_study_here(work, experiment)
     finish(folder, summary, as_json)
 
 
 def run_fleet_to_end(work: FleetWork, as_json: bool) -> None:
     """As run_to_end, for a study over host groups."""
-    with FleetProgress() as watcher:
-        folder, summary = _run(work(watcher), watcher.say)
+    folder, summary = run_fleet_study(work)
     finish(folder, summary, as_json)
+
+
+def run_study_here(work: Work, experiment: Experiment) -> tuple[StudyFolder, Summary]:
+    """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end."""
+    load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
+    with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
+        return _run(work(watcher), watcher.say)
+
+
+def run_fleet_study(work: FleetWork) -> tuple[StudyFolder, Summary]:
+    """As run_study_here, for a study over host groups."""
+    with FleetProgress() as watcher:
+        return _run(work(watcher), watcher.say)
 
 
 def _run(work: Awaitable[tuple[StudyFolder, Summary]], say: Callable[[str], None]) -> tuple[StudyFolder, Summary]:
@@ -72,13 +82,14 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
     else:
         print()
         print_answer(folder, sys.stdout)
-        print(f"\nreport: {_shown(Path(str(report)))}")
+        print(f"\nreport: {shown_path(Path(str(report)))}")
     if summary.state == "failed":
         warn("mydyno: error: the study failed: no run is valid; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
+    """A path as the user would write it: below the working directory without that."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

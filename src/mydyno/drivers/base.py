@@ -30,6 +30,16 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Agent:
+    """A load program on another host, driven by the one on this host."""
+
+    name: str
+    """Of its host."""
+    command: str
+    """What leads to it, as dynoload's --agent takes it."""
+
+
+@dataclass(frozen=True)
 class StepContext:
     """One step to be run against one server."""
 
@@ -40,6 +50,8 @@ class StepContext:
     """For files that hold passwords; removed afterwards."""
     log: Path
     """Gets the program's output."""
+    agents: tuple[Agent, ...] = ()
+    """Where the load comes from; empty: from this host."""
     on_start: Callable[[int], None] = lambda _pid: None
     """Gets the program's process id."""
     on_progress: Callable[[Progress], None] = lambda _progress: None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
-from mydyno.drivers.base import DriverOutcome, Progress, StepContext
+from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, option_arguments
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
 from mydyno.drivers.measured import run_measured
@@ -17,6 +17,7 @@ from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import DataSpec, Step
+from mydyno.model.records import ClientLoad, DriverResult
 from mydyno.servers.sql import Address
 
 GRACE_S = 60.0
@@ -90,6 +91,7 @@ class Dynoload(HoldingDriver):
             *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
             *arguments.endpoint(context.address, context.folder),
             *arguments.data(data),
+            *(f"--agent={agent.command}" for agent in context.agents),
             *(argument for name, value in step.options.items() for argument in option_arguments(name, value)),
         ]
 
@@ -117,16 +119,30 @@ class Dynoload(HoldingDriver):
         reader = _Reader(context.log, step.warmup_s, context.on_progress)
         completed = await run_measured(self._local, command, context, reader.read, grace_s=GRACE_S)
         if completed.exit_code not in (0, EXIT_INVALID) or reader.final is None:
-            words = output.failure_of(reader.final) or _last(reader.words)
+            words = output.with_names(output.failure_of(reader.final) or _last(reader.words), context.agents)
             raise DriverError(f"dynoload {step.id} failed with exit code {completed.exit_code}:\n  {words}")
         shown = tuple(argument for argument in command if not argument.startswith("--password-file"))
         result = completed.with_cpu(output.result_of(reader.final, self.version, shown))
+        if context.agents:
+            result = _from_clients(result, output.clients_of(reader.final, context.agents), context.agents)
         started_unix_ns = round((reader.final["measure_unix_s"] - step.warmup_s) * 1e9)
         readings = [
             one for record in reader.intervals for one in output.readings_of(record, started_unix_ns, step.warmup_s)
         ]
         latency_log = output.shifted_log(histograms.read_text(), step.id) if histograms.exists() else ()
         return DriverOutcome(result, tuple(readings), started_unix_ns, latency_log)
+
+
+def _from_clients(result: DriverResult, clients: tuple[ClientLoad, ...], agents: Sequence[Agent]) -> DriverResult:
+    """The result of a load from client hosts: the CPU time is theirs, not that of the program that coordinates."""
+    return result.model_copy(
+        update={
+            "clients": clients,
+            "cpu_user_s": sum(client.cpu_user_s for client in clients),
+            "cpu_system_s": sum(client.cpu_system_s for client in clients),
+            "health_reasons": tuple(output.with_names(reason, agents) for reason in result.health_reasons),
+        }
+    )
 
 
 class _Reader:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from mydyno.drivers.base import Progress, Reading
+from mydyno.drivers.base import Agent, Progress, Reading
 from mydyno.errors import DriverError
-from mydyno.model.records import DriverResult
+from mydyno.model.records import ClientLoad, DriverResult
 
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
@@ -59,6 +60,8 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
         values["tpmc"] = record["tpcc"]["tpmc_like"]
     traffic = record.get("traffic", {})
     values |= {f"protocol_{name}_per_s": traffic[name] / length_s for name in TRAFFIC if name in traffic}
+    if "cpu" in record:
+        values |= {f"driver_cpu_{name}_pct": record["cpu"][f"{name}_pct"] for name in ("user", "system")}
     if "lag" in record and record["lag"].get("count"):
         values["lag_p99_us"] = record["lag"]["p99_us"]
     return values
@@ -106,6 +109,32 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     if final.get("settings", {}).get("options", {}).get("stored_procedures"):
         return {**whole, "calls": counts["other"]}
     return {**whole, "read": counts["reads"], "write": counts["writes"]}
+
+
+def clients_of(final: dict[str, Any], agents: Sequence[Agent]) -> tuple[ClientLoad, ...]:
+    """What each agent did, in the order in which they were named."""
+    reported = {one["command"]: one for one in final.get("agents", ())}
+    return tuple(
+        ClientLoad(
+            name=agent.name,
+            hostname=one["host"],
+            cpus=one["cpus"],
+            threads=one["threads"],
+            cpu_user_s=round(one["cpu_user_s"], 3),
+            cpu_system_s=round(one["cpu_system_s"], 3),
+            busiest_thread_cpu_pct=one["busiest_worker_pct"],
+            clock_error_us=one["clock_error_us"],
+        )
+        for agent in agents
+        if (one := reported.get(agent.command)) is not None
+    )
+
+
+def with_names(words: str, agents: Sequence[Agent]) -> str:
+    """dynoload's words, with the names of client hosts for the sockets that lead to them."""
+    for agent in agents:
+        words = words.replace(f"agent '{agent.command}'", f"the load host {agent.name}")
+    return words
 
 
 def failure_of(final: dict[str, Any] | None) -> str:

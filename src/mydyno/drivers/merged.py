@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mydyno.drivers.base import DriverOutcome
-from mydyno.model.records import DriverResult
+from mydyno.model.records import ClientLoad, DriverResult
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 HIGHEST_NS = 3_600_000_000_000
@@ -42,11 +42,21 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         cpu_user_s=cpu_user_s,
         cpu_system_s=cpu_system_s,
         whole=dict(whole),
+        clients=_clients(results),
         health=max((result.health for result in results), key=_WORST.index),
         health_reasons=tuple(
             f"driver {number}: {reason}" for number, r in enumerate(results, 1) for reason in r.health_reasons
         ),
     )
+
+
+def _clients(results: Sequence[DriverResult]) -> tuple[ClientLoad, ...]:
+    """Each client host once: what its agents of all drivers used together."""
+    found: dict[str, ClientLoad] = {}
+    for client in (client for result in results for client in result.clients):
+        known = found.get(client.name)
+        found[client.name] = client if known is None else client.with_other(known)
+    return tuple(found.values())
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

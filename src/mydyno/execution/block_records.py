@@ -13,7 +13,7 @@ from mydyno.execution.step_validity import failure_of
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import GateSpec, Step
 from mydyno.model.reasons import Reason
-from mydyno.model.records import DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.store.samples import Sample
 from mydyno.verdicts.gates import RunFacts, run_reasons
 
@@ -32,6 +32,8 @@ class LoadFacts:
     """The load over the same time, warm-up included."""
     counted: dict[str, float]
     """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
+    clients: tuple[ClientLoad, ...] = ()
+    """The hosts that it came from; empty: the servers' host."""
 
 
 def step_record(
@@ -42,10 +44,12 @@ def step_record(
     gates: GateSpec,
     failed: str,
 ) -> StepRecord:
-    """One lane's step: the sum of its slices."""
+    """One lane's step: the sum of its slices. A lane that was never loaded (treatment not proved) has not failed."""
     good = [one for one in slices if not one.failed]
     driver = _driver(step, good, load)
-    failed = failed or next((one.failed for one in slices if one.failed), "") or failure_of(driver, gates)
+    failed = failed or next((one.failed for one in slices if one.failed), "")
+    if slices and not failed:
+        failed = failure_of(driver, gates)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
     return StepRecord(
@@ -94,6 +98,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         traffic=dict(traffic),
         tls={"whole_load": load.handshakes} if load.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),
+        clients=load.clients,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from mydyno.drivers.base import Driver
+from mydyno.execution.load_clients import LoadClients
 from mydyno.execution.probe import INTERVAL_MS
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
@@ -58,8 +59,12 @@ class StudyEnvironment(Protocol):
     sockets: Path
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
-    restores_data: ClassVar[bool]
-    """Whether each run begins with the same data."""
+    clients: LoadClients | None
+    """The hosts that the load comes from; None: the server's host."""
+
+    @property
+    def restores_data(self) -> bool:
+        """Whether each run begins with the same data."""
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None

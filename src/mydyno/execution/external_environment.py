@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import ServerError, UserError
-from mydyno.execution.environment import Say
+from mydyno.execution.environment import Sampler, Say
+from mydyno.execution.external_probe import ExternalSampler
+from mydyno.execution.load_clients import LoadClients
 from mydyno.execution.private_environment import get_drivers
 from mydyno.execution.probe import Probe
 from mydyno.hosts.canary import read_canary
@@ -20,11 +21,14 @@ from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network_card import interface_towards
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.remote_probe import put_probe, server_pid
+from mydyno.hosts.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import ArmSpec, Experiment
 from mydyno.model.records import Evidence
 from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
 from mydyno.servers.external_data import mark_as_made, needs_data
+from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, Control
@@ -41,7 +45,6 @@ READ_ONLY_WORKLOADS = frozenset(
 class ExternalEnvironment:
     """The environment of a study on an external server: arms differ only in what the client side can change."""
 
-    restores_data: ClassVar[bool] = False
     paths: HostPaths
     experiment: Experiment
     host: LocalHost
@@ -51,6 +54,12 @@ class ExternalEnvironment:
     sockets: Path
     versions: dict[str, str]
     address: Address
+    clients: LoadClients | None = None
+    restores_data: bool = False
+    """Whether the user's restore hook makes the data what they were before each run."""
+    hooks: ExternalHooks | None = None
+    server_host: ServerHost | None = None
+    """Reached by SSH; None: the server is sampled by SQL alone."""
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
@@ -62,13 +71,17 @@ class ExternalEnvironment:
         log.write_text("an external server keeps its own error log\n")
         return ExternalServer(self.address, self.host, folder, log, self.experiment.server.card)
 
-    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Probe:
-        """The sampler: this host, its interface on the route to the server, and the server's status by SQL."""
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
+        """The sampler: this host, its interface on the route to the server, the server's status by SQL; its host."""
         del speed_meter  # of the load's host, which is not the server's
         program = self.paths.program("dynoprobe")
         interface = None if self.address.socket else interface_towards(self.address.host)
         networks = [f"{interface}@{os.getpid()}"] if interface else []
-        return Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
+        own = Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
+        there = self.server_host
+        if there is None:
+            return own
+        return ExternalSampler(own, there.host, there.program, there.pid, there.data_folder)
 
     def treatments(self, arm: ArmSpec) -> list[Treatment]:
         """The catalogue's treatments of the arm."""
@@ -97,12 +110,59 @@ class ExternalEnvironment:
     async def prewarm(self, instance: RunningServer) -> None:
         """Nothing: an external server is not prewarmed."""
 
-    async def restore(self, template: Template | None, instance: RunningServer) -> None:
-        """Nothing: an external server's data are not restored between runs."""
+    async def restore(self, template: Template | None, instance: RunningServer) -> None:  # noqa: ARG002
+        """The user's hooks, where there are any: restore the data, restart the server."""
+        if self.hooks is None:
+            return
+        await self.hooks.before_run(instance.log.parent)
+        if self.server_host is not None:
+            await self.server_host.find_server(self.address)
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
+        if self.server_host is not None:
+            self.server_host.host.abort()
         return self.undo.undo_all()
+
+
+@dataclass
+class ServerHost:
+    """The host of an external server, with dynoprobe on it."""
+
+    host: SshHost
+    program: str
+    """dynoprobe."""
+    pid: int = 0
+    """Of the server; another one after each restart."""
+    data_folder: str = ""
+
+    @classmethod
+    async def open(cls, address: str, program: Path, server: Address) -> ServerHost:
+        """Connect, copy dynoprobe, find the server. Raises HostError."""
+        host = await SshHost.connect(address)
+        try:
+            made = cls(host, await put_probe(host, program))
+            await made.find_server(server)
+        except BaseException:
+            await host.close()
+            raise
+        return made
+
+    async def find_server(self, server: Address) -> None:
+        """Which process it is now. Raises HostError."""
+        async with Control(server) as control:
+            variables = await control.variables()
+        self.data_folder = variables["datadir"]
+        self.pid = await server_pid(self.host, variables["pid_file"], self.data_folder)
+
+
+def _check_hooks(experiment: Experiment, paths: HostPaths) -> None:
+    hooks = experiment.server.hooks
+    if hooks is not None and hooks.restore is not None and not paths.allow_writes:
+        raise UserError(
+            "server.hooks.restore writes to an external server, which needs permission (--allow-writes)",
+            "add --allow-writes, or remove server.hooks.restore",
+        )
 
 
 async def _version(address: Address) -> str:
@@ -125,7 +185,9 @@ async def open_external_environment(
         raise UserError(
             f"server.dsn: the schema is {address.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
         )
+    _check_hooks(experiment, paths)
     undo = UndoJournal.begin(paths.undo, study, study_path)
+    there: ServerHost | None = None
     try:
         undo.will_change("processes", cookie=study)
         scratch = paths.data / "runs" / study
@@ -137,7 +199,20 @@ async def open_external_environment(
         version = await _version(address)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = version
-        return ExternalEnvironment(paths, experiment, host, undo, drivers, scratch, sockets, versions, address)
+        if experiment.server.ssh is not None:
+            say(f"preparing telemetry on {experiment.server.ssh}")
+            there = await ServerHost.open(experiment.server.ssh, paths.program("dynoprobe"), address)
+        spec = experiment.server.hooks
+        hooks = None
+        if spec is not None:
+            where = "this host" if there is None else there.host.name
+            hooks = ExternalHooks(spec, UserCommands() if there is None else there.host, where, address)
+        return ExternalEnvironment(
+            paths, experiment, host, undo, drivers, scratch, sockets, versions, address,
+            restores_data=spec is not None and spec.restore is not None, hooks=hooks, server_host=there,
+        )  # fmt: skip
     except BaseException:
+        if there is not None:
+            await there.host.close()
         undo.undo_all()
         raise

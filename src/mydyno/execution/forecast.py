@@ -14,7 +14,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import ArmSpec, Experiment
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.catalogue import known_servers
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
@@ -167,14 +167,18 @@ def _memory_obstacles(experiment: Experiment) -> list[str]:
     return []
 
 
+def shared_host_caution() -> str:
+    """Of a study whose load comes from the server's host."""
+    cpus = len(os.sched_getaffinity(0))
+    return f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
+
+
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
     cpus = len(os.sched_getaffinity(0))
     most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
     if experiment.server.dsn is None:
-        cautions.append(
-            f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
-        )
+        cautions.append(shared_host_caution())
     if experiment.most_instances > cpus:
         cautions.append(f"{experiment.most_instances} instances share {cpus} CPUs: some get no CPU of their own")
     if most > 2000:
@@ -192,7 +196,7 @@ def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
     names = [server_of(arm, experiment.server).name for arm in experiment.arms]
     for name in dict.fromkeys(name for name in names if name is not None):
-        entry = CATALOGUE[name]
+        entry = known_servers()[name]
         if entry.source.present(paths.cache) is None:
             cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
         if not entry.version.has_sql:

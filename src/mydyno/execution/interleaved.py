@@ -19,6 +19,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.execution.block_records import LoadFacts, run_record, step_record, step_samples
 from mydyno.execution.environment import Sampler, StudyEnvironment
 from mydyno.execution.lane import Lane
+from mydyno.execution.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
 from mydyno.execution.pace import Pace
 from mydyno.execution.pilot import CYCLES as PILOT_CYCLES
 from mydyno.execution.pilot import SLICE_S as PILOT_SLICE_S
@@ -28,7 +29,7 @@ from mydyno.execution.slices import Around, slice_record
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import Step
 from mydyno.model.plan import PlannedBlock, PlannedRun
-from mydyno.model.records import RunRecord, SliceRecord, StepRecord
+from mydyno.model.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, write_slices
@@ -210,14 +211,23 @@ class _Block:
             await self._cycle(step, cycle)
             self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
             last_s = time.monotonic() - began_s
+        samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
         for lane in self.lanes:
             command = lane.load_command
             counted = await lane.disconnect(step)
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
-            load = LoadFacts(command, lane.handshakes, lane.whole, counted)
+            load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples))
             failed = lane.failed_steps.get(step.id, lane.failed)
             record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed)
             self._step_records.setdefault(self._key(lane), []).append(record)
+
+    def _clients(self, slices: Sequence[SliceRecord], samples: Sequence[Sample]) -> tuple[ClientLoad, ...]:
+        """The hosts that these slices were loaded from, and how busy they were meanwhile."""
+        clients = self.environment.clients
+        if clients is None:
+            return ()
+        busy = busy_pct(samples, _windows(slices))
+        return tuple(ClientLoad(name=agent.name, busy_pct=busy.get(agent.name)) for agent in clients.agents)
 
     async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
         """Slices of A and A′ alone, each first in turn."""
@@ -262,7 +272,7 @@ class _Block:
                 continue
             record = slice_record(
                 step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
-                Around(others_s, _speed_between(speed_before, speed_after)),
+                Around(others_s, _speed_between(speed_before, speed_after), self.environment.clients is not None),
             ).model_copy(update={"washout_s": self.washout_s})  # fmt: skip
             self.slices.append(record)
             self._samples += step_samples(record, lane.first_number)
@@ -349,15 +359,20 @@ class _Block:
         own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
                for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
         return [
-            sample if sample.scope == "host" else replace(sample, scope=own[sample.scope])
+            replace(sample, scope=own.get(sample.scope, sample.scope))
             for sample in samples
-            if sample.scope in own or (sample.scope == "host" and not sample.metric.startswith("network_"))
+            if sample.scope in own
+            or sample.scope.startswith(f"{CLIENT_SCOPE}:")
+            or (sample.scope == "host" and not sample.metric.startswith("network_"))
         ]
 
     def finished(self) -> BlockResult:
         """Write each run's files and return the records."""
         memory = MemoryCounters.read().since(self._memory)
         runs = []
+        self._probe_words += busy_client_words(
+            self._samples, _windows(self.slices), self.environment.experiment.gates.driver_cpu
+        )
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
             record = run_record(lane, steps, self._probe_words, memory, self.environment.experiment.gates)
@@ -365,6 +380,10 @@ class _Block:
             write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
             runs.append(record)
         return BlockResult(runs, self.slices, self._quiet.waited_s)
+
+
+def _windows(slices: Sequence[SliceRecord]) -> list[tuple[int, int]]:
+    return [(one.started_unix_ns, one.started_unix_ns + round(one.length_s * 1e9)) for one in slices if one.queries]
 
 
 def _speed_between(before: Any, after: Any) -> float | None:

@@ -8,8 +8,8 @@ are made, each with the same number of cycles, and examined once.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from mydyno.errors import StudyError
@@ -23,6 +23,7 @@ from mydyno.model.experiment import Experiment, Step
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.records import SliceRecord
 from mydyno.model.summary import Summary
+from mydyno.results.gate import is_gate_decided
 from mydyno.results.interleaved import RATIO_METRIC
 from mydyno.results.projection import Precision, precision_so_far
 from mydyno.results.summarise import summarise
@@ -40,6 +41,10 @@ ALONE_FROM_S = 300.0
 ALONE_FROM_BLOCKS = 6
 """Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
 ALONE_STOP_S = 3.0
+
+
+Decided = Callable[[StudyFolder, Summary], bool]
+"""Whether a study may end, from its folder and the summary of a look."""
 
 
 class BlockWatcher(SliceWatcher, Protocol):
@@ -72,6 +77,8 @@ class Blocks:
     """None: without a time."""
     more: bool = True
     """Whether blocks may be added beyond the plan's."""
+    decided: Decided = field(default_factory=lambda: is_decided)
+    """Whether the study may end at the look that was just summarised."""
     overhead_s: float | None = None
 
     async def run(self, templates: dict[str, Template | None]) -> Summary:
@@ -105,8 +112,8 @@ class Blocks:
             lengthen_washout(self.folder, self.plan, self.environment.experiment, number, self.watcher.say)
             if self.plan.sequential and alpha_at(done) is not None:
                 summary = summarise(self.folder)
-                if is_decided(summary) and done < target.blocks:
-                    self.watcher.say(f"every contrast is decided after {done} blocks")
+                if done < target.blocks and self.decided(self.folder, summary):
+                    self.watcher.say(f"every comparison is decided after {done} blocks")
                     break
         summary = summarise(self.folder)
         self.folder.journal.append("study_finished", state=summary.state)
@@ -235,12 +242,14 @@ def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> floa
     return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
 
 
-def is_decided(summary: Summary) -> bool:
-    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed.
+def is_decided(folder: StudyFolder, summary: Summary) -> bool:
+    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed, and whether the
+    thresholds are decided that the study declares.
 
     The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
     """
     judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
-    return bool(judged) and all(
+    contrasts = bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
     )
+    return contrasts and (not folder.study().experiment.gate or is_gate_decided(folder, summary))

@@ -183,7 +183,9 @@ class Lane:
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         pid = None if instance.process is None else instance.pid
         data, log = self.environment.experiment.data, self.folder / "driver.log"
-        return await driver.hold(StepContext(instance.address(LOAD_USER), data, step, private, log), pid)
+        clients = self.environment.clients
+        agents = () if clients is None else clients.agents
+        return await driver.hold(StepContext(instance.address(LOAD_USER), data, step, private, log, agents), pid)
 
     async def slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
         """Load every server of the lane for one slice; empty if the arm failed in it."""
@@ -295,7 +297,12 @@ class Lane:
             self.failed = error.message
 
     async def _step_failed(self, step: Step, error: StudyError) -> None:
-        """The step failed; where a server has ended, so has the arm for the rest of the block."""
+        """The step failed; where a server has ended, so has the arm for the rest of the block.
+
+        Raises HostError if the load's own host is lost, which ends the block.
+        """
+        if self.environment.clients is not None:
+            self.environment.clients.check()
         await asyncio.gather(*(load.end() for load in self.loads))
         self.loads = []
         self.failed_steps[step.id] = error.message

@@ -16,7 +16,9 @@ from typing import ClassVar
 from mydyno.drivers.base import Driver
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.execution.builds import check_variables, get_builds, present_builds
-from mydyno.execution.environment import Say
+from mydyno.execution.client_probe import SamplerWithClients
+from mydyno.execution.environment import Sampler, Say
+from mydyno.execution.load_clients import LoadClients
 from mydyno.execution.probe import Probe
 from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
@@ -69,6 +71,7 @@ class PrivateEnvironment:
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
     credentials: Credentials = field(default_factory=Credentials)
+    clients: LoadClients | None = None
 
     def __post_init__(self) -> None:
         for password in (self.credentials.control, self.credentials.load):
@@ -94,7 +97,12 @@ class PrivateEnvironment:
         build = self.builds[arm or self.experiment.control]
         kind: type[PrivateServer] = MysqldServer if build.version.has_sql else MemcachedServer
         settings = InstanceSettings(base=self.base_variables())
-        return kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, cpu_slot=cpu_slot)
+        made = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, cpu_slot=cpu_slot)
+        if self.clients is not None:
+            made.listen = self.clients.address
+            if self.experiment.data.workload != "kv":
+                made.ensure_client_path()
+        return made
 
     def treatments(self, arm: ArmSpec) -> list[Treatment]:
         """The catalogue's treatments of the arm."""
@@ -156,10 +164,11 @@ class PrivateEnvironment:
         self.undo.undone(number)
         return template
 
-    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Probe:
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler of one run, not yet started."""
         program = self.paths.program("dynoprobe")
-        return Probe.of_servers(program, instances, self.scratch, self.sockets, speed_meter=speed_meter)
+        own = Probe.of_servers(program, instances, self.scratch, self.sockets, speed_meter=speed_meter)
+        return own if self.clients is None else SamplerWithClients(own, self.clients.samplers())
 
     async def prewarm(self, instance: RunningServer) -> None:
         """Read all data once, so that no run begins colder than another; store first what no template can hold.

@@ -5,20 +5,30 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.merged import PERCENTILES
 from mydyno.model.experiment import Step
 from mydyno.model.metrics import SPREAD_OF, of_instance
-from mydyno.model.records import SliceRecord
+from mydyno.model.records import KERNEL_COUNTERS, SliceRecord
 from mydyno.servers.running.base import RunningServer
 from mydyno.workloads.reconcile import disagreements
 
 LATENCY_KEYS = ("mean", "min", "max", *PERCENTILES)
 TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
 KEY_VALUES = ("cmd_get", "cmd_set", "get_hits", "get_misses", "verified", "wrong_values")
+IO_COUNTERS = {
+    "syscr": "read_calls", "syscw": "write_calls", "read_bytes": "disk_read_bytes", "write_bytes": "disk_written_bytes",
+}  # fmt: skip
+"""/proc/PID/io to the names of KERNEL_COUNTERS."""
+SWITCH_COUNTERS = {
+    "voluntary_ctxt_switches": "voluntary_context_switches",
+    "nonvoluntary_ctxt_switches": "involuntary_context_switches",
+}
+"""/proc/PID/task/TID/status to the names of KERNEL_COUNTERS."""
 WHOLE = {
     "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
 }  # fmt: skip
@@ -35,6 +45,8 @@ class LaneReadings:
     sent_bytes: int
     received_bytes: int
     """Of every interface of its network namespace but loopback; 0 where the load comes by loopback or a socket."""
+    kernel: dict[str, float] = field(default_factory=dict)
+    """The names of model/records.py, KERNEL_COUNTERS, as far as this process may read them."""
 
     @classmethod
     def read(cls, instance: RunningServer) -> LaneReadings:
@@ -46,12 +58,29 @@ class LaneReadings:
             stat = (folder / "stat").read_text().rpartition(")")[2].split()
             pages = int((folder / "statm").read_text().split()[1])
             sent, received = _interface_bytes(folder, instance.settings.interface)
+            kernel = _kernel_counters(folder, stat)
         except (OSError, ValueError, IndexError):
             return cls(None, 0.0, 0.0, 0, 0)
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
-        return cls(
-            float(pages * os.sysconf("SC_PAGE_SIZE")), int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received
-        )
+        rss_bytes = float(pages * os.sysconf("SC_PAGE_SIZE"))
+        return cls(rss_bytes, int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received, kernel)
+
+
+def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
+    """Of one process: faults, bytes and calls of I/O, and the context switches of the threads that it has now."""
+    found = {"minor_page_faults": float(stat[7]), "major_page_faults": float(stat[9])}
+    with suppress(OSError):  # only the process's own user and root may read it
+        for line in (folder / "io").read_text().splitlines():
+            name, _, value = line.partition(": ")
+            if name in IO_COUNTERS:
+                found[IO_COUNTERS[name]] = found.get(IO_COUNTERS[name], 0.0) + float(value)
+    for task in (folder / "task").iterdir():
+        with suppress(OSError):  # a thread that has ended
+            for line in (task / "status").read_text().splitlines():
+                name, _, value = line.partition(":\t")
+                if name in SWITCH_COUNTERS:
+                    found[SWITCH_COUNTERS[name]] = found.get(SWITCH_COUNTERS[name], 0.0) + float(value)
+    return found
 
 
 def _interface_bytes(folder: Path, interface: str | None) -> tuple[int, int]:
@@ -81,6 +110,8 @@ class Around:
 
     idle_servers_cpu_s: float | None = None
     speed: float | None = None
+    remote_load: bool = False
+    """Whether the load comes from other hosts: its CPU time is none of this host's."""
 
 
 def slice_record(
@@ -121,13 +152,29 @@ def slice_record(
         server_cpu_s=server_cpu_s,
         idle_servers_cpu_s=around.idle_servers_cpu_s,
         steal=_share(host, "steal_s"),
-        strangers=_strangers(host, driver_cpu_s, server_cpu_s, around.idle_servers_cpu_s),
+        strangers=_strangers(
+            host, None if around.remote_load else driver_cpu_s, server_cpu_s, around.idle_servers_cpu_s
+        ),
         speed=around.speed,
         server_rss_bytes=None if any(one is None for one in rss) else sum(one for one in rss if one is not None),
         whole=whole,
         server_counters=counters,
+        kernel_counters=_kernel_growth(parts),
         disagreements=tuple(disagreements(step.workload, whole, counters)),
     )
+
+
+def _kernel_growth(parts: Sequence[PartOfSlice]) -> dict[str, float]:
+    """Growth of the kernel's counters over the slice, all servers together; of a name that each reading has.
+
+    Threads that ended within the slice take their counts with them: growth is never below 0.
+    """
+    names = set.intersection(*(set(reading.kernel) for part in parts for reading in (part.before, part.after)))
+    return {
+        name: sum(max(0.0, part.after.kernel[name] - part.before.kernel[name]) for part in parts)
+        for name in KERNEL_COUNTERS
+        if name in names
+    }
 
 
 def _sum(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -240,14 +287,19 @@ def _share(host: dict[str, float], name: str) -> float | None:
 
 
 def _strangers(
-    host: dict[str, float], driver_s: float, server_s: float | None, idle_servers_s: float | None
+    host: dict[str, float], driver_s: float | None, server_s: float | None, idle_servers_s: float | None
 ) -> float | None:
-    """CPU time of others as a share of the host's. `idle_servers_s` is of the whole slice, so this is a lower bound."""
+    """CPU time of others as a share of the host's. `idle_servers_s` is of the whole slice, so this is a lower bound.
+
+    `driver_s` None: the load is on other hosts. Interrupts are left out then: those of the network are the load's, and
+    a treatment that changes the load would change what is to explain it.
+    """
     total = sum(value for key, value in host.items() if key.endswith("_s"))
     if server_s is None or total <= 0:
         return None
-    busy_s = sum(float(host.get(name, 0.0)) for name in ("user_s", "system_s", "irq_s"))
-    return max(0.0, busy_s - driver_s - server_s - (idle_servers_s or 0.0)) / total
+    kinds = ("user_s", "system_s") if driver_s is None else ("user_s", "system_s", "irq_s")
+    busy_s = sum(float(host.get(name, 0.0)) for name in kinds)
+    return max(0.0, busy_s - (driver_s or 0.0) - server_s - (idle_servers_s or 0.0)) / total
 
 
 def add_handshakes(total: dict[str, Any], reported: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from mydyno.errors import ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environment import Sampler, StudyEnvironment
 from mydyno.model.experiment import Step
-from mydyno.model.records import InstanceStep, StepRecord
+from mydyno.model.records import DriverResult, InstanceStep, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.store.samples import Sample
 from mydyno.workloads.reconcile import growth
@@ -66,7 +66,7 @@ async def run_step(
         record = _record(step, outcomes[0].started_unix_ns, outcomes[0], counters[0])
         return StepOutcome(record, samples, outcomes[0].latency_log)
     begun = [outcome.started_unix_ns for outcome in outcomes]
-    together = merged(outcomes, cpu.user_s, cpu.system_s)
+    together = merged(outcomes, *_cpu_s(cpu, outcomes))
     every = {name for counted in counters for name in counted}
     record = _record(
         step,
@@ -80,8 +80,7 @@ async def run_step(
                 InstanceStep(
                     instance=instance.number,
                     started_unix_ns=outcome.started_unix_ns,
-                    # The kernel counts the CPU time of children together: it is known for all drivers, not for each.
-                    driver=outcome.result.model_copy(update={"cpu_user_s": None, "cpu_system_s": None}),
+                    driver=_of_instance(outcome.result),
                     server_counters=counted,
                 )
                 for instance, outcome, counted in zip(instances, outcomes, counters, strict=True)
@@ -90,6 +89,19 @@ async def run_step(
     )
     logs = (_tagged(o.latency_log, step, i.number) for i, o in zip(instances, outcomes, strict=True))
     return StepOutcome(record, samples, tuple(line for log in logs for line in log))
+
+
+def _cpu_s(children: ChildCpu, outcomes: Sequence[DriverOutcome]) -> tuple[float | None, float | None]:
+    """CPU time of all drivers in user mode and in the kernel: that of the clients where the load comes from there."""
+    if not outcomes[0].result.clients:
+        return children.user_s, children.system_s
+    clients = [client for outcome in outcomes for client in outcome.result.clients]
+    return sum(client.cpu_user_s for client in clients), sum(client.cpu_system_s for client in clients)
+
+
+def _of_instance(driver: DriverResult) -> DriverResult:
+    """The kernel counts the CPU time of children together: it is known for all drivers of this host, not for each."""
+    return driver if driver.clients else driver.model_copy(update={"cpu_user_s": None, "cpu_system_s": None})
 
 
 def _record(step: Step, started_unix_ns: int, outcome: DriverOutcome, counters: dict[str, float]) -> StepRecord:
@@ -117,6 +129,8 @@ async def _drive(
     number = instance.number
     private = environment.sockets if number == 1 else environment.sockets / f"driver-{number}"
     private.mkdir(mode=0o700, exist_ok=True)
+    clients = environment.clients
+    agents = clients.agents if clients is not None else ()
     try:
         context = StepContext(
             instance.address(LOAD_USER),
@@ -124,11 +138,15 @@ async def _drive(
             step,
             private,
             folder / ("driver.log" if number == 1 else f"driver-{number}.log"),
-            on_start=lambda pid: probe.send(f"driver {number} {pid}"),
+            agents=agents,
+            # With agents the program on this host only coordinates, and its CPU time is not the load's.
+            on_start=lambda pid: None if agents else probe.send(f"driver {number} {pid}"),
             on_progress=on_progress,
         )
         return await environment.drivers[step.driver].run(context)
     except StudyError as error:
+        if clients is not None:
+            clients.check()
         raise await _with_the_servers_end(error, instance, step) from error
     finally:
         probe.send(f"driver {number} -")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from mydyno.execution.load_clients import busy_pct
 from mydyno.model.experiment import Experiment, GateSpec, Step
 from mydyno.model.reasons import Reason
 from mydyno.model.records import DriverResult, StepRecord, WindowSteadiness
@@ -19,6 +20,8 @@ MOST_START_SPREAD_S = 1.0
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
     """The record with its steadiness and the gates that closed for this step."""
+
+    record = _with_busy_clients(record, step, samples)
 
     def facts(driver: DriverResult, counters: dict[str, float], steady: WindowSteadiness) -> StepFacts:
         return StepFacts(
@@ -64,6 +67,17 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             "instances": tuple(parts),
         }
     )
+
+
+def _with_busy_clients(record: StepRecord, step: Step, samples: Sequence[Sample]) -> StepRecord:
+    """The record with the CPU use of each client host in the measured window."""
+    if not record.driver.clients:
+        return record
+    begin_ns = record.started_unix_ns + round(step.warmup_s * 1e9)
+    end_ns = begin_ns + round(step.measure_s * 1e9)
+    busy = busy_pct(samples, [(begin_ns, end_ns)])
+    clients = [client.model_copy(update={"busy_pct": busy.get(client.name)}) for client in record.driver.clients]
+    return record.model_copy(update={"driver": record.driver.model_copy(update={"clients": tuple(clients)})})
 
 
 def failure_of(driver: DriverResult, gates: GateSpec) -> str:

@@ -16,7 +16,7 @@ from mydyno.model.metrics import METRICS
 from mydyno.model.parsing import Vocabulary, parse_experiment
 from mydyno.model.problems import nearest
 from mydyno.model.toml_source import TomlSource
-from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.workloads.catalogue import DATA_WORKLOADS, WORKLOADS
 
@@ -30,7 +30,7 @@ def built_in() -> dict[str, Path]:
 def vocabulary() -> Vocabulary:
     """Every name that an experiment may use."""
     return Vocabulary(
-        servers=list(CATALOGUE),
+        servers=list(known_servers()),
         data_workloads=DATA_WORKLOADS,
         workload_options={name: workload.options for name, workload in WORKLOADS.items()},
         workload_data={name: workload.data for name, workload in WORKLOADS.items()},

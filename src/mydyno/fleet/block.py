@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,8 @@ from mydyno.execution.open_environment import open_environment
 from mydyno.execution.pace import FixedCycles, UntilDeadline
 from mydyno.execution.run import make_saved_run
 from mydyno.execution.time_plan import cycles_of, shape_of
-from mydyno.fleet.messages import Finished, Prepared, Progressed, Said, manifest, slice_text
+from mydyno.fleet.block_clients import BlockClients, check_address
+from mydyno.fleet.messages import AnyMessage, Finished, Prepared, Progressed, Said, manifest, slice_text
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.lock import study_lock
@@ -33,7 +34,7 @@ from mydyno.model.records import SliceRecord, StudyRecord
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
-Emit = Callable[[Said | Progressed | Prepared | Finished], None]
+Emit = Callable[[AnyMessage], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,12 @@ class _Reporter:
 
 
 async def prepare_host(
-    study: StudyRecord, folder: Path, paths: HostPaths, emit: Emit, opener: Opener = open_environment
+    study: StudyRecord,
+    folder: Path,
+    paths: HostPaths,
+    emit: Emit,
+    opener: Opener = open_environment,
+    clients: BlockClients | None = None,
 ) -> None:
     """Fetch, build and prepare everything that blocks of the study need on this host; emits Prepared.
 
@@ -95,6 +101,8 @@ async def prepare_host(
         clean_up(paths.undo, reporter.say)
         environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
         stack.callback(_close, environment, reporter)
+        if clients is not None:
+            check_address(clients.address)
         await environment.rehearse(reporter.say)
         for arm in experiment.arms:
             await environment.template(arm, reporter.say)
@@ -102,7 +110,8 @@ async def prepare_host(
             Prepared(
                 design=design.kind,
                 why=design.why,
-                client_untouched=design.client_untouched,
+                # The CPU time of a load program on another host is no measure of this host's speed.
+                client_untouched=design.client_untouched and clients is None,
                 versions=environment.versions,
                 facts=host_facts(paths.data),
             )
@@ -110,7 +119,12 @@ async def prepare_host(
 
 
 async def execute_block(
-    path: Path, order: BlockOrder, paths: HostPaths, emit: Emit, opener: Opener = open_environment
+    path: Path,
+    order: BlockOrder,
+    paths: HostPaths,
+    emit: Emit,
+    opener: Opener = open_environment,
+    clients: BlockClients | None = None,
 ) -> None:
     """Execute one block of the study in `path`; emits Finished. A block that is there already is only reported.
 
@@ -128,7 +142,7 @@ async def execute_block(
     overhead_s = None
     if not folder.is_block_complete(order.block):
         reporter = _Reporter(emit)
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             stack.enter_context(recorded_commands()).keep_in(folder.path)
             _check(study.experiment, plan, paths)
             stack.enter_context(study_lock(study.study, paths.study_lock_address))
@@ -137,6 +151,10 @@ async def execute_block(
             stack.callback(_close, environment, reporter)
             _check_versions(study, environment)
             templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
+            if clients is not None:
+                stack.push_async_callback(clients.close)
+                await clients.open(environment.sockets / "clients")
+                environment.clients = clients
             overhead_s = await _execute(environment, folder, plan, block, order, templates, reporter)
     if order.group:
         folder.name_host_group(order.block, order.group)

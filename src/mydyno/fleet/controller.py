@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError, UserError
-from mydyno.execution.interleaved_study import given_up, is_decided, remaining_s
+from mydyno.execution.interleaved_study import Decided, given_up, is_decided, remaining_s
+from mydyno.execution.load_host_obstacles import load_host_obstacles
 from mydyno.execution.study_record import new_study
 from mydyno.execution.time_plan import plan_time, shape_of
 from mydyno.execution.washout import lengthen_washout, washout_of_next_block
 from mydyno.fleet.block import BlockOrder, design_of
+from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError
 from mydyno.fleet.leases import Leases
 from mydyno.fleet.links import HostLink, link_to
@@ -30,7 +32,7 @@ from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import folder_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.experiment import Experiment
-from mydyno.model.host_groups import HostGroup
+from mydyno.model.host_groups import LOCAL, HostGroup
 from mydyno.model.plan import Plan, make_plan
 from mydyno.model.records import StudyRecord
 from mydyno.model.summary import Summary
@@ -75,6 +77,8 @@ class FleetRequest:
     studies: Path
     groups: tuple[HostGroup, ...]
     command: tuple[str, ...] = ()
+    decided: Decided = is_decided
+    """When a study with a time may end at a look."""
 
 
 async def run_on_groups(
@@ -109,7 +113,7 @@ async def run_on_groups(
             folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))
-            fleet = _Fleet(folder, study, plan, runners, watcher, time_s if plan.sequential else None)
+            fleet = _Fleet(folder, study, plan, runners, watcher, time_s if plan.sequential else None, request.decided)
             return folder, await fleet.run(list(prepared))
 
 
@@ -153,11 +157,18 @@ def check_groups(experiment: Experiment, groups: Sequence[HostGroup]) -> None:
             "--hosts: an external server (server.dsn) is one server; blocks on several hosts would load it together",
             "leave --hosts out, or use server.name",
         )
-    with_clients = [group.name for group in groups if group.clients]
-    if with_clients:
+    with_clients = [group.name for group in groups if group.load_hosts is not None]
+    if with_clients and len(with_clients) < len(groups):
+        alone = next(group.name for group in groups if not group.clients)
         raise UserError(
-            f"--hosts: the groups {', '.join(with_clients)} have clients, but studies load a server from its own host",
-            "remove `clients`; `dynoload --agent` drives one load from many hosts outside of a study",
+            f"--hosts: the group {with_clients[0]} has clients, the group {alone} has none",
+            "one study has one way to load its servers: name clients in every [[group]] or in none",
+        )
+    obstacles = load_host_obstacles(experiment) if with_clients else []
+    if obstacles:
+        raise UserError(
+            "--hosts: the load cannot come from client hosts:\n  " + "\n  ".join(obstacles),
+            "remove `clients` from the [[group]] tables, or change the experiment",
         )
 
 
@@ -169,15 +180,21 @@ class _Runners:
     """A runner for each group, closed at the end whatever happened."""
 
     def __init__(self, groups: Sequence[HostGroup], paths: HostPaths, watcher: FleetWatcher, linker: Linker) -> None:
-        self.by_name = {
-            group.name: GroupRunner(group.name, linker(group, paths), watcher.group_says) for group in groups
-        }
+        self.by_name = {group.name: _runner_of(group, paths, watcher, linker) for group in groups}
 
     async def __aenter__(self) -> Mapping[str, GroupRunner]:
         return self.by_name
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(runner.close() for runner in self.by_name.values()), return_exceptions=True)
+
+
+def _runner_of(group: HostGroup, paths: HostPaths, watcher: FleetWatcher, linker: Linker) -> GroupRunner:
+    links = {
+        name: linker(HostGroup(name=name, server=None if address == LOCAL else address), paths)
+        for name, address in group.client_names.items()
+    }
+    return GroupRunner(group.name, linker(group, paths), watcher.group_says, group.load_hosts, ClientHosts(links))
 
 
 async def _prepare_all(
@@ -235,6 +252,7 @@ class _Fleet:
     watcher: FleetWatcher
     time_s: float | None
     """For the blocks that are missing; None: without a time."""
+    decided: Decided = is_decided
     began_s: float = field(default_factory=time.monotonic)
     _flying: set[int] = field(default_factory=set)
     """Blocks that groups execute now."""
@@ -250,8 +268,8 @@ class _Fleet:
                 for target in self._stages():
                     await self._execute_up_to(target)
                     if self.plan.sequential and target in LOOKS and target < len(self.plan.blocks):
-                        if is_decided(summarise(self.folder)):
-                            self.watcher.say(f"every contrast is decided after {target} blocks")
+                        if self.decided(self.folder, summarise(self.folder)):
+                            self.watcher.say(f"every comparison is decided after {target} blocks")
                             break
                         if self._left_s() <= 0:
                             break

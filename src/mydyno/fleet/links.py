@@ -1,6 +1,6 @@
-"""A way to a group's server host: the host that mydyno runs on, or one reached by SSH.
+"""A way to a host of a group: the host that mydyno runs on, or one reached by SSH.
 
-Both start the same program there, `mydyno block`, and both end it when this process ends.
+Both start the same programs there, `mydyno block` and those of the engine, and both end them when this process ends.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError
+from mydyno.fleet.channels import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.installation import ensure_installed
 from mydyno.hosts.commands import report_start
-from mydyno.hosts.local import LINE_LIMIT_BYTES, exit_with_parent
+from mydyno.hosts.local import exit_with_parent
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.ssh import SshHost
 from mydyno.model.host_groups import HostGroup
@@ -32,7 +33,7 @@ TAIL_BYTES = 16 << 10
 
 
 class HostProcess(Protocol):
-    """`mydyno block` on a host."""
+    """`mydyno block` or a program of the engine on a host."""
 
     @property
     def stderr_tail(self) -> str:
@@ -47,12 +48,15 @@ class HostProcess(Protocol):
     async def wait(self) -> int:
         """Its exit code. Raises HostError if the connection is lost."""
 
+    def close_stdin(self) -> None:
+        """End of its standard input."""
+
     async def end(self) -> None:
         """SIGTERM; it undoes everything and ends. Does not wait for that."""
 
 
 class HostLink(Protocol):
-    """A group's server host."""
+    """A host of a group: that of the server, or a client."""
 
     async def open(self) -> None:
         """Connect, or connect again. Raises HostError."""
@@ -62,6 +66,9 @@ class HostLink(Protocol):
 
     async def start(self, arguments: Sequence[str]) -> HostProcess:
         """Start `mydyno` with these arguments. Raises HostError."""
+
+    async def start_program(self, name: str, arguments: Sequence[str]) -> HostProcess:
+        """Start a program of the engine. Raises HostError."""
 
     async def fetch(self, folder: str, to: Path) -> None:
         """Copy a folder of the host to a path that does not exist. Raises HostError."""
@@ -107,6 +114,12 @@ class LocalProcess:
         await self._reader
         return code
 
+    def close_stdin(self) -> None:
+        """End of its standard input."""
+        assert self._process.stdin is not None
+        with suppress(OSError, RuntimeError):
+            self._process.stdin.close()
+
     async def end(self) -> None:
         """SIGTERM."""
         with suppress(ProcessLookupError):
@@ -137,7 +150,13 @@ class LocalLink:
 
     async def start(self, arguments: Sequence[str]) -> LocalProcess:
         """As a child with the same environment; SIGTERM when this process ends."""
-        argv = [sys.executable, "-m", "mydyno.cli", *arguments]
+        return await self._start([sys.executable, "-m", "mydyno.cli", *arguments])
+
+    async def start_program(self, name: str, arguments: Sequence[str]) -> LocalProcess:
+        """As a child, as start() does."""
+        return await self._start([str(self._paths.program(name)), *arguments])
+
+    async def _start(self, argv: Sequence[str]) -> LocalProcess:
         command = ["setpriv", "--pdeathsig", "TERM", "--", *exit_with_parent(os.getpid()), *argv]
         started = report_start(argv)
         try:
@@ -147,7 +166,7 @@ class LocalLink:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                limit=LINE_LIMIT_BYTES,
+                limit=CHANNEL_LIMIT_BYTES,
                 env={**os.environ, "MYDYNO_DATA": str(self._paths.data), "MYDYNO_CACHE": str(self._paths.cache)},
             )
         except OSError as error:
@@ -209,6 +228,10 @@ class SshLink:
     async def start(self, arguments: Sequence[str]) -> HostProcess:
         """It ends with the connection."""
         return await self.host.start([self._program, *arguments], grace_s=GRACE_S)
+
+    async def start_program(self, name: str, arguments: Sequence[str]) -> HostProcess:
+        """From the engine of this version; it ends with the connection."""
+        return await self.host.start([f"{self._program.rpartition('/')[0]}/engine/{name}", *arguments])
 
     async def fetch(self, folder: str, to: Path) -> None:
         """By SFTP."""

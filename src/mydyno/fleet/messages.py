@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from mydyno.fleet.channels import Closed, Opened, Sent
 from mydyno.model.experiment import Frozen
 from mydyno.model.records import SliceRecord
 
@@ -58,11 +59,12 @@ class Finished(Frozen):
     """Events of the host's journal since the block began."""
 
 
-Message = Annotated[Said | Progressed | Prepared | Finished, Field(discriminator="event")]
-_MESSAGES: TypeAdapter[Said | Progressed | Prepared | Finished] = TypeAdapter(Message)
+AnyMessage = Said | Progressed | Prepared | Finished | Opened | Sent | Closed
+Message = Annotated[AnyMessage, Field(discriminator="event")]
+_MESSAGES: TypeAdapter[AnyMessage] = TypeAdapter(Message)
 
 
-def parse_message(line: str) -> Said | Progressed | Prepared | Finished:
+def parse_message(line: str) -> AnyMessage:
     """One line. Raises ValueError (pydantic.ValidationError is one) for anything else."""
     return _MESSAGES.validate_json(line)
 

@@ -23,10 +23,13 @@ from mydyno.errors import HostError
 from mydyno.packages.atomic_dir import sha256_of
 
 REQUIRED = (
-    "asyncssh", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy", "pyarrow", "pydantic", "pymysql", "rich",
-    "scipy", "typer",
+    "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy",
+    "pyarrow", "pydantic", "pymysql", "rich", "scipy", "typer",
 )  # fmt: skip
-"""The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found."""
+"""The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found.
+
+Without mydyno-engine: its programs are part of the program, wherever they are from.
+"""
 ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
 """Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
 ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
@@ -88,7 +91,7 @@ def packages_part() -> Part:
         if distribution.files is None:
             raise HostError(
                 f"the Python package {name} has no list of its files",
-                "start mydyno with ./mydyno, or install it by pip",
+                "start mydyno with ./mydyno, or install it with uv, pipx or pip",
             )
         for file in distribution.files:
             path = Path(str(file.locate()))
@@ -113,7 +116,10 @@ def program_part(engine: Path, packages: Part) -> Part:
     for name in ENGINE_PROGRAMS:
         path = engine / name
         if not path.is_file():
-            raise HostError(f"the engine's program {name} is not at {path}", "start mydyno with ./mydyno")
+            raise HostError(
+                f"the engine's program {name} is not at {path}",
+                f"install mydyno-engine {mydyno.__version__}, or start mydyno with ./mydyno",
+            )
         files[f"engine/{name}"] = path
     content = [f"{name} {sha256_of(path)}" for name, path in sorted(files.items())]
     needed = max(glibc_of_programs(engine / name for name in ENGINE_PROGRAMS), (0, 0))
@@ -177,7 +183,9 @@ def _distributions() -> dict[str, importlib.metadata.Distribution]:
             found[name] = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             if name in REQUIRED:
-                raise HostError(f"the Python package {name} is not installed", "start mydyno with ./mydyno") from None
+                raise HostError(
+                    f"the Python package {name} is not installed", "install mydyno again, or start it with ./mydyno"
+                ) from None
             continue
         for requirement in found[name].requires or ():
             match = re.match(r"[A-Za-z0-9._-]+", requirement)

@@ -11,11 +11,14 @@ from typing import TypeVar
 
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.block import BlockOrder
+from mydyno.fleet.channels import Closed, Opened, Sent
+from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import GroupLostError
 from mydyno.fleet.links import HostLink, HostProcess
 from mydyno.fleet.messages import (
     HEARTBEAT_S,
     SILENCE_S,
+    AnyMessage,
     Finished,
     Prepared,
     Progressed,
@@ -23,6 +26,7 @@ from mydyno.fleet.messages import (
     manifest,
     parse_message,
 )
+from mydyno.model.host_groups import LoadHosts
 from mydyno.model.plan import Plan
 from mydyno.model.records import StudyRecord
 
@@ -31,6 +35,7 @@ MOST_SILENCE_S = 900.0
 LATE_FACTOR, LATE_S = 3.0, 600.0
 """A block that takes longer than so many times its length, and so much more, counts as lost."""
 
+SENT = '"sent"'
 Report = Callable[[str, str, bool], None]
 """(group, text, lasting): a line to keep, or what is under way now."""
 Result = TypeVar("Result", Prepared, Finished)
@@ -43,22 +48,32 @@ class GroupUnfitError(GroupLostError):
 class GroupRunner:
     """One host group."""
 
-    def __init__(self, name: str, link: HostLink, report: Report) -> None:
+    def __init__(
+        self,
+        name: str,
+        link: HostLink,
+        report: Report,
+        load_hosts: LoadHosts | None = None,
+        clients: ClientHosts | None = None,
+    ) -> None:
+        """`load_hosts` and `clients`: where the load runs; None: on the server's host."""
         self.name = name
         self._link = link
         self._report = report
+        self._load_hosts = load_hosts
+        self._clients = clients or ClientHosts({})
 
     async def open(self) -> None:
         """Connect, or connect again. Raises GroupLostError."""
         try:
-            await self._link.open()
+            await asyncio.gather(self._link.open(), self._clients.open())
         except HostError as error:
             raise GroupLostError(_words(error)) from error
 
     async def prepare(self, study: StudyRecord) -> Prepared:
         """Fetch servers and make data on the host. Raises GroupLostError, GroupUnfitError, UserError."""
         folder = await self._push(study, None)
-        return await self._ask(["block", folder, "--prepare"], Prepared, None)
+        return await self._ask(["block", folder, "--prepare", *self._load_arguments], Prepared, None)
 
     async def execute(self, study: StudyRecord, plan: Plan, order: BlockOrder, aside: Path) -> Finished:
         """Have a block executed, and fetch its folder into `aside`, every file checked against its hash.
@@ -66,7 +81,7 @@ class GroupRunner:
         Raises GroupLostError, GroupUnfitError, UserError.
         """
         folder = await self._push(study, plan)
-        arguments = ["block", folder, "--block", str(order.block)]
+        arguments = ["block", folder, "--block", str(order.block), *self._load_arguments]
         if order.length_s is not None:
             arguments += ["--length", f"{order.length_s:.0f}s"]
         if order.washout_s is not None:
@@ -94,8 +109,16 @@ class GroupRunner:
             await self._link.remove(study)
 
     async def close(self) -> None:
-        """Disconnect; what runs on the host ends and undoes its changes."""
+        """Disconnect; what runs on the hosts ends and undoes its changes."""
         await self._link.close()
+        await self._clients.close()
+
+    @property
+    def _load_arguments(self) -> list[str]:
+        load = self._load_hosts
+        if load is None:
+            return []
+        return [f"--listen={load.address}", *(f"--load-host={name}" for name in load.names)]
 
     async def _push(self, study: StudyRecord, plan: Plan | None) -> str:
         files = {"study.json": study.model_dump_json(by_alias=True, indent=1)}
@@ -113,6 +136,7 @@ class GroupRunner:
         except HostError as error:
             raise GroupLostError(_words(error)) from error
         heart = asyncio.create_task(_beat(process))
+        session = self._clients.session(process)
         result: Result | None = None
         try:
             async with asyncio.timeout(limit_s):
@@ -122,7 +146,11 @@ class GroupRunner:
                         line = await asyncio.wait_for(anext(lines), MOST_SILENCE_S)
                     except StopAsyncIteration:
                         break
-                    result = self._read(line, kind) or result
+                    message = self._read(line)
+                    if isinstance(message, kind):
+                        result = message
+                    elif isinstance(message, Opened | Sent | Closed):
+                        await session.take(message)
                 code = await process.wait()
         except TimeoutError:
             await process.end()
@@ -131,21 +159,24 @@ class GroupRunner:
             raise GroupLostError(_words(error)) from error
         finally:
             heart.cancel()
+            await session.close()
+        if session.lost:
+            raise GroupLostError(session.lost)
         if code == 0 and result is not None:
             return result
         raise _failure(code, process.stderr_tail)
 
-    def _read(self, line: str, kind: type[Result]) -> Result | None:
+    def _read(self, line: str) -> AnyMessage | None:
+        """A message of the block; what is one for a person is reported."""
         try:
             message = parse_message(line)
         except ValueError:
-            self._report(self.name, line[:500], True)
+            # A damaged line for a client host may have a password.
+            self._report(self.name, "a line that is no message" if SENT in line else line[:500], True)
             return None
-        if isinstance(message, kind):
-            return message
         if isinstance(message, Said | Progressed):
             self._report(self.name, message.text, isinstance(message, Said))
-        return None
+        return message
 
 
 def _words(error: HostError) -> str:

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import Cgroups
@@ -60,9 +61,8 @@ def _programs(name: str, programs: tuple[str, ...], source: str) -> Capability:
 
 def _engine(paths: HostPaths) -> Capability:
     path = paths.engine / "dynoprobe"
-    return Capability(
-        "telemetry", path.is_file(), str(path) if path.is_file() else f"{path} is missing: start mydyno with ./mydyno"
-    )
+    missing = f"{path} is missing: install mydyno-engine {__version__}, or start mydyno with ./mydyno"
+    return Capability("telemetry", path.is_file(), str(path) if path.is_file() else missing)
 
 
 def _disk(paths: HostPaths) -> Capability:

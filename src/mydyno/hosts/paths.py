@@ -7,6 +7,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
 
@@ -20,7 +21,7 @@ class HostPaths:
     data: Path
     """Templates and the servers' data directories; on the disk that is to be measured."""
     engine: Path
-    """The folder of dynoprobe and dynoload."""
+    """The folder of dynoload, dynoprobe and dynomem."""
     server_user: str | None
     """The unprivileged user that servers run as when mydyno is root; None: as the present user."""
     allow_writes: bool = False
@@ -35,28 +36,49 @@ class HostPaths:
 
     @classmethod
     def resolve(cls, data: Path | None = None, allow_writes: bool = False) -> HostPaths:
-        """From MYDYNO_CACHE (set by the bootstrap), MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER.
+        """From MYDYNO_CACHE, MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER.
 
         Raises HostError if the server's user does not exist.
         """
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        cache = Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
+        cache = cache_folder()
         return cls(
             cache=cache,
             data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
-            engine=Path(os.environ.get("MYDYNO_ENGINE") or cache / "engine" / "bin"),
+            engine=_engine_folder(cache),
             server_user=_server_user(),
             allow_writes=allow_writes,
         )
 
     def program(self, name: str) -> Path:
-        """The path of an engine program. Raises HostError if it was not built."""
+        """The path of an engine program. Raises HostError if it is not there."""
         path = self.engine / name
         if not path.is_file():
             raise HostError(
-                f"the engine's program {name} is not at {path}", "start mydyno with ./mydyno, which builds it"
+                f"the engine's program {name} is not at {path}",
+                f"install mydyno-engine {__version__}, or start mydyno with ./mydyno, which builds the engine",
             )
         return path
+
+
+def _engine_folder(cache: Path) -> Path:
+    """Of MYDYNO_ENGINE, else of the package mydyno-engine, else the newest that the bootstrap built."""
+    if given := os.environ.get("MYDYNO_ENGINE"):
+        return Path(given)
+    try:
+        # In a checkout there is no such package: the bootstrap builds the engine.
+        from mydyno_engine import find_bin
+
+        return Path(find_bin("dynoprobe")).parent
+    except (ImportError, FileNotFoundError):
+        pass
+    built = sorted((cache / "engine").glob("*/.complete"), key=lambda mark: mark.stat().st_mtime)
+    return built[-1].parent / "bin" if built else cache / "engine" / "bin"
+
+
+def cache_folder() -> Path:
+    """The cache: MYDYNO_CACHE, else mydyno in the user's own cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
 
 
 def _server_user() -> str | None:

@@ -1,4 +1,4 @@
-"""Free TCP ports of loopback, for servers that cannot choose one for themselves."""
+"""Free TCP ports, of loopback if no other address is named, for servers that cannot choose one for themselves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _lock = threading.Lock()
 _random = random.SystemRandom()  # leaves the seeded generator alone
 
 
-def free_port() -> int:
-    """A port that is free now and is none of the last 1000 returned. Raises HostError if there is none.
+def free_port(address: str = LOOPBACK) -> int:
+    """A port of a local address that is free now and none of the last 1000 returned. Raises HostError if there is none.
 
     It lies below the range from which the kernel takes the ports of outgoing connections, so that none of those gets
     it before the server does, or while the server is restarted. Who listens there is proved after the start.
@@ -31,7 +31,7 @@ def free_port() -> int:
     with _lock:
         for _ in range(TRIES):
             port = _random.randrange(LOWEST, below)
-            if port not in _given and _is_free(port):
+            if port not in _given and _is_free(address, port):
                 _given.append(port)
                 return port
     raise HostError(f"no free TCP port from {LOWEST} to {below - 1}", "see ss -tln")
@@ -46,11 +46,11 @@ def _first_outgoing() -> int:
     return first if first >= LOWEST + 2 * REMEMBERED else 65536
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as trying:
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as trying:
         # Not SO_REUSEADDR: what is in TIME_WAIT is left alone.
         try:
-            trying.bind((LOOPBACK, port))
+            trying.bind((address, port))
         except OSError:
             return False
     return True

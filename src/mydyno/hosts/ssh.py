@@ -164,6 +164,10 @@ class SshHost:
                 await self._connection.wait_closed()
         self._connection.abort()
 
+    def abort(self) -> None:
+        """End the connection at once, without waiting for anything."""
+        self._connection.abort()
+
     @property
     def connected(self) -> bool:
         """Whether the connection is open; a host that fell silent counts as connected for up to 45 s."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from mydyno.model.frozen_record import is_empty
 from mydyno.model.problems import NAME_PATTERN
 from mydyno.model.quantities import Duration, PositiveDuration, Share
 
@@ -41,6 +42,16 @@ class Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class HooksSpec(Frozen):
+    """Commands that the user of an external server gives to mydyno; each runs before every run."""
+
+    restore: Text | None = Field(None, description="makes the data what they were; needs --allow-writes")
+    restart: Text | None = Field(
+        None, description="restarts the server, after `restore`; mydyno waits for the server and proves that it is new"
+    )
+    timeout: PositiveDuration = Field(600.0, description="of each command, and of the server's answer afterwards")
+
+
 class ServerSpec(Frozen):
     """Which server: exactly one of a catalogue name, a base directory, or an external server's DSN."""
 
@@ -53,6 +64,14 @@ class ServerSpec(Frozen):
         None,
         description="with dsn: this host's network card on the route to the server; `network` sets its speed "
         "with ethtool",
+    )
+    ssh: Text | None = Field(
+        None,
+        description="with dsn: the server's host as user@host, whose CPUs and server process are sampled, and where "
+        "the hooks run",
+    )
+    hooks: HooksSpec | None = Field(
+        None, description="with dsn: commands before each run, here or (with ssh) on the server's host"
     )
     variables: Variables = Field(default_factory=dict, description="server variables of every arm (my.cnf)")
 
@@ -180,6 +199,27 @@ class GateSpec(Frozen):
     )
 
 
+class ThresholdSpec(Frozen):
+    """How much worse one metric may be: see model/thresholds.py for the form in a file."""
+
+    metric: str
+    limit: float
+    """The largest change for the worse, with its sign: -0.02 is −2 %, of a metric of which more is better."""
+    arms: tuple[str, ...] = ()
+    """The arms it holds for; empty: every arm that is compared."""
+    steps: tuple[str, ...] = ()
+    """Ids of steps, or workloads; empty: every step."""
+
+    @property
+    def ratio(self) -> float:
+        """The limit as arm divided by control: 0.98 for −2 %."""
+        return 1.0 + self.limit
+
+    def holds_at(self, step: Step) -> bool:
+        """Whether it holds for a step."""
+        return not self.steps or step.id in self.steps or step.workload in self.steps
+
+
 class ArmSpec(Frozen):
     """One arm: what it changes, by treatment name."""
 
@@ -208,6 +248,8 @@ class Experiment(Frozen):
     design: DesignSpec = DesignSpec()
     verdict: VerdictSpec = VerdictSpec()
     gates: GateSpec = GateSpec()
+    gate: tuple[ThresholdSpec, ...] = Field((), exclude_if=is_empty)
+    """The thresholds of `mydyno gate`."""
     scale: str = "quick"
 
     def arm(self, name: str) -> ArmSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import re
 from collections.abc import Sequence
@@ -62,11 +63,44 @@ class HostGroup(Frozen):
     """The address of the server's host; None: the host that mydyno runs on."""
     clients: tuple[str, ...] = ()
     """The addresses of the hosts of the load; empty: the load runs on the server's host."""
+    address: str | None = None
+    """The IP address of the server's host on the network that the clients load it over: servers listen there."""
+
+    @property
+    def load_hosts(self) -> LoadHosts | None:
+        """Where the load runs; None: on the server's host. Raises UserError without an address."""
+        if not self.clients:
+            return None
+        if self.address is None:
+            raise UserError(
+                f"the group {self.name} has clients, but no address on which they reach its server",
+                "set address to the IP address of the server's host on the network that carries the load, e.g. "
+                'address = "10.0.0.5"; servers listen on that address alone while they are measured',
+            )
+        return LoadHosts(names=tuple(self.client_names), address=self.address)
+
+    @property
+    def client_names(self) -> dict[str, str]:
+        """{name: address} of the clients: the host, with its port where two have the same host."""
+        parsed = [Address.parse(client) for client in self.clients]
+        hosts = [one.host for one in parsed]
+        return {
+            one.host if hosts.count(one.host) == 1 else f"{one.host}-{one.port or SSH_PORT}": one.text for one in parsed
+        }
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """Every host that is reached by SSH, the server's first."""
         return tuple(address for address in (self.server or LOCAL, *self.clients) if address != LOCAL)
+
+
+class LoadHosts(Frozen):
+    """Where the load of a block runs when it is not the server's host."""
+
+    names: tuple[str, ...]
+    """Of the client hosts."""
+    address: str
+    """Where the server listens for them."""
 
 
 class GroupTable(Frozen):
@@ -75,6 +109,7 @@ class GroupTable(Frozen):
     name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     server: str
     clients: tuple[str, ...] = ()
+    address: str | None = None
 
 
 def groups_of_list(text: str) -> tuple[HostGroup, ...]:
@@ -130,9 +165,25 @@ def _group(table: dict[str, Any], index: int) -> HostGroup | list[Problem]:
         return [_problem((*key, "clients"), list(found.clients), error)]
     if len(servers) > 1:
         return [Problem((*key, "server"), "a group has one server", found.server, "one [[group]] for each server")]
+    wrong = None if found.address is None else address_problem(found.address)
+    if wrong is not None:
+        return [
+            Problem((*key, "address"), wrong, found.address, 'an IP address of the server\'s host, e.g. "10.0.0.5"')
+        ]
     server = None if servers[0] == LOCAL else servers[0]
     name = found.name or (LOCAL if server is None else Address.parse(server).host)
-    return HostGroup(name=name, server=server, clients=tuple(clients))
+    return HostGroup(name=name, server=server, clients=tuple(clients), address=found.address)
+
+
+def address_problem(text: str) -> str | None:
+    """Why a server must not listen on an address for its clients; None if it may."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return "is not an IP address"
+    if address.is_unspecified:
+        return "stands for all addresses of the host, public ones too"
+    return "cannot be listened on" if address.is_multicast else None
 
 
 def _addresses(texts: Sequence[str]) -> list[str]:

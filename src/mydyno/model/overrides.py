@@ -11,6 +11,8 @@ from mydyno.errors import UserError
 
 SERVER_WAYS = frozenset({"name", "basedir", "dsn"})
 """The keys of [server] that say where it comes from; an override that sets one of them replaces all of them."""
+ARM_SECTIONS = ("arms", "factors", "vary")
+"""The sections that make arms; an experiment has one of them."""
 
 
 def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +51,8 @@ def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
 def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
-    One thing is varied at a time: `vary` in an override replaces that of the file. A server named in an override
+    One thing is varied at a time: `vary` in an override replaces that of the file. `factors`, and `arms` as a whole,
+    replace arms of another kind. A server named in an override
     replaces the file's; an external one (dsn) that of its variables too, which configure a private server.
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
@@ -59,6 +62,10 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     result = copy.deepcopy(_without_server(tree, "dsn" in ways) if ways else dict(tree))
     if any(path[0] == "vary" for path in paths):
         result.pop("vary", None)
+    whole = {path[0] for path in paths if path[0] == "factors" or path == ("arms",)}
+    for section in whole - set(tree):
+        for other in set(ARM_SECTIONS) - {section}:
+            result.pop(other, None)
     for assignment in assignments:
         path, value = parse_set(assignment)
         if path[0] == "scale":

@@ -20,14 +20,17 @@ from mydyno.model.experiment import (
     DesignSpec,
     Experiment,
     GateSpec,
+    HooksSpec,
     ServerSpec,
     Step,
     StepSpec,
     VerdictSpec,
 )
+from mydyno.model.host_groups import Address
 from mydyno.model.metrics import metric_source, split_instance
-from mydyno.model.overrides import merged, parse_set, with_settings
+from mydyno.model.overrides import ARM_SECTIONS, merged, parse_set, with_settings
 from mydyno.model.problems import Key, Problem, from_validation, unknown
+from mydyno.model.thresholds import parse_table, selector_problems
 from mydyno.model.toml_source import TomlSource
 
 ARM_KEYS = ("instances", "control")
@@ -35,7 +38,6 @@ ARM_KEYS = ("instances", "control")
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
-ARM_SECTIONS = ("arms", "factors", "vary")
 MOST_ARMS = 500
 """A larger product of factors is a mistake: such a study would take months."""
 ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
@@ -79,12 +81,14 @@ class Sections(BaseModel):
     design: Any
     verdict: Any
     gates: Any
+    gate: Any
     scale: Any
 
 
 FIELDS_AT: dict[str, type[BaseModel]] = {
     "": Sections,
     "server": ServerSpec,
+    "server.hooks": HooksSpec,
     "data": DataSpec,
     "steps": StepSpec,
     "design": DesignSpec,
@@ -149,11 +153,19 @@ def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Probl
 def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
     problems: list[Problem] = []
     arms, control = _arms(tree, vocabulary, problems)
+    thresholds, found = parse_table(tree.get("gate"))
+    problems += found
     rest = {key: value for key, value in tree.items() if key not in ARM_SECTIONS}
     experiment = None
     try:
         experiment = Experiment.model_validate(
-            {**rest, "arms": [arm.model_dump() for arm in arms], "control": control or "-", "scale": scale}
+            {
+                **rest,
+                "arms": [arm.model_dump() for arm in arms],
+                "control": control or "-",
+                "gate": thresholds,
+                "scale": scale,
+            }
         )
     except ValidationError as error:
         problems += from_validation(error, (), FIELDS_AT)
@@ -161,6 +173,8 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += _data_problems(tree.get("data"), vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
+    if experiment is not None and thresholds and control is not None and not problems:
+        problems += selector_problems(thresholds, experiment)
     if experiment is not None and not problems:
         primary = experiment.verdict.primary
         if split_instance(primary)[0] in ASKED_BY_A_RATE and all(spec.rate for spec in experiment.steps):
@@ -314,6 +328,19 @@ def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
                 ("server", "card"), "a server on this host is never reached over a network card", allowed="with dsn"
             )
         ]
+    for key in ("ssh", "hooks"):
+        if server.get(key) is not None and said != ["dsn"]:
+            return [
+                Problem(("server", key), "mydyno restarts and samples its own servers by itself", allowed="with dsn")
+            ]
+    if isinstance(server.get("ssh"), str):
+        try:
+            Address.parse(server["ssh"])
+        except UserError as error:
+            return [Problem(("server", "ssh"), error.message, server["ssh"], "user@host or user@host:port")]
+    hooks = server.get("hooks")
+    if isinstance(hooks, dict) and not any(str(hooks.get(key) or "").strip() for key in ("restore", "restart")):
+        return [Problem(("server", "hooks"), "has no command", allowed='restart = "…", restore = "…", or both')]
     if said == ["name"] and server["name"] not in vocabulary.servers:
         return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
     return []

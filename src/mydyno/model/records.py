@@ -40,6 +40,39 @@ class Evidence(Record):
     instance: int = 1
 
 
+class ClientLoad(Record):
+    """What one client host did of a step's load; of slices only its name and how busy the host was are known."""
+
+    name: str
+    """As the host group names it."""
+    hostname: str = ""
+    """As the host names itself."""
+    cpus: int | None = None
+    """CPUs that the load program may use there."""
+    threads: int = 0
+    cpu_user_s: float = 0.0
+    cpu_system_s: float = 0.0
+    """CPU time of the load's threads, of the whole step."""
+    busiest_thread_cpu_pct: float | None = None
+    """CPU of its busiest thread, in percent of one CPU."""
+    clock_error_us: float | None = None
+    """How much earlier or later than the others it may have begun, at most."""
+    busy_pct: float | None = None
+    """CPU of the whole host in the measured window, in percent of all its CPUs; None: it was not sampled."""
+
+    def with_other(self, other: ClientLoad) -> ClientLoad:
+        """Together with another load of the same host at the same time."""
+        return self.model_copy(
+            update={
+                "threads": self.threads + other.threads,
+                "cpu_user_s": self.cpu_user_s + other.cpu_user_s,
+                "cpu_system_s": self.cpu_system_s + other.cpu_system_s,
+                "busiest_thread_cpu_pct": max(self.busiest_thread_cpu_pct or 0.0, other.busiest_thread_cpu_pct or 0.0),
+                "clock_error_us": max(self.clock_error_us or 0.0, other.clock_error_us or 0.0),
+            }
+        )
+
+
 class DriverResult(Record):
     """What the load program counted in the measured window of one step. Counts are of the window alone."""
 
@@ -83,6 +116,8 @@ class DriverResult(Record):
     resumed, and negotiated [{version, cipher_suite, connections}]."""
     busiest_thread_cpu_pct: float | None = None
     """CPU of the driver's busiest thread, in percent of one CPU, if the driver reports it."""
+    clients: tuple[ClientLoad, ...] = ()
+    """The hosts that the load came from; empty: the server's host."""
     health: Literal["valid", "suspect", "invalid"] = "valid"
     health_reasons: tuple[str, ...] = ()
 
@@ -127,6 +162,20 @@ class InstanceStep(Record):
     steady: Annotated[WindowSteadiness | None, BeforeValidator(_none_if_empty)] = None
     reasons: tuple[Reason, ...] = ()
     """Gates that closed for this instance; they make the whole step invalid."""
+
+
+KERNEL_COUNTERS = (
+    "voluntary_context_switches",
+    "involuntary_context_switches",
+    "minor_page_faults",
+    "major_page_faults",
+    "read_calls",
+    "write_calls",
+    "disk_read_bytes",
+    "disk_written_bytes",
+)
+"""What the kernel counts for a server's process. The calls are those of the read and write families, sockets included
+where they are used; the bytes are those that reached a disk or were going to."""
 
 
 class SliceRecord(Record):
@@ -177,6 +226,8 @@ class SliceRecord(Record):
     whole: dict[str, int] = Field(default_factory=dict)
     server_counters: dict[str, float] = Field(default_factory=dict)
     """Growth of the server's own counters from go to hold."""
+    kernel_counters: dict[str, float] = Field(default_factory=dict)
+    """Growth of KERNEL_COUNTERS of the arm's servers over the slice, washout included."""
     disagreements: tuple[str, ...] = ()
     """Where the server's counters and the load's differ."""
     failed: str = ""

@@ -16,7 +16,9 @@ from mydyno.model.experiment import (
     StepSpec,
     VerdictSpec,
 )
-from mydyno.model.parsing import ARM_SECTIONS, Vocabulary
+from mydyno.model.overrides import ARM_SECTIONS
+from mydyno.model.parsing import Vocabulary
+from mydyno.model.thresholds import limit_schema
 from mydyno.model.vary import TREATMENTS as VARIED
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -57,6 +59,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "published": {"type": "array", "items": {"type": "string"}},
         "instances": instances,
         **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
+        "gate": limit_schema(),
         "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
         "arms": {
             "type": "object",

@@ -281,6 +281,50 @@ class HostGroupsRecord(Record):
     effects: tuple[HostsEffect, ...] = ()
 
 
+class CostRecord(Record):
+    """What one operation (transaction) costs at one arm, and against the control. See results/costs.py."""
+
+    cost: str
+    """A name of model/costs.py, COSTS."""
+    step: str
+    arm: str
+    control: str
+    control_value: float
+    """Mean of the blocks' costs per operation of the control, both copies, in the cost's unit."""
+    arm_value: float
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """Simultaneous over all costs of the study; of (value + least) where `least` is the cost's smallest that counts."""
+    beyond_noise: bool = False
+    """The interval excludes 1, and the control's two copies do not differ in any cost."""
+
+
+class AccompanimentRecord(Record):
+    """A cost that changed together with an effect that has a verdict: a candidate cause, best first."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    cost: str
+    explains: float
+    """Share of the change of time per operation that this change accounts for, or can at most; 1 is all of it."""
+    measured: bool
+    """Whether `explains` is from time that was measured; otherwise from the longest time that one event usually takes.
+    """
+
+
+class CostsRecord(Record):
+    """What an operation costs each arm, and which costs changed together with the effects."""
+
+    costs: tuple[CostRecord, ...] = ()
+    accompaniments: tuple[AccompanimentRecord, ...] = ()
+    """Of each contrast the likeliest first."""
+    alarm: str = ""
+    """Why no difference of costs is claimed: the control's copies differ."""
+
+
 class Summary(Record):
     """summary.json: everything that reports print, made from the rest of the folder at any time."""
 
@@ -298,6 +342,8 @@ class Summary(Record):
     windows: dict[str, Window] = Field(default_factory=dict)
     runs: tuple[RunSummary, ...]
     effects: tuple[EffectRecord, ...]
+    costs: CostsRecord | None = None
+    """None: no step has counters of the server."""
     noise_floor: dict[str, dict[str, float]]
     """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
     published: tuple[PublishedEntry, ...] = ()

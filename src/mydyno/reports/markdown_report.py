@@ -6,6 +6,7 @@ from shlex import join
 
 from mydyno.model.reasons import joined
 from mydyno.model.summary import EffectRecord, HostsEffect
+from mydyno.reports.costs import NO_CAUSE_SHOWN, accompanied
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.hosts import (
     contrast_heading,
@@ -40,6 +41,7 @@ def write(folder: StudyFolder) -> str:
         f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
         _effects(result),
         _hosts(result),
+        _costs(result),
         _invalid(result),
         _servers(result),
         _published(result),
@@ -161,6 +163,20 @@ def _host_row(result: StudyResult, one: HostsEffect) -> str:
     cells.append(together[1][2] if len(together) > 1 else "–")
     cells.append(heterogeneity_text(one).replace("<", "&lt;"))
     return f"| {' | '.join(cells)} |"
+
+
+def _costs(result: StudyResult) -> str:
+    """What came with the effects; nothing where no effect on throughput is shown."""
+    record = result.summary.costs
+    found = accompanied(result, record) if record is not None and not result.before_first_look else []
+    if not found:
+        return ""
+    parts = ["### What came with it"]
+    for one in found:
+        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
+        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
+        parts += [f"{escape(one.heading)}{', accompanied by' if one.named else ''}:", "\n".join(lines)]
+    return "\n\n".join([*parts, NO_CAUSE_SHOWN])
 
 
 def _invalid(result: StudyResult) -> str:

@@ -12,6 +12,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import (
     adjusted,
     answer,
+    costs,
     effects,
     evidence,
     hosts,
@@ -50,6 +51,7 @@ def render_page(folder: StudyFolder) -> str:
         answer.build(result),
         effects.build(result),
         hosts.build(result),
+        costs.build(result),
         adjusted.build(result),
         slices_over_time.build(result, slices),
         per_block.build(result),

@@ -98,7 +98,7 @@ def preferred(pairs: Sequence[Series]) -> Series | None:
 
 def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     """Read and reduce the samples of a study's runs so that their packing stays within the budget."""
-    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    every = _paths(result)
     present = {path: run for path, run in every.items() if path.is_file()}
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
@@ -131,13 +131,32 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
 
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    every = _paths(result)
     present = {path: run for path, run in every.items() if path.is_file()}
     durations = _durations(result)
     files, _ = _choose(present, list(durations))
     widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
     panels = envelopes.read_panels(files, [series], widths, durations)
     return {step: panel for (step, _, _), panel in panels.items()}, durations
+
+
+def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
+    """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
+    found = envelopes.list_series([path for path in _paths(result) if path.is_file()])
+    return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
+
+
+def read_these(
+    result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
+) -> dict[PanelKey, Panel]:
+    """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
+    present = {path: run for path, run in _paths(result).items() if path.is_file()}
+    files, _ = _choose(present, list(widths_s))
+    return envelopes.read_panels(files, series, widths_s, durations_s)
+
+
+def _paths(result: StudyResult) -> dict[Path, RunSummary]:
+    return {result.folder.samples_path(run.folder): run for run in result.runs}
 
 
 def _lines(result: StudyResult) -> int:

@@ -26,7 +26,7 @@ COLOURS = {"better": "green", "worse": "red", "same": "blue", "neutral": "blue",
 ASCII = str.maketrans(
     {
         "▲": "^", "▼": "v", "≈": "~", "∅": "0", "✕": "x", "±": "+/-", "−": "-", "…": "..", "×": "x", "µ": "u",
-        "–": "-", "\u202f": " ", "\u00a0": " ", "’": "'",
+        "–": "-", "\u202f": " ", "\u00a0": " ", "’": "'", "→": "->", "′": "'",
     }
 )  # fmt: skip
 
@@ -38,11 +38,11 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)
     if width is None:
         console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
-    plain = not _prints_signs(file)
+    plain = not prints_signs(file)
     found = result.answer
 
     def say(text: str, indent: str = "", after: str = "", style: str = "") -> None:
-        shown = _plain(flat(text), plain).replace(" %", UNBROKEN)
+        shown = plain_text(flat(text), plain).replace(" %", UNBROKEN)
         for line in textwrap.wrap(
             shown, console.width, initial_indent=indent, subsequent_indent=after or indent,
             break_long_words=False, break_on_hyphens=False,
@@ -69,7 +69,8 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         say(found.scope)
 
 
-def _prints_signs(file: TextIO) -> bool:
+def prints_signs(file: TextIO) -> bool:
+    """Whether a stream can print the verdicts' signs."""
     try:
         "".join(SYMBOLS.values()).encode(getattr(file, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
@@ -77,7 +78,8 @@ def _prints_signs(file: TextIO) -> bool:
     return True
 
 
-def _plain(text: str, plain: bool) -> str:
+def plain_text(text: str, plain: bool) -> str:
+    """The text in ASCII if `plain`."""
     if not plain:
         return text
     return text.translate(ASCII).encode("ascii", "replace").decode()
@@ -90,7 +92,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
     if table.steps:
         _print_steps(console, table, plain)
     for note in (f"{table.caption}.", *table.notes):
-        for line in textwrap.wrap(_plain(flat(note), plain).replace(" %", UNBROKEN), console.width):
+        for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
             console.print(line.replace(UNBROKEN, " %"), style="dim")
 
 
@@ -102,29 +104,29 @@ def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
     two_lines = names + (one_line + 2) * len(table.columns) > console.width
     width = max(folded if two_lines else one_line, *(len(_lines(cell, two_lines)[-1]) for cell in cells))
     for step in table.steps:
-        console.print(_plain(step.heading, plain), style="bold")
+        console.print(plain_text(step.heading, plain), style="bold")
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         made.add_column("arm", min_width=min(names, 24), overflow="fold")
         for column in table.columns:
             made.add_column(column, min_width=min(width, 34), overflow="fold")
         for name, row in step.rows:
-            made.add_row(Text(_plain(name, plain)), *(_text(cell, plain, two_lines) for cell in row))
+            made.add_row(Text(plain_text(name, plain)), *(_text(cell, plain, two_lines) for cell in row))
         console.print(made)
         console.print()
 
 
 def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
 
-    console.print(_plain(flat(grid.caption), plain), style="bold")
+    console.print(plain_text(flat(grid.caption), plain), style="bold")
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in (*grid.row_factors, *grid.columns):
-        made.add_column(_plain(heading, plain), overflow="fold")
+        made.add_column(plain_text(heading, plain), overflow="fold")
     longest = max(len(_lines(cell, False)[0]) for _, cells in grid.rows for cell in cells if cell is not None)
     levels = max(sum(len(level) + 2 for level in row) for row, _ in grid.rows)
     two_lines = levels + (longest + 2) * len(grid.columns) > console.width
     for row, cells in grid.rows:
         made.add_row(
-            *(Text(_plain(level, plain)) for level in row),
+            *(Text(plain_text(level, plain)) for level in row),
             *(Text("control", style="dim") if cell is None else _text(cell, plain, two_lines) for cell in cells),
         )
     console.print(made)
@@ -141,4 +143,4 @@ def _lines(cell: VerdictCell, two_lines: bool) -> list[str]:
 
 
 def _text(cell: VerdictCell, plain: bool, two_lines: bool) -> Text:
-    return Text(_plain("\n".join(_lines(cell, two_lines)), plain), style=COLOURS.get(cell.css, ""))
+    return Text(plain_text("\n".join(_lines(cell, two_lines)), plain), style=COLOURS.get(cell.css, ""))

@@ -29,12 +29,12 @@ def families(
                 verdicts[control] = list(dict.fromkeys((*arms, *verdicts.get(control, ()))))
             explored = {}
         for control, arms in verdicts.items():
-            yield _family(experiment, runs, metric, control, tuple(arms), True, scopes)
+            yield contrast_family(experiment, runs, metric, control, tuple(arms), True, scopes)
         for control, arms in explored.items():
             rest = tuple(arm for arm in arms if arm not in verdicts.get(control, ()))
             # The experiment's own control has a family even alone: its copies' noise floor is a result.
             if rest or (control == experiment.control and control not in verdicts):
-                yield _family(experiment, runs, metric, control, rest, False, scopes)
+                yield contrast_family(experiment, runs, metric, control, rest, False, scopes)
 
 
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
     return {control: list(dict.fromkeys(arms)) for control, arms in found.items()}
 
 
-def _family(
+def contrast_family(
     experiment: Experiment,
     runs: Sequence[RunSummary],
     metric: str,
@@ -60,6 +60,7 @@ def _family(
     primary: bool,
     scopes: Mapping[str, Scope],
 ) -> Family:
+    """One metric of these arms against one control, from the runs' values."""
     source = metric_source(metric)
     assert source is not None, metric
     used = (*arms, control)

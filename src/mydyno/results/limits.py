@@ -83,6 +83,8 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: in
         for way, ceiling in DIRECTIONS[link.get("side", "server")]
         if link.get(ceiling)
     ]
+    if link.get("side") == "load" and OF_SERVER[0] in values:
+        return {}  # the CPUs are those of the server's host (server.ssh), whose number is not known here
     threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
     server = {"server": sum(values[name] for name in OF_SERVER) / 100 / cpus} if OF_SERVER[0] in values else {}
     return server | {

@@ -27,13 +27,26 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     servers = [server for record in records for server in record.servers]
     names = tuple(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers))
     hosts = _host(study) if summary.host_groups is None else hosts_scope(summary.host_groups, study)
-    parts = [hosts, listing(names) if names else "", _load(experiment), _data(experiment, servers)]
+    parts = [hosts, load_words(study), listing(names) if names else "", _load(experiment), _data(experiment, servers)]
     parts += [f"{name}={value}" for name in DURABILITY if (value := common_variable(servers, name)) is not None]
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "interleaved":
         parts.append(f"{servers_together(experiment)} servers up at the same time, one loaded at a time")
     parts.append(_dates(records))
     return "; ".join(part for part in parts if part) + "."
+
+
+def load_words(study: StudyRecord) -> str:
+    """Where the load ran, if it was not the servers' host: "server on a1, load from a2 and a3"."""
+    groups = [group for group in study.host_groups if group.clients]
+    if len(groups) == 1:
+        server = str(study.host.get("hostname") or groups[0].server or "this host")
+        return f"server on {server}, load from {listing(tuple(groups[0].client_names))}"
+    if not groups:
+        return ""
+    counts = sorted({len(group.clients) for group in groups})
+    many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"each server was loaded from {many} other host{'' if counts == [1] else 's'}"
 
 
 def servers_together(experiment: Experiment) -> int:

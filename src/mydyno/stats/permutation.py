@@ -1,4 +1,4 @@
-"""The exact permutation of labels inside blocks, and Holm's adjustment of its p values.
+"""The exact permutation of labels inside blocks, and Holm's and Hochberg's adjustment of p values.
 
 Inside a block the order is random, so if the arm did nothing, its label could have been on any of the block's runs: on
 the arm's own, on the control's first copy A or on its second copy A′. Counting in how many of the 3^n assignments the
@@ -31,8 +31,7 @@ def label_permutation(blocks: Sequence[Sequence[float]], seed: int = 1) -> float
     A block is the log value of the arm followed by those of the control's copies, one or two. Exact to 20 blocks, above
     that from seeded random assignments. Raises BugError for a block without a control or a value that is not finite.
     """
-    if any(len(block) < 2 or not np.isfinite(block).all() for block in blocks):
-        raise BugError("a block of a label permutation is the arm and at least one control, finite log values")
+    _check(blocks)
     if not blocks:
         return None
     choices = [_differences(np.asarray(block, dtype=np.float64)) for block in blocks]
@@ -47,6 +46,33 @@ def label_permutation(blocks: Sequence[Sequence[float]], seed: int = 1) -> float
     above = second.size - np.searchsorted(second, observed - slack - first, side="left")
     below = np.searchsorted(second, slack - observed - first, side="right")
     return float(above.sum() + below.sum()) / (first.size * second.size)
+
+
+def label_permutation_tails(blocks: Sequence[Sequence[float]], seed: int = 1) -> tuple[float, float] | None:
+    """The one-sided p that the sum of d_b is so large, and the p that it is so small; None without a block.
+
+    Blocks, exactness and errors are those of label_permutation.
+    """
+    _check(blocks)
+    if not blocks:
+        return None
+    choices = [_differences(np.asarray(block, dtype=np.float64)) for block in blocks]
+    observed = sum(float(choice[0]) for choice in choices)
+    slack = TIE * sum(float(np.abs(choice).max()) for choice in choices)
+    if len(blocks) > EXACT_LIMIT:
+        totals = _drawn_totals(choices, seed)
+        large, small = int((totals >= observed - slack).sum()), int((totals <= observed + slack).sum())
+        return (large + 1) / (DRAWS + 1), (small + 1) / (DRAWS + 1)
+    first, second = _totals(choices[::2]), np.sort(_totals(choices[1::2]))
+    above = second.size - np.searchsorted(second, observed - slack - first, side="left")
+    below = np.searchsorted(second, observed + slack - first, side="right")
+    count = first.size * second.size
+    return float(above.sum()) / count, float(below.sum()) / count
+
+
+def _check(blocks: Sequence[Sequence[float]]) -> None:
+    if any(len(block) < 2 or not np.isfinite(block).all() for block in blocks):
+        raise BugError("a block of a label permutation is the arm and at least one control, finite log values")
 
 
 def smallest_p(labels: Sequence[int]) -> float:
@@ -69,6 +95,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
     for rank, index in enumerate(order):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
+    return adjusted
+
+
+def hochberg(p_values: Sequence[float]) -> list[float]:
+    """Hochberg's step-up adjustment (Biometrika 75 (1988)), in the order given.
+
+    Where all p are at most alpha, all adjusted ones are: no test need be clearer because there are others. It keeps the
+    family's error rate for independent and for positively dependent tests (Sarkar, Annals of Statistics 26 (1998)).
+    """
+    order = sorted(range(len(p_values)), key=lambda index: -p_values[index])
+    adjusted, smallest = [1.0] * len(p_values), 1.0
+    for rank, index in enumerate(order):
+        smallest = min(smallest, (rank + 1) * p_values[index])
+        adjusted[index] = smallest
     return adjusted
 
 

@@ -72,6 +72,10 @@ class Treatment(ABC):
         """Why it is impossible with the data in this folder; None if it is possible."""
         return None
 
+    def load_host_obstacle(self) -> str | None:
+        """Why it is impossible while the load comes from other hosts; None: it is possible."""
+        return None
+
     def host_changes(self, server: ServerSpec) -> list[str]:  # noqa: ARG002
         """What it changes on the host, for plan; empty if it changes nothing beyond its own processes."""
         return []

@@ -24,7 +24,7 @@ from mydyno.hosts.kernel_settings import read_setting
 from mydyno.model.experiment import Scalar, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence
-from mydyno.servers.catalogue import CATALOGUE
+from mydyno.servers.catalogue import known_servers
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.variables_by_version import adapt_variables
@@ -80,7 +80,7 @@ class HugePagesTreatment(Treatment):
         for path in (THP, NR_HUGEPAGES):
             if not os.access(path, os.W_OK):
                 return f"{path} cannot be written (a container, or a kernel without huge pages)"
-        entry = CATALOGUE.get(server.name or "")
+        entry = known_servers().get(server.name or "")
         if self._pages == "thp" and entry is not None and entry.version.flavour == "mariadb":
             return f"{entry.title} switches transparent huge pages off for itself once its buffers are allocated"
         if self._pages == "hugetlb":

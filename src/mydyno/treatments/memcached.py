@@ -17,11 +17,11 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import LOOPBACK, free_port
+from mydyno.hosts.ports import free_port
 from mydyno.model.experiment import Frozen, ServerSpec
 from mydyno.model.quantities import format_bytes, parse_bytes
 from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.catalogue import CATALOGUE, has_sql
+from mydyno.servers.catalogue import has_sql, known_servers
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
 from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
@@ -99,7 +99,7 @@ class MemcachedTreatment(Treatment):
 
     def server_obstacle(self, server: ServerSpec) -> str | None:
         """The arm's server must have the plugin, or be memcached; only the plugin has a policy."""
-        entry = CATALOGUE.get(server.name or "")
+        entry = known_servers().get(server.name or "")
         if entry is not None and not entry.traits.memcached:
             return f'{server.name} has no memcached; use server = "mysql-5.6" or server = "memcached"'
         if not has_sql(server) and self.setting.policy is not None:
@@ -109,11 +109,12 @@ class MemcachedTreatment(Treatment):
     async def apply(self, instance: RunningServer) -> None:
         """Options into my.cnf or onto the command line, the policy into the start; the load goes to that port."""
         connections = max(1024, int(instance.settings.base.get("max_connections", 0)) + SPARE_CONNECTIONS)
-        options = MemcachedOptions(free_port(), parse_bytes(self.setting.memory), self.setting.threads, connections)
+        port, memory_bytes = free_port(instance.listen), parse_bytes(self.setting.memory)
+        options = MemcachedOptions(port, memory_bytes, self.setting.threads, connections, instance.listen)
         instance.settings.memcached = options
         if not instance.has_sql:
             return
-        instance.settings.client_path = ClientPath(LOOPBACK, options.port, LOOPBACK)
+        instance.settings.client_path = ClientPath(options.listen, options.port, options.listen)
         setting = self.setting
         instance.settings.variables.update(plugin_variables(options, setting.r_batch_size, setting.w_batch_size))
         instance.settings.init_sql += configuring_sql(self.policies)
@@ -129,7 +130,7 @@ class MemcachedTreatment(Treatment):
     async def _proof(self, instance: RunningServer) -> tuple[bool, str, dict[str, Any]]:
         options = instance.settings.memcached
         assert options is not None
-        async with MemcachedClient(LOOPBACK, options.port) as client:
+        async with MemcachedClient(options.listen, options.port) as client:
             reported = await client.stats()
             facts: dict[str, Any] = {
                 name: reported.get(name) for name in ("pid", "version", "limit_maxbytes", "threads")

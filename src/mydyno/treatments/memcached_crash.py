@@ -10,7 +10,6 @@ import signal
 from typing import Any
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import LOOPBACK
 from mydyno.model.records import Evidence
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.running.base import RunningServer
@@ -44,7 +43,7 @@ async def _killed_and_counted(instance: RunningServer) -> dict[str, Any]:
     options = instance.settings.memcached
     assert options is not None
     assert instance.process is not None
-    async with MemcachedClient(LOOPBACK, options.port) as client:
+    async with MemcachedClient(options.listen, options.port) as client:
         cached = int((await client.stats()).get("curr_items", 0))
         keys_before = max(cached, await _rows(instance))
         acknowledged = 0
@@ -55,7 +54,7 @@ async def _killed_and_counted(instance: RunningServer) -> dict[str, Any]:
     as_private(instance).socket.unlink(missing_ok=True)  # the killed server's: nobody answers there
     instance.settings.init_sql.clear()  # tables, policy and plugin are in the data directory by now
     await instance.start()
-    async with MemcachedClient(LOOPBACK, options.port) as client:
+    async with MemcachedClient(options.listen, options.port) as client:
         found = 0
         for number in range(SETS):
             value = await client.get(f"mydyno-crash-{number}")

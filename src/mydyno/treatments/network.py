@@ -111,6 +111,10 @@ class NetworkTreatment(Treatment):
                 return f"{error.message}; {error.hint}"
         return obstacle
 
+    def load_host_obstacle(self) -> str | None:
+        """The link that it makes has both ends on one host."""
+        return "its link has both ends on the server's host; load from there, without clients"
+
     def host_changes(self, server: ServerSpec) -> list[str]:
         """Two namespaces and a pair of interfaces inside them for the time of a run; of an external server, the card.
 

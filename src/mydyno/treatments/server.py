@@ -12,7 +12,7 @@ from mydyno.model.experiment import ArmSpec, Frozen, ServerSpec
 from mydyno.model.problems import nearest
 from mydyno.model.records import Evidence
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.catalogue import CATALOGUE, get_build
+from mydyno.servers.catalogue import get_build, known_servers
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sources.tarball import is_archive
@@ -21,9 +21,10 @@ from mydyno.treatments.base import Treatment
 
 
 def _in_catalogue(name: str) -> str:
-    if name not in CATALOGUE:
-        guess = nearest(name, CATALOGUE)
-        raise ValueError(f"one of {', '.join(CATALOGUE)}" + (f"; did you mean {guess!r}?" if guess else ""))
+    known = known_servers()
+    if name not in known:
+        guess = nearest(name, known)
+        raise ValueError(f"one of {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else ""))
     return name
 
 

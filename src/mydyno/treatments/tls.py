@@ -14,9 +14,9 @@ own count of handshakes replaces that of the server, whose counters include othe
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +24,6 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
-from mydyno.hosts.certificates import make_certificates
-from mydyno.hosts.local import LocalHost
 from mydyno.model.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.records import Evidence, StepRecord
 from mydyno.servers.load_session import LoadSession
@@ -84,7 +82,7 @@ class TlsTreatment(Treatment):
         return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """Needs openssl for certificates; an external server has its own, which mydyno cannot verify or replace."""
+        """An external server has a certificate of its own, which mydyno cannot verify or replace."""
         if server.dsn is not None:
             words = external_obstacle(server)
             chosen = "verify" if self.setting.verify != "none" else "key" if self.setting.key != DEFAULT_KEY else None
@@ -93,22 +91,21 @@ class TlsTreatment(Treatment):
                     f"{chosen} needs the server's host: the certificate of an external server (dsn) cannot be changed"
                 )
             return words
-        if self.setting.version != "off" and shutil.which("openssl") is None:
-            return "openssl is not on PATH: it is needed for the study's certificates"
         return None
+
+    def load_host_obstacle(self) -> str | None:
+        """The study's authority is a file of the server's host."""
+        if self.setting.version == "off" or self.setting.verify == "none":
+            return None
+        return (
+            f'verify = "{self.setting.verify}" needs the study\'s certificate on the client hosts; use verify = "none"'
+        )
 
     def driver_obstacle(self, driver: str) -> str | None:
         """sysbench 1.0.20 takes no version and no suite, and speaks plain text where TLS fails."""
         if self.setting.version != "off" and driver != "dynoload":
             return f'{driver} cannot be restricted to one version of TLS; set driver = "dynoload" in [[steps]]'
         return None
-
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
-        """openssl's version."""
-        del cache
-        if self.setting.version == "off":
-            return {}
-        return {"openssl": (await host.run(["openssl", "version"], timeout_s=30)).output.strip()}
 
     async def apply(self, instance: RunningServer) -> None:
         """Certificates and the one version into my.cnf; the same to the load."""
@@ -121,11 +118,14 @@ class TlsTreatment(Treatment):
             instance.settings.variables.update(off_variables(as_private(instance).build.version))
             configure_client_path(instance, tls=ClientTls())
             return
+        # cryptography is slow to load.
+        from mydyno.hosts.certificates import make_certificates
+
         path = instance.settings.client_path
         assert path is not None
         folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}-{instance.number}"
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        made = await make_certificates(folder, self.setting.key, [path.host], instance.host)
+        made = await asyncio.to_thread(make_certificates, folder, self.setting.key, [path.host])
         if instance.host.server_user is not None:
             entry = pwd.getpwnam(instance.host.server_user)
             for file in (made.folder, *made.folder.iterdir()):

@@ -13,19 +13,20 @@ of the permutations are adjusted by Holm, and one A/A alarm is raised for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.metrics import phrase_of
-from mydyno.stats.contrast import Estimate, LogBlocks, log_ratios
+from mydyno.stats.contrast import Estimate, log_ratios
 from mydyno.stats.groups import (
     block_weights,
     grouped_estimate,
     grouped_noise,
     groups_among,
+    weighted_blocks,
     weighted_mean,
     without_group_means,
 )
@@ -91,7 +92,7 @@ def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: 
     """
     for family in families:
         check_margin(family.margin)
-    measured = [_measure(family) for family in families]
+    measured = [measure(family) for family in families]
     tested = [one for found, family in zip(measured, families, strict=True) if family.primary for one in found]
     members = [one for one in tested if one.estimate.n > 0]
     error_rate = alpha if alpha is not None else _rate_of_next_look(members)
@@ -100,7 +101,7 @@ def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: 
         alpha=error_rate,
         largest=_largest_t(members, error_rate, seed),
         contrasts=len(members),
-        alarm=_a_a_alarm([family for family in families if family.primary], error_rate, seed),
+        alarm=a_a_alarm([family for family in families if family.primary], error_rate, seed),
         looks=looks if looks is not None else alpha is None or alpha in LOOKS.values(),
         due=alpha is not None,
     )
@@ -136,8 +137,11 @@ def noise_floors(family: Family) -> dict[str, NoiseFloor]:
     }
 
 
-def _measure(family: Family) -> list[MeasuredContrast]:
-    """The contrasts of a family, step by step; the pooled noise of a step leaves out arms that failed."""
+def measure(family: Family, permuted: bool = True) -> list[MeasuredContrast]:
+    """The contrasts of a family, step by step; the pooled noise of a step leaves out arms that failed.
+
+    Without `permuted` p_permutation, which takes long, is None.
+    """
     arms = [arm for arm in family.arms if arm != family.control]
     found = []
     for step in family.steps:
@@ -157,7 +161,7 @@ def _measure(family: Family) -> list[MeasuredContrast]:
             before = None
             if earlier is not None and earlier_noise is not None and not one.failure:
                 before = grouped_estimate(earlier.contrast(one.arm).blocks, earlier_noise, family.host_groups)
-            p = label_permutation(_weighted(one.blocks, family.host_groups), family.seed)
+            p = label_permutation(weighted_blocks(one.blocks, family.host_groups), family.seed) if permuted else None
             found_here = grouped_estimate(one.blocks, noise, family.host_groups)
             found.append(MeasuredContrast(family, cells, one, table, noise.pool, found_here, p, before))
     return found
@@ -166,17 +170,6 @@ def _measure(family: Family) -> list[MeasuredContrast]:
 def _groups_of(family: Family, table: Table) -> list[str]:
     """The host group of each row."""
     return [family.host_groups.get(block, "") for block in table.rows]
-
-
-def _weighted(blocks: LogBlocks, host_groups: Mapping[int, str]) -> list[tuple[float, ...]]:
-    """The log values of the blocks for the permutation; of several host groups weighted as the estimate weights them.
-
-    The weights do not depend on the labels, so the permutation remains exact.
-    """
-    if not host_groups:
-        return list(blocks.values())
-    weights = block_weights(blocks, host_groups)
-    return [tuple(weights[block] * value for value in values) for block, values in blocks.items()]
 
 
 def _largest_t(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> LargestT:
@@ -241,7 +234,7 @@ def _residual_correlation(residuals: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(np.nan_to_num(found))
 
 
-def _a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
+def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
     """A clause if A and A′ differ anywhere in the study, by sign-flip and t adjusted over all steps and metrics."""
     copies: dict[tuple[str, str, str], dict[int, float]] = {}
     nouns = {}

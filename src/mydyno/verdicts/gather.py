@@ -47,6 +47,8 @@ class ContrastBlocks:
     lost: Mapping[str, int]
     halved: Mapping[str, int]
     failure: str
+    arm_failed: bool = False
+    """Whether it was the arm that failed, in a block in which the control did not."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,14 @@ class StepCells:
         if len(counted) < len(blocks):
             lost[ALONE_ON_HOST] += len(blocks) - len(counted)
         return ContrastBlocks(
-            self.step, arm, {} if failure else counted, len(treated), dict(lost), dict(halved), failure
+            self.step,
+            arm,
+            {} if failure else counted,
+            len(treated),
+            dict(lost),
+            dict(halved),
+            failure,
+            bool(arm_failed),
         )
 
     def copies(self) -> dict[int, float]:

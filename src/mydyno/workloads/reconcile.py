@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mydyno.model.costs import SERVER_COUNTERS
 from mydyno.workloads import connect
 
 COUNTERS = (
@@ -43,7 +44,7 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
     """How much each counter grew; a counter that went backwards or is unknown is absent."""
     return {
         name: after[name] - before[name]
-        for name in COUNTERS
+        for name in (*COUNTERS, *SERVER_COUNTERS)
         if name in before and name in after and after[name] >= before[name]
     }
 

@@ -121,7 +121,7 @@ def test_a_program_started_anew_does_the_same(tmp_path: Path, arguments: tuple[s
         (("resume", "studies/none"), "studies/none is not a study"),
         (("report", "studies/none"), "studies/none is not a study"),
         (("report", "x", "--format", "htm"), "did you mean html?"),
-        (("servers", "install", "mariadb-10.12"), "did you mean mariadb-10.11?"),
+        (("servers", "install", "maria-10.11"), "did you mean mariadb-10.11?"),
         (("rnu",), "rnu"),
     ],
 )

@@ -10,7 +10,8 @@ import pytest
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import StudyError, UserError
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
+from mydyno.model.experiment import ArmSpec, Experiment
+from mydyno.model.records import Evidence
 from mydyno.model.summary import Summary
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
@@ -116,6 +117,21 @@ async def test_an_arm_that_fails_in_some_blocks_is_never_called_higher(
     effects = [effect for effect in summary.effects if effect.metric == "qps"]
     assert {effect.verdict for effect in effects} <= {"not_measurable"}
     assert all(effect.ratio is None for effect in effects)
+
+
+async def test_an_arm_whose_treatment_is_not_proved_has_no_values_and_has_not_failed(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.evidence = lambda _: Evidence(treatment="fake", holds=False, text="malloc is libc's")
+    plain = interleaved(blocks=2)
+    asked = plain.model_copy(update={"arms": (plain.arms[0], ArmSpec(name="jemalloc", treatments={"fake": 1}))})
+    folder, summary, _ = await study(script, paths, tmp_path, asked)
+    runs = [run for run in folder.runs() if run.arm == "jemalloc"]
+    assert [(run.valid, run.failed, run.reasons[0].gate) for run in runs] == [(False, "", "unproved")] * 2
+    assert [step.failed for run in runs for step in run.steps] == [""] * 4
+    (effect,) = [one for one in summary.effects if one.metric == "qps" and one.step == STEP]
+    assert (effect.verdict, effect.details.failure) == ("not_measurable", "")
+    assert "treatment not proved (2 blocks)" in effect.sentence
 
 
 async def test_an_arm_that_never_starts_is_given_up_and_the_others_go_on(

@@ -186,9 +186,17 @@ async def test_what_a_study_over_hosts_cannot_do_is_refused_before_any_connectio
     hosts: FakeHosts, paths: HostPaths
 ) -> None:
     group = HostGroup(name="a", server="bench@a", clients=("bench@b",))
-    request = FleetRequest(interleaved(), "", hosts.folder.parent / "studies", (group,))
-    with pytest.raises(UserError, match="the groups a have clients"):
-        await run_on_groups(request, paths, FleetWatched(), hosts)
+    reachable = group.model_copy(update={"address": "10.0.0.5"})
+    linked = experiment(treatments={"glibc": {"network": "1gbit"}})
+    refusals: list[tuple[Experiment, tuple[HostGroup, ...], str]] = [
+        (interleaved(), (group,), "the group a has clients, but no address"),
+        (interleaved(), (reachable, *groups("c")), "the group a has clients, the group c has none"),
+        (linked, (reachable,), "arm glibc: network: its link has both ends on the server's host"),
+    ]
+    for refused, of, words in refusals:
+        request = FleetRequest(refused, "", hosts.folder.parent / "studies", of)
+        with pytest.raises(UserError, match=words):
+            await run_on_groups(request, paths, FleetWatched(), hosts)
     external = experiment(server=ServerSpec(dsn="mysql://bench@db/sbtest"))
     request = FleetRequest(external, "", hosts.folder.parent / "studies", groups("a"))
     with pytest.raises(UserError, match="external server"):

@@ -243,3 +243,12 @@ def test_a_network_card_is_only_for_another_host_s_server() -> None:
     assert "server.card: a server on this host is never reached over a network card; allowed: with dsn" in mistakes(
         text
     )
+
+
+def test_arms_of_another_kind_in_an_override_replace_those_of_the_file() -> None:
+    servers = ["mysql-5.6", "mysql-5.6.24", "mariadb-10.2", "mariadb-11.4"]
+    settings = [f"factors.server={servers}", "factors.control=mysql-5.6"]
+    experiment, _ = load("server-versions", None, settings)
+    assert [arm.name for arm in experiment.arms] == servers
+    assert [arm.treatments for arm in experiment.arms] == [{"server": name} for name in servers]
+    assert experiment.control == "mysql-5.6"

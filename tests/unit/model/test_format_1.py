@@ -8,10 +8,14 @@ import pytest
 
 from mydyno import reports
 from mydyno.errors import UserError
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.reasons import GATE_LABELS, Reason, joined
 from mydyno.model.records import READ_FORMATS
 from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
+from mydyno.study import resume_study
+from tests.support.fake_environment import Script, Watched, opener
+from tests.unit.cli.test_command_line import mydyno
 
 SAVED = Path(__file__).parents[2] / "support/data/format-1"
 
@@ -91,3 +95,31 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
     assert [reason.label for reason in reasons] == ["failed", "not steady"]
     assert joined(reasons) == "not steady: swap: x; not steady: instance 2: drift"
     assert len(set(GATE_LABELS.values())) == len(GATE_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("report", "old"), 0, "studies/old/report.html"),
+        (("report", "old", "--format", "md"), 0, "treatment not proved"),
+        (("report", "old", "--format", "csv"), 0, "jemalloc"),
+        (("report", "old", "--format", "json"), 0, '"format": 2'),
+        (("list",), 0, "old"),
+        (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Cannot be told."),
+        (("clean",), 0, "nothing to undo"),
+    ],
+)
+def test_every_command_opens_it(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    shutil.copytree(SAVED, tmp_path / "studies/old")
+    done = mydyno(tmp_path, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stdout
+
+
+async def test_it_is_resumed(script: Script, paths: HostPaths, old: StudyFolder) -> None:
+    last = list(old.plan().runs)[-1].folder
+    shutil.rmtree(old.path / last)
+    folder, summary = await resume_study(old.path, paths, Watched(script), opener(script))
+    assert summary.state == "complete"
+    assert {run.folder for run in folder.runs()} == {run.folder for run in folder.plan().runs}
+    assert folder.run(last).format == 2

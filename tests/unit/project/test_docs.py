@@ -16,7 +16,15 @@ from mydyno.model.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, Li
 from mydyno.model.metrics import METRICS
 from mydyno.model.plan import Plan
 from mydyno.model.records import SliceRecord
-from mydyno.model.summary import HostGroupsRecord, HostsEffect, InterleavingRecord, Summary
+from mydyno.model.summary import (
+    AccompanimentRecord,
+    CostRecord,
+    CostsRecord,
+    HostGroupsRecord,
+    HostsEffect,
+    InterleavingRecord,
+    Summary,
+)
 from mydyno.treatments.catalogue import TREATMENTS
 from tests.support import ROOT
 
@@ -63,8 +71,9 @@ def section(page: str, heading: str) -> str:
 @pytest.mark.parametrize(
     ("model", "heading"),
     [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
+     (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json"),
      *((one, "live.jsonl") for one in (LiveOpened, LiveSecond, LiveRun, LivePrecision, LiveNote, LiveEnded)),
-     (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json")],
+     (CostsRecord, "summary.json"), (CostRecord, "summary.json"), (AccompanimentRecord, "summary.json")],
 )  # fmt: skip
 def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:
     text = section("docs/reference/study-folder.md", heading)

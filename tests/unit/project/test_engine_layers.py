@@ -31,8 +31,9 @@ LAYERS = {
     """,
     "dyno-probe": """
         clock control deltas metric schedule text paced sample speed waiter machine mysql record arguments collector
-        groups pseudo_file keyed families catalogue roster server run
+        groups pseudo_file keyed families catalogue roster server run cli
     """,
+    "mydyno-engine": "",
 }
 """Top-level modules of each crate: each imports only from those before it. An empty list: one file."""
 LARGEST = {"dyno-mysql/src/replies.rs": 413}

@@ -10,6 +10,7 @@ import pytest
 
 from mydyno.reports.charts.bars import bars_chart
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
+from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
@@ -53,6 +54,17 @@ def charts() -> dict[str, str]:
         "position": position_chart("position:qps", "QPS", "left", [(1, 0.004, GLIBC), (2, -0.003, JEMALLOC)]),
         "ceiling": timeline_chart(
             "traffic:1gbit:ro-16", "1gbit", "traffic", RATE, [line], 4.0, ceiling=(4500.0, "ceiling 4.5 k/s")
+        ),
+        "history": history_chart(
+            "history:effect:qps",
+            "QPS",
+            "over studies",
+            [
+                StudyPoint(0.02, 0.01, 0.03, "2026-11-01", "one <study>"),
+                StudyPoint(0.07, 0.05, 0.09, "2026-11-02", "two"),
+            ],
+            [LevelLine(0, 0, 0.02, 0.01, 0.03), LevelLine(1, 1, 0.07, 0.05, 0.09)],
+            None,
         ),
         "timeline": timeline_chart(
             "time:qps:ro-16", "QPS", "over time", RATE, [line], 4.0, (2.0, 4.0), marks=[(1.0, "ro16")]

@@ -25,7 +25,7 @@ from mydyno.servers.client_path import ClientPath
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
-from mydyno.treatments import network, tls
+from mydyno.treatments import network
 from mydyno.treatments.compression import CompressionTreatment
 from mydyno.treatments.link_proof import LinkProof, judge
 from mydyno.treatments.network import NetworkTreatment
@@ -287,12 +287,6 @@ def test_resumption_is_said_for_both_sides(resumption: bool, resumes: bool, word
 def test_mariadb_has_no_zstd() -> None:
     assert "zlib only" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
     assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
-
-
-def test_certificates_need_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls.shutil, "which", lambda _name: None)
-    assert "openssl is not on PATH" in (TlsTreatment("1.2").obstacle(SERVER) or "")
-    assert TlsTreatment("off").obstacle(SERVER) is None
 
 
 def test_what_is_spoken_reaches_dynoload() -> None:

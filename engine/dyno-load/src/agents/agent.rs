@@ -11,21 +11,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::recorder::ConnectingTimes;
-use dyno_loop::{Failure, Interval, IntervalId, Observer, Share};
+use dyno_loop::recorder::{ConnectingTimes, Recorder};
+use dyno_loop::{Crew, Failure, Interval, IntervalId, LoadShape, Observer, Session, Share, SliceTimes, Timeline};
+use serde::Serialize;
 
 use super::protocol::{self, Answer, Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use crate::error::{Error, Exit};
-use crate::sql::{SqlRecord, SqlRecorder, SqlSession, SqlSettings};
+use crate::kv::{KvSession, KvSettings};
+use crate::sql::{SqlSession, SqlSettings};
 
 /// What an agent whose coordinator is gone gets to end in order.
 const GRACE: Duration = Duration::from_secs(2);
+/// How often an agent that holds its connections looks whether it was interrupted.
+const HOLD_LOOK: Duration = Duration::from_millis(500);
+
+/// A job that can be done.
+#[derive(Clone)]
+pub enum Settings {
+    /// SQL.
+    Sql(Arc<SqlSettings>),
+    /// Operations of memcached.
+    Kv(Arc<KvSettings>),
+}
 
 /// Makes a job's settings, and checks from this host that it can be done.
-pub type Accept<'a> = &'a dyn Fn(Job, Share) -> Result<Arc<SqlSettings>, Error>;
+pub type Accept<'a> = &'a dyn Fn(Job, Share) -> Result<Settings, Error>;
+
+/// What is said that has no recorder.
+type Plain = Answer<()>;
 
 /// Says one thing. A coordinator that does not hear any more is gone, and the reader notices.
-fn say(answer: &Answer<&SqlRecorder>) -> io::Result<()> {
+fn say<R: Serialize>(answer: &Answer<R>) -> io::Result<()> {
     // The line is made before the lock is taken: the other thread may have to tell the time.
     let line = protocol::line(answer)?;
     let mut out = io::stdout().lock();
@@ -40,7 +56,7 @@ fn say(answer: &Answer<&SqlRecorder>) -> io::Result<()> {
 pub fn serve(accept: Accept<'_>) -> Result<Exit, Error> {
     let interrupted = crate::host::interruption()?;
     let cancelled = Arc::new(AtomicBool::new(false));
-    say(&Answer::Hello(Hello {
+    say(&Plain::Hello(Hello {
         protocol: PROTOCOL_VERSION,
         version: PROGRAM_VERSION.to_string(),
         host: crate::host::name(),
@@ -76,7 +92,7 @@ impl Reader {
         for line in io::stdin().lock().split(b'\n') {
             let Ok(line) = line else { break };
             let heard = match serde_json::from_slice(&line) {
-                Ok(Order::Ping) => say(&Answer::Pong { now_ns: now_ns() }).is_ok(),
+                Ok(Order::Ping) => say(&Plain::Pong { now_ns: now_ns() }).is_ok(),
                 Ok(Order::Cancel) => {
                     self.end_load();
                     true
@@ -85,7 +101,7 @@ impl Reader {
                 // What was said is not shown: it may have the password.
                 Err(_) => {
                     let message = "received a message that this version does not understand".to_string();
-                    let _ = say(&Answer::Failed(Failure::new(message)));
+                    let _ = say(&Plain::Failed(Failure::new(message)));
                     false
                 }
             };
@@ -105,6 +121,13 @@ impl Reader {
     }
 }
 
+/// A job, as it was accepted.
+struct Accepted {
+    settings: Settings,
+    share: Share,
+    slices: bool,
+}
+
 /// The main thread.
 struct Agent {
     orders: Receiver<Order>,
@@ -112,7 +135,7 @@ struct Agent {
     interrupted: Arc<AtomicBool>,
     /// Set when it is the coordinator who wants the end.
     cancelled: Arc<AtomicBool>,
-    job: Option<(Arc<SqlSettings>, Share)>,
+    job: Option<Accepted>,
 }
 
 impl Agent {
@@ -125,24 +148,40 @@ impl Agent {
                 Err(RecvTimeoutError::Disconnected) => return Ok(Exit::Done),
             };
             match order {
-                Order::Job { job, share } => match accept(*job, share) {
-                    Ok(settings) => {
-                        let priority = settings.load.priority;
-                        self.job = Some((settings, share));
-                        say(&Answer::Accepted {
-                            priority,
-                            niceness: crate::host::niceness(),
-                        })?;
+                Order::Job { job, share } => {
+                    let slices = job.slices;
+                    match accept(*job, share) {
+                        Ok(settings) => {
+                            let priority = match &settings {
+                                Settings::Sql(settings) => settings.load.priority,
+                                Settings::Kv(settings) => settings.load.priority,
+                            };
+                            self.job = Some(Accepted {
+                                settings,
+                                share,
+                                slices,
+                            });
+                            say(&Plain::Accepted {
+                                priority,
+                                niceness: crate::host::niceness(),
+                            })?;
+                        }
+                        Err(error) => say(&Plain::Refused(error))?,
                     }
-                    Err(error) => say(&Answer::Refused(error))?,
-                },
+                }
                 Order::Connect => {
-                    let answer = self.load()?;
+                    let answer = match self.job.take() {
+                        None => Plain::Failed(Failure::new("received the command to connect without a job")),
+                        Some(job) => match &job.settings {
+                            Settings::Sql(settings) => self.load::<SqlSession>(settings, &job)?,
+                            Settings::Kv(settings) => self.load::<KvSession>(settings, &job)?,
+                        },
+                    };
                     say(&answer)?;
                 }
-                Order::Ping | Order::Start { .. } | Order::Cancel => {
+                Order::Ping | Order::Start { .. } | Order::Slice { .. } | Order::Cancel => {
                     let message = "received the start before its connections were ready";
-                    say(&Answer::Failed(Failure::new(message)))?;
+                    say(&Plain::Failed(Failure::new(message)))?;
                 }
             }
         }
@@ -152,12 +191,14 @@ impl Agent {
         self.interrupted.load(Ordering::Relaxed) && !self.cancelled.load(Ordering::Relaxed)
     }
 
-    fn load(&mut self) -> Result<Answer<&'static SqlRecorder>, Error> {
-        let Some((settings, share)) = self.job.take() else {
-            return Ok(Answer::Failed(Failure::new(
-                "received the command to connect without a job",
-            )));
-        };
+    /// Does the job; returns the last answer.
+    fn load<S: Session>(&self, settings: &Arc<S::Settings>, job: &Accepted) -> Result<Plain, Error>
+    where
+        S::Extra: Serialize,
+    {
+        if job.slices {
+            return self.slices::<S>(settings, job.share);
+        }
         let late_ns = Cell::new(None);
         let mut before_load = |times: &ConnectingTimes| {
             let start_ns = self.wait_for_start(times)?;
@@ -169,9 +210,9 @@ impl Agent {
                 }
             }
         };
-        let outcome =
-            dyno_loop::run_share::<SqlSession>(&settings, share, &self.interrupted, &mut before_load, &mut Shipper)?;
-        let failed = |failure| Ok(Answer::Failed(failure));
+        let share = job.share;
+        let outcome = dyno_loop::run_share::<S>(settings, share, &self.interrupted, &mut before_load, &mut Shipper)?;
+        let failed = |failure| Ok(Plain::Failed(failure));
         if let Some(late_ns) = late_ns.get() {
             return failed(Failure::new(format!(
                 "the start arrived {:.0} ms late; the connection to this host is too slow or too irregular",
@@ -181,15 +222,91 @@ impl Agent {
         match outcome.failure {
             Some(failure) => failed(failure),
             None if self.is_interrupted_here() => failed(Failure::new("it was interrupted on its host")),
-            None => Ok(Answer::Finished(outcome.end)),
+            None => Ok(Plain::Finished(outcome.end)),
         }
+    }
+
+    /// Slices on connections that stay, until the input ends or one fails; returns the last answer.
+    fn slices<S: Session>(&self, settings: &Arc<S::Settings>, share: Share) -> Result<Plain, Error>
+    where
+        S::Extra: Serialize,
+    {
+        let shape = LoadShape {
+            threads: share.threads,
+            ..S::load(settings).shape.clone()
+        };
+        let first = share.first_worker as usize;
+        let start = |index, channels| dyno_loop::spawn::<S>(first + index, Arc::clone(settings), channels);
+        let mut crew = match Crew::start(&shape, &start, None, &self.interrupted)? {
+            Ok(crew) => crew,
+            Err(not_ready) => return Ok(Plain::Failed(not_ready.failure.unwrap_or_else(interrupted))),
+        };
+        let mut all = Box::new(ConnectingTimes::default());
+        all.merge(&crew.connecting);
+        say(&Plain::Ready { times: all })?;
+        let ended = loop {
+            let (start_ns, times) = match self.next_slice() {
+                Ok(Some(slice)) => slice,
+                Ok(None) => break interrupted(),
+                Err(failure) => break failure,
+            };
+            let timeline = Timeline::slice(start_ns, &times, shape.grace_ns);
+            // A start that arrives late shortens the washout; the counted part begins in time, or not at all.
+            if now_ns() > timeline.measure_ns {
+                let late_ms = (now_ns() - start_ns) as f64 / 1e6;
+                break Failure::new(format!(
+                    "the start arrived {late_ms:.0} ms late; the connection to this host is too slow or too irregular"
+                ));
+            }
+            let load = crew.load(timeline, &shape, &self.interrupted, &mut Shipper)?;
+            if let Some(failure) = load.failure {
+                break failure;
+            }
+            if load.interrupted {
+                break interrupted();
+            }
+            for mark in &load.marks {
+                say(&Plain::Mark {
+                    edge: mark.edge,
+                    at_ns: mark.at_ns,
+                })?;
+            }
+            say(&Plain::Finished(load.end))?;
+        };
+        crew.call_off();
+        Ok(Plain::Failed(ended))
+    }
+
+    /// The next slice; none at the end of the input.
+    fn next_slice(&self) -> Result<Option<(u64, SliceTimes)>, Failure> {
+        while !self.interrupted.load(Ordering::Relaxed) {
+            match self.orders.recv_timeout(HOLD_LOOK) {
+                Ok(Order::Slice {
+                    start_ns,
+                    stream,
+                    washout_ns,
+                    measure_ns,
+                }) => {
+                    let times = SliceTimes {
+                        stream,
+                        washout_ns,
+                        measure_ns,
+                    };
+                    return Ok(Some((start_ns, times)));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Ok(_) => return Err(Failure::new("received a message that is not a slice while it held")),
+            }
+        }
+        Ok(None)
     }
 
     /// Says that all is ready; gives the start, or none when there will be none.
     fn wait_for_start(&self, times: &ConnectingTimes) -> Option<u64> {
         let mut all = Box::new(ConnectingTimes::default());
         all.merge(times);
-        say(&Answer::Ready { times: all }).ok()?;
+        say(&Plain::Ready { times: all }).ok()?;
         while !self.interrupted.load(Ordering::Relaxed) {
             match self.orders.recv_timeout(Duration::from_millis(20)) {
                 Ok(Order::Start { start_ns }) => return Some(start_ns),
@@ -201,11 +318,18 @@ impl Agent {
     }
 }
 
+fn interrupted() -> Failure {
+    Failure::new("it was interrupted on its host")
+}
+
 /// Sends each interval to the coordinator.
 struct Shipper;
 
-impl Observer<SqlRecord> for Shipper {
-    fn interval(&mut self, interval: &Interval<'_, SqlRecord>) -> io::Result<()> {
+impl<E> Observer<E> for Shipper
+where
+    Recorder<E>: Serialize,
+{
+    fn interval(&mut self, interval: &Interval<'_, E>) -> io::Result<()> {
         say(&Answer::Interval {
             id: IntervalId {
                 phase: interval.phase,

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use dyno_core::clock::now_ns;
 
-use super::peer::Peer;
+use super::peer::{Peer, Shippable};
 use super::protocol::{Answer, Order};
 
 /// Questions for one estimate.
@@ -36,12 +36,12 @@ impl Clock {
     ///
     /// # Errors
     /// When the agent is gone, does not answer until `deadline_ns`, or `interrupted` is set meanwhile.
-    pub fn ask(peer: &mut Peer, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Self, String> {
+    pub fn ask<E: Shippable>(peer: &mut Peer, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Self, String> {
         let mut best: Option<Round> = None;
         for _ in 0..ROUNDS {
             let asked_ns = now_ns();
             peer.send(&Order::Ping, deadline_ns)?;
-            let theirs_ns = match peer.expect(deadline_ns, interrupted)? {
+            let theirs_ns = match peer.expect::<E>(deadline_ns, interrupted)? {
                 Answer::Pong { now_ns } => now_ns,
                 other => return Err(super::peer::out_of_turn(&other)),
             };
@@ -55,6 +55,11 @@ impl Clock {
             }
         }
         best.map(Round::clock).ok_or_else(|| "its clock was not read".into())
+    }
+
+    /// Their time in ours.
+    pub fn ours(&self, theirs_ns: u64) -> u64 {
+        theirs_ns.saturating_add_signed(-self.offset_ns)
     }
 
     /// Our time in theirs.

@@ -2,22 +2,24 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::recorder::ConnectingTimes;
-use dyno_loop::{LoadShape, Observer, Outcome, Priority, Share, START_DELAY_NS};
+use dyno_loop::gauges::Gauges;
+use dyno_loop::recorder::{ConnectingTimes, ThreadUsage};
+use dyno_loop::{Channels, LoadSettings, LoadShape, Observer, Outcome, Phase, Priority, Share, START_DELAY_NS};
 use serde::Serialize;
 
 use super::clock::Clock;
-use super::peer::{out_of_turn, Answer, Peer};
+use super::peer::{out_of_turn, Answer, Peer, Shippable};
 use super::protocol::{Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
-use super::proxy::Proxy;
+use super::proxy::{Proxy, ProxyEnd};
 use crate::error::Error;
-use crate::sql::{SqlRecord, SqlSettings};
 
 /// Time for an agent to check a job.
 const PATIENCE_NS: u64 = 60_000_000_000;
@@ -31,6 +33,8 @@ pub struct AgentFacts {
     pub command: String,
     /// Name of its host.
     pub host: String,
+    /// CPUs that it may use.
+    pub cpus: u32,
     /// Its worker threads.
     pub threads: u32,
     /// The priority that they ran at.
@@ -44,6 +48,31 @@ pub struct AgentFacts {
     /// How much the offset had changed at the end; absent where it was not asked for then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_us: Option<f64>,
+    /// What its workers used.
+    #[serde(flatten)]
+    pub usage: AgentUsage,
+}
+
+/// CPU time of one agent's workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct AgentUsage {
+    /// In user mode, over the whole load.
+    pub cpu_user_s: f64,
+    /// In the kernel, over the whole load.
+    pub cpu_system_s: f64,
+    /// Of the busiest thread in one interval of the measurement, percent of one CPU.
+    pub busiest_worker_pct: f64,
+}
+
+impl AgentUsage {
+    /// Adds one interval's.
+    pub fn add(&mut self, phase: Phase, usage: &ThreadUsage) {
+        self.cpu_user_s += usage.user_us as f64 / 1e6;
+        self.cpu_system_s += usage.system_us as f64 / 1e6;
+        if phase == Phase::Measure {
+            self.busiest_worker_pct = self.busiest_worker_pct.max(usage.busiest_cpu_ppm as f64 / 1e4);
+        }
+    }
 }
 
 /// An agent that is there.
@@ -56,13 +85,14 @@ struct Agent {
 }
 
 /// All agents of a run.
-pub struct Coordinator {
+pub struct Coordinator<E> {
     agents: Vec<Agent>,
     threads_each: u32,
     interrupted: Arc<AtomicBool>,
+    recorded: PhantomData<E>,
 }
 
-impl Coordinator {
+impl<E: Shippable> Coordinator<E> {
     /// Starts the agents and asks for their clocks.
     ///
     /// # Errors
@@ -74,12 +104,13 @@ impl Coordinator {
             .collect::<Result<Vec<_>, _>>()?;
         let agents = peers
             .into_iter()
-            .map(|peer| greet(peer, timeout, interrupted))
+            .map(|peer| greet::<E>(peer, timeout, interrupted))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             agents,
             threads_each: 0,
             interrupted: Arc::clone(interrupted),
+            recorded: PhantomData,
         })
     }
 
@@ -113,7 +144,7 @@ impl Coordinator {
             told.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))?;
         }
         for agent in &mut self.agents {
-            let answer = agent.peer.expect(deadline_ns, &self.interrupted);
+            let answer = agent.peer.expect::<E>(deadline_ns, &self.interrupted);
             match answer.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
                 Answer::Accepted { priority, niceness } => (agent.priority, agent.niceness) = (priority, niceness),
                 Answer::Refused(error) => return Err(error.had_by(&agent.peer.name())),
@@ -131,58 +162,96 @@ impl Coordinator {
     /// When a thread cannot be started, or the observer's output fails.
     pub fn run(
         self,
-        settings: &SqlSettings,
+        load: &LoadSettings,
         before_load: &mut dyn FnMut(),
-        observer: &mut dyn Observer<SqlRecord>,
-    ) -> io::Result<(Outcome<SqlRecord>, Vec<AgentFacts>)> {
-        // To the collector each agent is one worker.
-        let shape = LoadShape {
-            threads: self.count(),
-            ..settings.load.shape.clone()
-        };
+        observer: &mut dyn Observer<E>,
+    ) -> io::Result<(Outcome<E>, Vec<AgentFacts>)> {
+        let interrupted = Arc::clone(&self.interrupted);
         let mut facts: Vec<AgentFacts> = self.agents.iter().map(|agent| self.facts(agent)).collect();
-        let longest_trip_ns = self.agents.iter().map(|agent| agent.clock.error_ns * 2).max();
-        let delay_ns = START_DELAY_NS + AGENTS_DELAY_NS + 4 * longest_trip_ns.unwrap_or(0);
-        let (drifts, incoming_drifts) = channel();
-        let agents = RefCell::new(self.agents.into_iter().map(Some).collect::<Vec<_>>());
-        let start = |index: usize, channels| {
-            let agent = agents.borrow_mut()[index].take();
-            let agent = agent.ok_or_else(|| io::Error::other("an agent was started twice"))?;
-            let proxy = Proxy {
-                peer: agent.peer,
-                clock: agent.clock,
-                shape: shape.clone(),
-                connect_timeout_ns: settings.load.connect_timeout_ns,
-                channels,
-                drifts: drifts.clone(),
-            };
-            std::thread::Builder::new()
-                .name(format!("agent-{index}"))
-                .spawn(move || proxy.run())
-        };
+        let delay_ns = AGENTS_DELAY_NS + self.way_ns();
+        let proxies = self.proxies(load);
+        let start = |index: usize, channels| proxies.start(index, channels);
         let mut before = |_: &ConnectingTimes| {
             before_load();
             Some(now_ns() + delay_ns)
         };
-        let outcome = dyno_loop::run_workers(&shape, &start, &self.interrupted, &mut before, observer)?;
-        drop(drifts);
-        for (index, drift_us) in incoming_drifts.try_iter() {
-            facts[index].clock_drift_us = Some(drift_us);
+        let outcome = dyno_loop::run_workers(&proxies.shape, &start, &interrupted, &mut before, observer)?;
+        for end in proxies.incoming_ends.try_iter() {
+            facts[end.index].clock_drift_us = end.drift_us;
+            facts[end.index].usage = end.usage;
         }
         Ok((outcome, facts))
+    }
+
+    /// What a start needs to reach every agent in time.
+    pub fn way_ns(&self) -> u64 {
+        let longest_trip_ns = self.agents.iter().map(|agent| agent.clock.error_ns * 2).max();
+        START_DELAY_NS + 4 * longest_trip_ns.unwrap_or(0)
+    }
+
+    /// The agents as workers of one load.
+    pub fn proxies(self, load: &LoadSettings) -> Proxies {
+        let (ends, incoming_ends) = channel();
+        Proxies {
+            // To the collector each agent is one worker.
+            shape: LoadShape {
+                threads: self.count(),
+                ..load.shape.clone()
+            },
+            connect_timeout_ns: load.connect_timeout_ns,
+            agents: RefCell::new(self.agents.into_iter().map(Some).collect()),
+            ends,
+            incoming_ends,
+        }
     }
 
     fn facts(&self, agent: &Agent) -> AgentFacts {
         AgentFacts {
             command: agent.peer.command().to_string(),
             host: agent.hello.host.clone(),
+            cpus: agent.hello.cpus,
             threads: self.threads_each,
             priority: agent.priority,
             niceness: agent.niceness,
             clock_offset_us: agent.clock.offset_ns as f64 / 1e3,
             clock_error_us: agent.clock.error_ns as f64 / 1e3,
             clock_drift_us: None,
+            usage: AgentUsage::default(),
         }
+    }
+}
+
+/// Agents that are to be started as workers.
+pub struct Proxies {
+    /// The load's times, with one worker for each agent.
+    pub shape: LoadShape,
+    connect_timeout_ns: u64,
+    agents: RefCell<Vec<Option<Agent>>>,
+    ends: Sender<ProxyEnd>,
+    incoming_ends: Receiver<ProxyEnd>,
+}
+
+impl Proxies {
+    /// Starts the thread that speaks with one agent.
+    ///
+    /// # Errors
+    /// When the kernel refuses another thread.
+    pub fn start<E: Shippable>(&self, index: usize, channels: Channels<E>) -> io::Result<JoinHandle<()>> {
+        let agent = self.agents.borrow_mut()[index].take();
+        let agent = agent.ok_or_else(|| io::Error::other("an agent was started twice"))?;
+        let proxy = Proxy {
+            peer: agent.peer,
+            clock: agent.clock,
+            shape: self.shape.clone(),
+            connect_timeout_ns: self.connect_timeout_ns,
+            gauges: channels.watch.map(Gauges::new),
+            channels,
+            usage: AgentUsage::default(),
+            ends: self.ends.clone(),
+        };
+        std::thread::Builder::new()
+            .name(format!("agent-{index}"))
+            .spawn(move || proxy.run())
     }
 }
 
@@ -196,12 +265,12 @@ fn lost(peer: &Peer, problem: &str, interrupted: &AtomicBool) -> Error {
     }
 }
 
-fn greet(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<Agent, Error> {
+fn greet<E: Shippable>(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<Agent, Error> {
     let deadline_ns = now_ns() + timeout.as_nanos() as u64;
     // It has to answer a ping, too: a program that repeats its input is found out at once.
     let asked = peer.send(&Order::Ping, deadline_ns);
     asked.map_err(|problem| lost(&peer, &problem, interrupted))?;
-    let hello = match first_answer(&mut peer, timeout, deadline_ns, interrupted)? {
+    let hello = match first_answer::<E>(&mut peer, timeout, deadline_ns, interrupted)? {
         Answer::Hello(hello) => hello,
         other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
     };
@@ -215,13 +284,13 @@ fn greet(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<
             hello.protocol
         )));
     }
-    match first_answer(&mut peer, timeout, deadline_ns, interrupted)? {
+    match first_answer::<E>(&mut peer, timeout, deadline_ns, interrupted)? {
         Answer::Pong { .. } => {}
         other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
     }
     let deadline_ns = now_ns() + timeout.as_nanos() as u64;
     let clock =
-        Clock::ask(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
+        Clock::ask::<E>(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
     Ok(Agent {
         peer,
         hello,
@@ -232,12 +301,12 @@ fn greet(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<
 }
 
 /// What a program says that has just been started.
-fn first_answer(
+fn first_answer<E: Shippable>(
     peer: &mut Peer,
     timeout: Duration,
     deadline_ns: u64,
     interrupted: &AtomicBool,
-) -> Result<Answer, Error> {
+) -> Result<Answer<E>, Error> {
     peer.expect(deadline_ns, interrupted).map_err(|problem| {
         let seconds = timeout.as_secs_f64();
         let problem = match now_ns() >= deadline_ns {

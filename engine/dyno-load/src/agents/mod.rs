@@ -15,7 +15,8 @@ mod peer;
 mod protocol;
 mod proxy;
 
-pub use agent::serve;
+pub use agent::{serve, Settings};
 pub use clock::Clock;
-pub use coordinator::{AgentFacts, Coordinator};
+pub use coordinator::{AgentFacts, AgentUsage, Coordinator, Proxies};
+pub use peer::Shippable;
 pub use protocol::Job;

@@ -1,23 +1,28 @@
-//! An agent's process as the coordinator has it: starts it, speaks with it, and leaves nothing of it behind.
+//! An agent as the coordinator has it: starts its process, or connects to a Unix socket that leads to it; speaks with it,
+//! and leaves nothing of it behind.
 //!
-//! Every wait has an end, whatever the process does or does not do.
+//! Every wait has an end, whatever the agent does or does not do.
 
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dyno_core::clock::now_ns;
+use dyno_loop::recorder::{Extra, Recorder};
 use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{killpg, Signal};
 use nix::unistd::Pid;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
 
 use super::protocol::{self, Order};
 use crate::error::Error;
-use crate::sql::SqlRecorder;
 
 /// What a process gets to end by itself, once its input has ended, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -27,15 +32,23 @@ const LONGEST_LINE_BYTES: usize = 256 << 20;
 pub const LOOK_NS: u64 = 50_000_000;
 /// How much of what it says on stderr is kept, from the end.
 const KEPT_BYTES: usize = 2000;
+/// What stands before the path of a socket, in place of a command.
+const SOCKET: &str = "unix:";
 
 /// What is received.
-pub type Answer = protocol::Answer<Box<SqlRecorder>>;
+pub type Answer<E> = protocol::Answer<Box<Recorder<E>>>;
 
-/// One agent's process.
+/// What agents can record.
+pub trait Shippable: Extra + Serialize + DeserializeOwned {}
+
+impl<E: Extra + Serialize + DeserializeOwned> Shippable for E {}
+
+/// One agent.
 #[derive(Debug)]
 pub struct Peer {
     command: String,
-    child: Child,
+    /// None where a socket leads to it.
+    child: Option<Child>,
     /// None once it is to end.
     pipes: Option<Pipes>,
     received: Vec<u8>,
@@ -46,48 +59,30 @@ pub struct Peer {
 
 #[derive(Debug)]
 struct Pipes {
-    input: ChildStdin,
-    output: ChildStdout,
-    errors: ChildStderr,
-    /// Whether stderr may still say something.
-    has_errors: bool,
+    input: File,
+    output: File,
+    /// None where stderr says nothing more.
+    errors: Option<File>,
 }
 
 impl Peer {
-    /// Starts a command, split into words as a shell does it.
+    /// Starts a command, split into words as a shell does it, or connects to `unix:PATH`.
     ///
     /// # Errors
-    /// When the command has an open quote, is empty, or cannot be started.
+    /// When the command has an open quote, is empty, or cannot be started; when nothing listens at the socket.
     pub fn start(command: &str) -> Result<Self, Error> {
         let wrong = |problem: &str| Error::User(format!("--agent '{command}': {problem}"));
-        let words = shlex::split(command).ok_or_else(|| wrong("a quote is not closed"))?;
-        let (program, arguments) = words
-            .split_first()
-            .ok_or_else(|| wrong("there is no command; write one that starts `dynoload agent`"))?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            // The password goes through the pipe alone.
-            .env_remove(crate::host::PASSWORD_VARIABLE)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C is for the coordinator, which tells its agents; and what a wrapper has started ends with it.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| wrong(&format!("'{program}' cannot be started: {error}")))?;
-        let pipes = match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
-            (Some(input), Some(output), Some(errors)) => Some(Pipes {
-                input,
-                output,
-                errors,
-                has_errors: true,
-            }),
-            _ => None,
+        let (child, pipes) = match command.strip_prefix(SOCKET) {
+            Some(path) => (None, connect(path).map_err(|error| wrong(&error.to_string()))?),
+            None => {
+                let (child, pipes) = spawn(command)?;
+                (Some(child), pipes)
+            }
         };
         let peer = Self {
             command: command.to_string(),
             child,
-            pipes,
+            pipes: Some(pipes),
             received: Vec::new(),
             searched: 0,
             said: Vec::new(),
@@ -96,7 +91,9 @@ impl Peer {
         if let Some(pipes) = &peer.pipes {
             do_not_block(&pipes.input).map_err(refused)?;
             do_not_block(&pipes.output).map_err(refused)?;
-            do_not_block(&pipes.errors).map_err(refused)?;
+            if let Some(errors) = &pipes.errors {
+                do_not_block(errors).map_err(refused)?;
+            }
         }
         Ok(peer)
     }
@@ -141,7 +138,7 @@ impl Peer {
     ///
     /// # Errors
     /// When the process is gone, or what it says is not of the protocol.
-    pub fn receive(&mut self, wait_ns: u64) -> Result<Option<Answer>, String> {
+    pub fn receive<E: Shippable>(&mut self, wait_ns: u64) -> Result<Option<Answer<E>>, String> {
         let until_ns = now_ns() + wait_ns;
         loop {
             if let Some(line) = self.take_line()? {
@@ -161,7 +158,7 @@ impl Peer {
     ///
     /// # Errors
     /// As [`Self::receive`], when it says nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
-    pub fn expect(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer, String> {
+    pub fn expect<E: Shippable>(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer<E>, String> {
         while now_ns() < deadline_ns {
             if let Some(answer) = self.receive(LOOK_NS)? {
                 return Ok(answer);
@@ -190,8 +187,8 @@ impl Peer {
     fn take_bytes(&mut self, wait_ns: u64) -> Result<bool, String> {
         let Some(pipes) = &mut self.pipes else { return Ok(false) };
         let mut waiting = vec![PollFd::new(pipes.output.as_fd(), PollFlags::POLLIN)];
-        if pipes.has_errors {
-            waiting.push(PollFd::new(pipes.errors.as_fd(), PollFlags::POLLIN));
+        if let Some(errors) = &pipes.errors {
+            waiting.push(PollFd::new(errors.as_fd(), PollFlags::POLLIN));
         }
         wait(&mut waiting, wait_ns)?;
         self.listen_to_errors();
@@ -211,9 +208,9 @@ impl Peer {
     fn listen_to_errors(&mut self) {
         let Some(pipes) = &mut self.pipes else { return };
         let mut buffer = [0; 4096];
-        while pipes.has_errors {
-            match pipes.errors.read(&mut buffer) {
-                Ok(0) => pipes.has_errors = false,
+        while let Some(errors) = &mut pipes.errors {
+            match errors.read(&mut buffer) {
+                Ok(0) => pipes.errors = None,
                 Ok(count) => self.said.extend_from_slice(&buffer[..count]),
                 // Nothing there now, or nothing that can be read: what it says on stderr only explains.
                 Err(_) => break,
@@ -227,10 +224,11 @@ impl Peer {
     fn why_it_ended(&mut self) -> String {
         let deadline = Instant::now() + GRACE;
         let status = loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => break format!("ended ({status})"),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-                _ => break "closed its output".into(),
+            match self.child.as_mut().map(Child::try_wait) {
+                None => break "closed the connection".into(),
+                Some(Ok(Some(status))) => break format!("ended ({status})"),
+                Some(Ok(None)) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                Some(_) => break "closed its output".into(),
             }
         };
         self.listen_to_errors();
@@ -250,18 +248,58 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // The end of its input is what tells an agent to end.
         self.pipes = None;
+        let Some(child) = &mut self.child else { return };
         let deadline = Instant::now() + GRACE;
         while Instant::now() < deadline {
-            match self.child.try_wait() {
+            match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(5)),
                 // It has ended, or is not ours to wait for.
                 _ => return,
             }
         }
         // With whatever it has started itself. A process that ends meanwhile is what is wanted.
-        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-        let _ = self.child.wait();
+        let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+        let _ = child.wait();
     }
+}
+
+fn spawn(command: &str) -> Result<(Child, Pipes), Error> {
+    let wrong = |problem: &str| Error::User(format!("--agent '{command}': {problem}"));
+    let words = shlex::split(command).ok_or_else(|| wrong("a quote is not closed"))?;
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| wrong("there is no command; write one that starts `dynoload agent`"))?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        // The password goes through the pipe alone.
+        .env_remove(crate::host::PASSWORD_VARIABLE)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Ctrl-C is for the coordinator, which tells its agents; and what a wrapper has started ends with it.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| wrong(&format!("'{program}' cannot be started: {error}")))?;
+    match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+        (Some(input), Some(output), Some(errors)) => {
+            let pipes = Pipes {
+                input: OwnedFd::from(input).into(),
+                output: OwnedFd::from(output).into(),
+                errors: Some(OwnedFd::from(errors).into()),
+            };
+            Ok((child, pipes))
+        }
+        _ => Err(wrong("it has no pipes")),
+    }
+}
+
+fn connect(path: &str) -> std::io::Result<Pipes> {
+    let stream = UnixStream::connect(path)?;
+    Ok(Pipes {
+        input: OwnedFd::from(stream.try_clone()?).into(),
+        output: OwnedFd::from(stream).into(),
+        errors: None,
+    })
 }
 
 fn do_not_block(pipe: &impl AsFd) -> nix::Result<()> {
@@ -277,7 +315,7 @@ fn wait(pipes: &mut [PollFd<'_>], wait_ns: u64) -> Result<(), String> {
     }
 }
 
-fn read_answer(line: &[u8]) -> Result<Answer, String> {
+fn read_answer<E: Shippable>(line: &[u8]) -> Result<Answer<E>, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = String::from_utf8_lossy(&line[..line.len().min(200)]);
         format!(
@@ -289,7 +327,7 @@ fn read_answer(line: &[u8]) -> Result<Answer, String> {
 }
 
 /// An answer that does not belong here.
-pub fn out_of_turn(answer: &Answer) -> String {
+pub fn out_of_turn<E: Shippable>(answer: &Answer<E>) -> String {
     let words = format!("{answer:?}");
     format!("sent an unexpected message: {}", words.get(..200).unwrap_or(&words))
 }

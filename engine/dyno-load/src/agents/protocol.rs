@@ -1,17 +1,18 @@
 //! What coordinator and agent say to one another, one JSON value a line.
 //!
 //! In order: hello; ping and pong, as often as the coordinator likes and also later; job, accepted or refused; connect,
-//! ready; start, intervals; finished or failed. Cancel may come at any time, the end of the input means it.
+//! ready; start, intervals; finished or failed. With slices there are many, each from slice to finished with its marks.
+//! Cancel may come at any time, the end of the input means it.
 
 use dyno_loop::recorder::ConnectingTimes;
-use dyno_loop::{End, Failure, IntervalId, Priority, Share};
+use dyno_loop::{Edge, End, Failure, IntervalId, Priority, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::spec::SqlSpec;
+use crate::spec::RunSpec;
 
 /// Version of this protocol; raised when anything in it changes.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Version of the program: both sides must have the same, for an option that one does not know would change the load.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -33,11 +34,13 @@ pub struct Hello {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Job {
     /// What to run.
-    pub spec: SqlSpec,
+    pub spec: RunSpec,
     /// Whether a server that is neither MySQL nor MariaDB will do.
     pub any_server: bool,
     /// The password, which is not in the spec.
     pub password: String,
+    /// Whether the load is in slices, with connections that stay between them.
+    pub slices: bool,
 }
 
 /// What the coordinator says. Not `Debug`: a job has the server's password.
@@ -59,6 +62,17 @@ pub enum Order {
     Start {
         /// When, on the agent's clock.
         start_ns: u64,
+    },
+    /// Begin a slice.
+    Slice {
+        /// When, on the agent's clock.
+        start_ns: u64,
+        /// Which operations.
+        stream: u32,
+        /// Load that is not counted.
+        washout_ns: u64,
+        /// Load that is counted.
+        measure_ns: u64,
     },
     /// End at once, and tell what was measured so far.
     Cancel,
@@ -96,7 +110,14 @@ pub enum Answer<R> {
         /// What happened.
         recorder: R,
     },
-    /// The load has ended.
+    /// A worker at a moment that divides a slice.
+    Mark {
+        /// Which moment.
+        edge: Edge,
+        /// When, on the agent's clock.
+        at_ns: u64,
+    },
+    /// The load, or the slice, has ended.
     Finished(End),
     /// The load cannot go on.
     Failed(Failure),

@@ -2,14 +2,17 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::{Channels, End, Failure, LoadShape, Report, Timeline};
+use dyno_loop::gauges::{Gauges, Reading};
+use dyno_loop::recorder::Recorder;
+use dyno_loop::{Channels, Edge, End, Failure, LoadShape, Mark, Report, Timeline};
 
 use super::clock::Clock;
-use super::peer::{out_of_turn, Answer, Peer, LOOK_NS};
+use super::coordinator::AgentUsage;
+use super::peer::{out_of_turn, Answer, Peer, Shippable, LOOK_NS};
 use super::protocol::Order;
-use crate::sql::{SqlRecord, SqlRecorder};
 
 /// What an agent gets beyond the time that its own limits allow.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -17,11 +20,13 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const ALL_CONNECTIONS_NS: u64 = 60_000_000_000;
 /// How long an agent may be silent beyond the end of an interval.
 const SILENCE_NS: u64 = 10_000_000_000;
+/// So much before a limit of a slice nothing else is waited for.
+const CLOSE_NS: u64 = 2_000_000;
 /// Time for asking for the clock after the load.
 const CLOCK_NS: u64 = 1_000_000_000;
 
 /// The coordinator's side of one agent.
-pub struct Proxy {
+pub struct Proxy<E> {
     /// Its process.
     pub peer: Peer,
     /// Its clock.
@@ -30,18 +35,35 @@ pub struct Proxy {
     pub shape: LoadShape,
     /// Time for each of its connections to be ready.
     pub connect_timeout_ns: u64,
+    /// What is read of this host at the limits of a slice's counted part; none for all agents but one.
+    pub gauges: Option<Gauges>,
     /// To the collector and back.
-    pub channels: Channels<SqlRecord>,
-    /// Where the change of its clock goes, in µs, with its index.
-    pub drifts: Sender<(usize, f64)>,
+    pub channels: Channels<E>,
+    /// What its workers have used so far.
+    pub usage: AgentUsage,
+    /// Where to report its end.
+    pub ends: Sender<ProxyEnd>,
 }
 
-impl Proxy {
+/// What is known of an agent when its load has ended.
+#[derive(Debug)]
+pub struct ProxyEnd {
+    /// Which agent.
+    pub index: usize,
+    /// The change of its clock's offset, in µs; absent where it is unavailable.
+    pub drift_us: Option<f64>,
+    /// What its workers used.
+    pub usage: AgentUsage,
+}
+
+impl<E: Shippable> Proxy<E> {
     /// Speaks with the agent until its end; the process is gone when it returns.
     pub fn run(mut self) {
         let ended = self.connect_then_collect();
         let finished = matches!(ended, Ok(Some(_)));
         let report = match ended {
+            // No load was begun, or every slice has reported its own end.
+            Ok(None) => return,
             Ok(end) => Report::Finished(end.unwrap_or_default()),
             Err(failure) => Report::Failed {
                 failure: Failure {
@@ -53,9 +75,9 @@ impl Proxy {
         };
         // The collector may be gone already, when another agent failed.
         let _ = self.channels.reports.send(report);
-        if finished {
-            self.note_drift();
-        }
+        let drift_us = if finished { self.drift_us() } else { None };
+        let (index, usage) = (self.channels.worker_index, self.usage);
+        let _ = self.ends.send(ProxyEnd { index, drift_us, usage });
     }
 
     /// None when the run is off before it has begun.
@@ -72,7 +94,7 @@ impl Proxy {
                     "has not made its connections in time; raise --connect-timeout",
                 ));
             }
-            match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
+            match self.peer.receive::<E>(LOOK_NS).map_err(Failure::new)? {
                 None => {}
                 Some(Answer::Ready { times }) => {
                     let _ = self.channels.reports.send(Report::Ready(times));
@@ -82,20 +104,33 @@ impl Proxy {
                 Some(other) => return Err(Failure::new(out_of_turn(&other))),
             }
         }
-        let Ok(timeline) = self.channels.start.recv() else {
-            return Ok(None);
-        };
-        self.tell(&Order::Start {
-            start_ns: self.clock.theirs(timeline.start_ns),
-        })?;
-        self.collect(timeline).map(Some)
+        loop {
+            let Ok(timeline) = self.channels.start.recv() else {
+                return Ok(None);
+            };
+            let start_ns = self.clock.theirs(timeline.start_ns);
+            if !timeline.is_slice {
+                self.tell(&Order::Start { start_ns })?;
+                return self.collect(timeline).map(Some);
+            }
+            self.tell(&Order::Slice {
+                start_ns,
+                stream: timeline.stream,
+                washout_ns: timeline.measure_ns - timeline.start_ns,
+                measure_ns: timeline.stop_ns - timeline.measure_ns,
+            })?;
+            let end = self.collect(timeline)?;
+            let _ = self.channels.reports.send(Report::Finished(end));
+        }
     }
 
     fn collect(&mut self, timeline: Timeline) -> Result<End, Failure> {
         let mut heard_ns = timeline.start_ns;
         let mut told_to_end_ns = None;
+        let mut limits = Limits::of(&timeline);
         loop {
             let now = now_ns();
+            limits.read(now, self.gauges.as_mut());
             if told_to_end_ns.is_none() && self.channels.cancelled.load(Ordering::Relaxed) {
                 self.tell(&Order::Cancel)?;
                 told_to_end_ns = Some(now);
@@ -103,9 +138,18 @@ impl Proxy {
             if let Some(problem) = self.overdue(now, &timeline, heard_ns, told_to_end_ns) {
                 return Err(Failure::new(problem));
             }
-            match self.peer.receive(LOOK_NS).map_err(Failure::new)? {
+            match self.peer.receive::<E>(limits.wait_ns(now)).map_err(Failure::new)? {
                 None => continue,
+                Some(Answer::Mark { edge, at_ns }) => {
+                    let mark = Mark {
+                        edge,
+                        at_ns: self.clock.ours(at_ns),
+                        reading: limits.take(edge),
+                    };
+                    let _ = self.channels.reports.send(Report::Mark(mark));
+                }
                 Some(Answer::Interval { id, recorder }) => {
+                    self.usage.add(id.phase, &recorder.usage);
                     let recorder = self.ours(&recorder);
                     let worker = self.channels.worker_index;
                     let _ = self.channels.reports.send(Report::Interval { id, worker, recorder });
@@ -136,10 +180,10 @@ impl Proxy {
     }
 
     /// What an agent recorded as a recorder of this side: with its shape, and times on our clock.
-    fn ours(&self, theirs: &SqlRecorder) -> Box<SqlRecorder> {
+    fn ours(&self, theirs: &Recorder<E>) -> Box<Recorder<E>> {
         // Those that come back are not needed: what arrives is new each time.
         while self.channels.spare.try_recv().is_ok() {}
-        let mut recorder = Box::new(SqlRecorder::new(self.shape.slowest));
+        let mut recorder = Box::new(Recorder::new(self.shape.slowest));
         recorder.merge(theirs);
         recorder.slowest.set_back(self.clock.offset_ns);
         recorder
@@ -149,12 +193,58 @@ impl Proxy {
         self.peer.send(order, now_ns() + PATIENCE_NS).map_err(Failure::new)
     }
 
-    fn note_drift(&mut self) {
-        // Where it cannot be had it is absent.
-        if let Ok(clock) = Clock::ask(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled) {
-            let drift_us = (clock.offset_ns - self.clock.offset_ns) as f64 / 1e3;
-            let _ = self.drifts.send((self.channels.worker_index, drift_us));
+    fn drift_us(&mut self) -> Option<f64> {
+        let clock = Clock::ask::<E>(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled).ok()?;
+        Some((clock.offset_ns - self.clock.offset_ns) as f64 / 1e3)
+    }
+}
+
+/// The limits of a slice's counted part, where this host is read while the agents load.
+struct Limits {
+    edges: [(Edge, u64); 2],
+    next: usize,
+    readings: [Option<Reading>; 2],
+}
+
+impl Limits {
+    /// Beyond the end where the load has none.
+    fn of(timeline: &Timeline) -> Self {
+        Self {
+            edges: [(Edge::Measure, timeline.measure_ns), (Edge::Stop, timeline.stop_ns)],
+            next: if timeline.is_slice { 0 } else { 2 },
+            readings: [None; 2],
         }
+    }
+
+    /// Reads when a limit has come; what is left of the last milliseconds is slept, for poll(2) counts in these.
+    fn read(&mut self, now: u64, gauges: Option<&mut Gauges>) {
+        let Some((_, at_ns)) = self.edges.get(self.next).copied() else {
+            return;
+        };
+        if now + CLOSE_NS < at_ns {
+            return;
+        }
+        let Some(gauges) = gauges else {
+            self.next += usize::from(now >= at_ns);
+            return;
+        };
+        std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now)));
+        self.readings[self.next] = Some(gauges.read());
+        self.next += 1;
+    }
+
+    /// How long to wait for the agent.
+    fn wait_ns(&self, now: u64) -> u64 {
+        let until_ns = self.edges.get(self.next).map_or(u64::MAX, |(_, at_ns)| {
+            at_ns.saturating_sub(now).saturating_sub(CLOSE_NS / 2)
+        });
+        until_ns.clamp(1, LOOK_NS)
+    }
+
+    /// The reading of a limit, once.
+    fn take(&mut self, edge: Edge) -> Option<Reading> {
+        let index = self.edges.iter().position(|(own, _)| *own == edge)?;
+        self.readings[index].take()
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::error::{Error, Exit};
 use crate::runner;
 
-pub const ABOUT: &str = "Is started by `dynoload oltp run --agent COMMAND` and `dynoload tpcc run --agent COMMAND`, on any host \
+pub const ABOUT: &str = "Is started by `dynoload oltp run --agent COMMAND`, and `tpcc run` and `kv run`, on any host \
 from which the server can be reached. It does what the coordinator says on its standard input, tells on its standard output how \
 it goes, listens on no port, and ends when its input ends.
 
@@ -19,12 +19,13 @@ Example: two hosts load the server db1; a third one coordinates and writes the r
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Several hosts")]
 pub struct AgentArguments {
-    /// A command that starts `dynoload agent`, as in 'ssh -o BatchMode=yes load2 dynoload agent'; repeat for each host.
+    /// A command that starts `dynoload agent`, as in 'ssh -o BatchMode=yes load2 dynoload agent', or unix:PATH, a socket
+    /// that leads to the input and output of one; repeat for each host.
     /// The load then runs on the agents only: each has --threads threads and its share of the connections and of the
     /// rate. This program starts them together, merges their histograms, and reads the server's counters. The password
     /// is sent through the command's standard input. Files and sockets named by options are those of the agent's host,
     /// except --password-file and a trace
-    #[arg(long = "agent", value_name = "COMMAND", conflicts_with = "slices")]
+    #[arg(long = "agent", value_name = "COMMAND")]
     pub agent: Vec<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::agent::AgentArguments;
 use super::kv_options::{DataArguments, MixArguments, PresetArguments, ServerArguments};
 use super::load::LoadArguments;
 use super::output::OutputArguments;
@@ -49,6 +50,8 @@ pub struct RunArguments {
     #[command(flatten)]
     load: LoadArguments,
     #[command(flatten)]
+    agents: AgentArguments,
+    #[command(flatten)]
     slices: SliceArguments,
     #[command(flatten)]
     output: OutputArguments,
@@ -66,6 +69,7 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Error> {
             preset: arguments.preset.spec(),
             load: arguments.load.spec(),
         },
+        agents: arguments.agents.agent.clone(),
         slices: arguments.slices.spec(),
         outputs: arguments.output.spec(),
     })

@@ -67,7 +67,7 @@ impl Command {
 macro_rules! counts {
     ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
         /// Counts that add up over workers and intervals; each is of replies seen, not of requests sent.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub struct KvCounts {
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
@@ -117,7 +117,7 @@ counts! {
 }
 
 /// One interval of one worker, or the sum of several.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct KvRecord {
     /// Counts.
     pub counts: KvCounts,

@@ -1,6 +1,7 @@
 use dyno_loop::Priority;
 
 use super::*;
+use crate::agents::AgentUsage;
 use crate::kv::KvRecord;
 
 fn totals() -> Totals<KvRecord> {
@@ -155,6 +156,8 @@ fn values_sets_and_hits_of_memcached_are_judged() {
 fn a_clock_that_is_hardly_known_makes_the_run_suspect() {
     let fine = totals();
     let agent = |clock_error_us| AgentFacts {
+        cpus: 4,
+        usage: AgentUsage::default(),
         command: "ssh far dynoload agent".into(),
         host: "far".into(),
         threads: 1,
@@ -164,10 +167,21 @@ fn a_clock_that_is_hardly_known_makes_the_run_suspect() {
         clock_error_us,
         clock_drift_us: None,
     };
-    let (near, far) = ([agent(3.0), agent(1000.0)], [agent(3.0), agent(1000.1)]);
+    // Of a measurement of 10 s the bound is 0.1 %.
+    let (near, far) = ([agent(3.0), agent(10_000.0)], [agent(3.0), agent(10_000.1)]);
     assert_eq!(quality_of(&fine, |e| e.agents = &near), (RunQuality::Valid, vec![]));
     assert_eq!(
         quality_of(&fine, |e| e.agents = &far),
+        (RunQuality::Suspect, vec!["clock"])
+    );
+    let (near, far) = ([agent(1000.0)], [agent(1000.1)]);
+    let short = |inputs: &mut QualityInputs<'_>| inputs.duration_s = 0.5;
+    assert_eq!(
+        quality_of(&fine, |e| (short(e), e.agents = &near).1),
+        (RunQuality::Valid, vec![])
+    );
+    assert_eq!(
+        quality_of(&fine, |e| (short(e), e.agents = &far).1),
         (RunQuality::Suspect, vec!["clock"])
     );
 }

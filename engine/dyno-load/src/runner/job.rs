@@ -2,16 +2,20 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dyno_loop::Share;
 use dyno_mysql::Secret;
 
+use super::kv::KvRun;
 use super::sql::SqlRun;
-use crate::agents::{self, Coordinator, Job};
+use crate::agents::{self, Coordinator, Job, Settings, Shippable};
 use crate::error::{Error, Exit};
-use crate::spec::{self, SqlSpec};
+use crate::kv::{server as kv_server, KvRecord};
+use crate::slices::keep_connections;
+use crate::spec::{self, KvSpec, LoadSpec, RunSpec, SqlSpec};
 use crate::sql::preflight::{self, Needs};
-use crate::sql::{server, SqlSettings};
+use crate::sql::{server, SqlRecord, SqlSettings};
 
 /// Starts the agents and has them check their shares; none without --agent.
 ///
@@ -24,32 +28,88 @@ pub fn engage(
     settings: &mut SqlSettings,
     mut spec: SqlSpec,
     interrupted: &Arc<AtomicBool>,
-) -> Result<Option<Coordinator>, Error> {
+) -> Result<Option<Coordinator<SqlRecord>>, Error> {
     if run.agents.is_empty() {
         return Ok(None);
     }
-    let count = run.agents.len() as u32;
-    let connections = settings.connections();
+    let mut team = start(
+        &run.agents,
+        settings.connections(),
+        settings.options.connect_timeout,
+        interrupted,
+    )?;
+    let each = divide(&team, spec.load_mut())?;
+    settings.load.shape.threads = each * team.count();
+    let job = Job {
+        spec: RunSpec::Sql(spec),
+        any_server: run.any_server,
+        password: settings.options.password.reveal().to_string(),
+        slices: run.slices.is_some(),
+    };
+    team.offer(each, &job)?;
+    Ok(Some(team))
+}
+
+/// The same for operations of memcached; `spec` then contains the threads of all agents.
+///
+/// # Errors
+/// As [`engage`].
+pub fn engage_kv(
+    run: &KvRun,
+    spec: &mut KvSpec,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Option<Coordinator<KvRecord>>, Error> {
+    if run.agents.is_empty() {
+        return Ok(None);
+    }
+    if spec.preset.name.is_some() || spec.operations.is_some() {
+        return Err(Error::User(
+            "--agent: a load of several hosts lasts a time; remove --preset and --operations".into(),
+        ));
+    }
+    let mut team = start(
+        &run.agents,
+        spec.load.connections,
+        spec.server.connect_timeout,
+        interrupted,
+    )?;
+    let each = divide(&team, &mut spec.load)?;
+    let job = Job {
+        spec: RunSpec::Kv(Box::new(KvSpec {
+            fill: None,
+            ..spec.clone()
+        })),
+        any_server: true,
+        password: String::new(),
+        slices: run.slices.is_some(),
+    };
+    team.offer(each, &job)?;
+    Ok(Some(team))
+}
+
+fn start<E: Shippable>(
+    commands: &[String],
+    connections: u32,
+    timeout: Duration,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Coordinator<E>, Error> {
+    let count = commands.len() as u32;
     if connections < count {
         return Err(Error::User(format!(
             "--connections {connections} is fewer than the {count} agents; each needs at least one"
         )));
     }
-    let timeout = settings.options.connect_timeout;
-    let mut coordinator = Coordinator::start(&run.agents, timeout, interrupted)?;
+    Coordinator::start(commands, timeout, interrupted)
+}
+
+/// Sets the threads of all agents together; returns those of each.
+fn divide<E: Shippable>(team: &Coordinator<E>, load: &mut LoadSpec) -> Result<u32, Error> {
+    let (count, connections) = (team.count(), load.connections);
     let share = connections / count;
-    let load = spec.load_mut();
-    let each = spec::threads_for(load.threads, connections.div_ceil(count), coordinator.least_cpus()).min(share);
+    let each = spec::threads_for(load.threads, connections.div_ceil(count), team.least_cpus()).min(share);
     load.threads = Some(each * count);
     load.trace = spec::trace(load)?;
-    settings.load.shape.threads = each * count;
-    let job = Job {
-        spec,
-        any_server: run.any_server,
-        password: settings.options.password.reveal().to_string(),
-    };
-    coordinator.offer(each, &job)?;
-    Ok(Some(coordinator))
+    Ok(each)
 }
 
 /// Serves one coordinator.
@@ -61,18 +121,51 @@ pub fn serve_agent() -> Result<Exit, Error> {
 }
 
 /// Makes the settings as for a run on this host, and checks the server from this host.
-fn accept(mut job: Job, share: Share) -> Result<Arc<SqlSettings>, Error> {
-    job.spec.connection_mut().password = Some(Secret::new(std::mem::take(&mut job.password)));
-    let settings = job.spec.resolve()?;
+fn accept(job: Job, share: Share) -> Result<Settings, Error> {
+    match job.spec {
+        RunSpec::Sql(spec) => accept_sql(spec, job.any_server, job.password, job.slices, share),
+        RunSpec::Kv(spec) => accept_kv(&spec, share),
+    }
+}
+
+fn accept_sql(
+    mut spec: SqlSpec,
+    any_server: bool,
+    password: String,
+    slices: bool,
+    share: Share,
+) -> Result<Settings, Error> {
+    spec.connection_mut().password = Some(Secret::new(password));
+    let mut settings = spec.resolve()?;
     crate::host::take_priority(settings.load.priority);
     let mut control = server::connect(&settings.options)?;
     let needs = Needs {
         settings: &settings,
-        single_table: job.spec.is_single_table()?,
-        any_server: job.any_server,
+        single_table: spec.is_single_table()?,
+        any_server,
     };
     preflight::check(&mut control, &needs)?;
-    let most_each = settings.connections().div_ceil(settings.load.shape.threads);
-    crate::host::allow_open_files(u64::from(most_each) * u64::from(share.threads) + 64)?;
-    Ok(Arc::new(settings))
+    allow_files(settings.connections(), settings.load.shape.threads, share)?;
+    if slices {
+        keep_connections(&mut settings);
+    }
+    Ok(Settings::Sql(Arc::new(settings)))
+}
+
+fn accept_kv(spec: &KvSpec, share: Share) -> Result<Settings, Error> {
+    let last = spec.parts()?.pop();
+    let settings = last
+        .ok_or_else(|| Error::User("there is nothing to run".into()))?
+        .settings;
+    crate::host::take_priority(settings.load.priority);
+    let mut control = kv_server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
+    kv_server::check(&mut control, &settings.endpoint, settings.protocol)?;
+    let shape = &settings.load.shape;
+    allow_files(shape.connections, shape.threads, share)?;
+    Ok(Settings::Kv(settings))
+}
+
+fn allow_files(connections: u32, threads: u32, share: Share) -> Result<(), Error> {
+    let most_each = connections.div_ceil(threads);
+    crate::host::allow_open_files(u64::from(most_each) * u64::from(share.threads) + 64)
 }

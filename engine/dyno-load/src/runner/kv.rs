@@ -9,7 +9,8 @@ use dyno_kv::blocking::Client;
 use dyno_loop::{Address, Interval, Observer, Outcome, START_DELAY_NS};
 use serde_json::{json, Value};
 
-use super::{exit_of, print_table, run_slices, tcp_segments_since, Outputs, SliceOptions};
+use super::{exit_of, job, print_table, run_slices, tcp_segments_since, without_priority, Outputs, SliceOptions};
+use crate::agents::Coordinator;
 use crate::error::{Error, Exit};
 use crate::kv::{server, KvRecord, KvSession, KvSettings};
 use crate::output::json::{self, Final};
@@ -26,6 +27,8 @@ use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec};
 pub struct KvRun {
     /// What to run.
     pub spec: KvSpec,
+    /// Commands that start agents; empty where this program loads.
+    pub agents: Vec<String>,
     /// Slices in place of one measurement.
     pub slices: Option<SliceOptions>,
     /// Where results go.
@@ -37,15 +40,24 @@ pub struct KvRun {
 /// # Errors
 /// When the run cannot begin, or an output fails.
 pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
-    let parts = run.spec.parts()?;
+    let mut spec = run.spec.clone();
+    // What is wrong with the options is found before any agent is started.
+    spec.parts()?;
+    let input = run.slices.as_ref().map(|_| Input::open()).transpose()?;
+    let interrupted = match &input {
+        Some(input) => Arc::clone(&input.interrupted),
+        None => crate::host::interruption()?,
+    };
+    let team = job::engage_kv(run, &mut spec, &interrupted)?;
+    let parts = spec.parts()?;
     if let Some(part) = parts.first() {
         if run.spec.fills_counters()? {
             set_counters(&part.settings)?;
         }
     }
-    match &run.slices {
-        Some(options) => fill_then_slices(&parts, options),
-        None => execute(&parts, &run.outputs),
+    match (&run.slices, &input) {
+        (Some(options), Some(input)) => fill_then_slices(&parts, options, team, input),
+        _ => execute(&parts, &run.outputs, team, &interrupted),
     }
 }
 
@@ -64,11 +76,16 @@ pub fn prepare_kv(
     if let Some(part) = parts.first() {
         set_counters(&part.settings)?;
     }
-    execute(&parts, outputs)
+    execute(&parts, outputs, None, &crate::host::interruption()?)
 }
 
 /// Runs every part in turn; the last one's result is the command's.
-fn execute(parts: &[KvPart], outputs: &Outputs) -> Result<Exit, Error> {
+fn execute(
+    parts: &[KvPart],
+    outputs: &Outputs,
+    mut team: Option<Coordinator<KvRecord>>,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Exit, Error> {
     let Some(last) = parts.last() else {
         return Err(Error::User("a share of 0 stores nothing".into()));
     };
@@ -80,8 +97,10 @@ fn execute(parts: &[KvPart], outputs: &Outputs) -> Result<Exit, Error> {
     let facts = server::check(&mut control, &last.settings.endpoint, last.settings.protocol)?;
     crate::host::take_priority(last.settings.load.priority);
     crate::host::allow_open_files(u64::from(last.settings.load.shape.connections) + 64)?;
-    let interrupted = crate::host::interruption()?;
-    let shown = output::settings(&last.settings, &last.words);
+    let mut shown = output::settings(&last.settings, &last.words);
+    if team.is_some() {
+        without_priority(&mut shown);
+    }
     let progress = Progress::new(outputs.quiet);
     let mut sinks = Sinks::start(&outputs.paths(), progress, &shown, &facts)?;
     let mut records = Vec::new();
@@ -98,7 +117,8 @@ fn execute(parts: &[KvPart], outputs: &Outputs) -> Result<Exit, Error> {
             settings.protocol.name(),
             settings.depth
         ));
-        let result = measure(part, &facts, &mut control, &interrupted, &mut sinks)?;
+        let loads = if position + 1 == parts.len() { team.take() } else { None };
+        let result = measure(part, &facts, &mut control, interrupted, &mut sinks, loads)?;
         let only_filled = settings.name == "fill" && position + 1 < parts.len();
         if !only_filled || result.exit != Exit::Done {
             print_table(&result.text, outputs.json.as_deref())?;
@@ -168,11 +188,12 @@ fn measure(
     control: &mut Client,
     interrupted: &Arc<AtomicBool>,
     sinks: &mut Sinks,
+    team: Option<Coordinator<KvRecord>>,
 ) -> Result<PartResult, Error> {
     let settings = &part.settings;
     let mut before = None;
     let tcp_before = crate::host::tcp_segments();
-    let outcome = {
+    let (outcome, agents) = {
         let started_ns = AtomicU64::new(0);
         let mut read_counters = || {
             before = server::stats(control, "").ok();
@@ -183,11 +204,18 @@ fn measure(
             ended_ns: settings.load.limit.as_ref().map(|limit| &*limit.ended_ns),
             started_ns: &started_ns,
         };
-        dyno_loop::run::<KvSession>(settings, interrupted, &mut read_counters, &mut observer)?
+        match team {
+            Some(team) => team.run(&settings.load, &mut read_counters, &mut observer)?,
+            None => (
+                dyno_loop::run::<KvSession>(settings, interrupted, &mut read_counters, &mut observer)?,
+                Vec::new(),
+            ),
+        }
     };
     sinks.progress().finish();
     let counters = reconcile(before.as_ref(), control, &outcome);
-    let is_tcp = matches!(settings.load.address, Address::Tcp(_));
+    // The kernel's counts are of this host, and the load of an agent is not on it.
+    let is_tcp = agents.is_empty() && matches!(settings.load.address, Address::Tcp(_));
     let tcp = tcp_segments_since(tcp_before.filter(|_| is_tcp));
     let duration_s = measured_s(settings, &outcome, interrupted);
     let (quality, findings) = match &outcome.totals {
@@ -200,7 +228,7 @@ fn measure(
             threads: settings.load.shape.threads,
             open_loop: settings.load.shape.schedule.is_some(),
             counters: &counters,
-            agents: &[],
+            agents: &agents,
             tcp,
             kv: Some(KvInputs {
                 measured: &totals.measured.extra.counts,
@@ -209,12 +237,15 @@ fn measure(
             }),
         }),
     };
-    let shown = output::settings(settings, &part.words);
+    let mut shown = output::settings(settings, &part.words);
+    if !agents.is_empty() {
+        without_priority(&mut shown);
+    }
     let result = Final {
         settings: &shown,
         server: facts,
         outcome: &outcome,
-        agents: &[],
+        agents: &agents,
         counters: &counters,
         quality,
         findings: &findings,
@@ -275,7 +306,12 @@ fn reconcile(
 }
 
 /// Fills, if requested, then runs slices of the last part.
-fn fill_then_slices(parts: &[KvPart], options: &SliceOptions) -> Result<Exit, Error> {
+fn fill_then_slices(
+    parts: &[KvPart],
+    options: &SliceOptions,
+    team: Option<Coordinator<KvRecord>>,
+    input: &Input,
+) -> Result<Exit, Error> {
     let Some((last, fills)) = parts.split_last() else {
         return Err(Error::User("there is nothing to run".into()));
     };
@@ -283,7 +319,6 @@ fn fill_then_slices(parts: &[KvPart], options: &SliceOptions) -> Result<Exit, Er
     let mut control = server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
     let facts = server::check(&mut control, &settings.endpoint, settings.protocol)?;
     crate::host::take_priority(settings.load.priority);
-    let input = Input::open()?;
     for fill in fills {
         let outcome = dyno_loop::run::<KvSession>(&fill.settings, &input.interrupted, &mut || {}, &mut NoObserver)?;
         if let Some(failure) = outcome.failure {
@@ -294,8 +329,8 @@ fn fill_then_slices(parts: &[KvPart], options: &SliceOptions) -> Result<Exit, Er
         }
     }
     let shown = output::settings(settings, &last.words);
-    let mut target = KvTarget::new(Arc::clone(settings), control);
-    run_slices(&mut target, options, shown, &facts, &input)
+    let target = KvTarget::new(Arc::clone(settings), control);
+    run_slices(target, team, &settings.load, options, shown, &facts, input)
 }
 
 /// Stores 0 under every counter.

@@ -14,15 +14,16 @@ use std::path::{Path, PathBuf};
 
 use dyno_loop::gauges::Watch;
 use dyno_loop::recorder::Extra;
-use dyno_loop::Outcome;
+use dyno_loop::{LoadSettings, Outcome};
 use serde_json::Value;
 
+use crate::agents::{Coordinator, Shippable};
 use crate::error::{Error, Exit};
 use crate::host::TcpSegments;
 use crate::output::sinks::Paths;
 use crate::quality::RunQuality;
 use crate::server::Facts;
-use crate::slices::{self, Input, Target};
+use crate::slices::{self, AgentsTarget, Input, Target};
 
 /// Where results go.
 #[derive(Debug, Clone, Default)]
@@ -54,19 +55,38 @@ pub struct SliceOptions {
     pub server_pid: Option<u32>,
 }
 
-/// Runs slices until the end of the input.
-fn run_slices(
-    target: &mut impl Target,
+/// Runs slices until the end of the input, on this host or on those of agents.
+fn run_slices<T: Target>(
+    mut target: T,
+    team: Option<Coordinator<T::Extra>>,
+    load: &LoadSettings,
     options: &SliceOptions,
-    shown: Value,
+    mut shown: Value,
     facts: &Facts,
     input: &Input,
-) -> Result<Exit, Error> {
-    crate::host::allow_open_files(u64::from(target.shape().connections) + 64)?;
+) -> Result<Exit, Error>
+where
+    T::Extra: Shippable,
+{
     let watch = Watch {
         server_pid: options.server_pid,
     };
-    slices::run(target, shown, facts, watch, input)
+    let Some(team) = team else {
+        crate::host::allow_open_files(u64::from(target.shape().connections) + 64)?;
+        return slices::run(&mut target, shown, facts, watch, input);
+    };
+    without_priority(&mut shown);
+    let way_ns = team.way_ns();
+    let mut target = AgentsTarget::new(target, team.proxies(load), way_ns);
+    slices::run(&mut target, shown, facts, watch, input)
+}
+
+/// Each agent has a priority of its own.
+fn without_priority(shown: &mut Value) {
+    if let Some(shown) = shown.as_object_mut() {
+        shown.remove("priority");
+        shown.remove("niceness");
+    }
 }
 
 /// TCP segments of this host since an earlier count; none without one.

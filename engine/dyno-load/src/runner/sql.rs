@@ -7,7 +7,7 @@ use dyno_loop::{Address, Outcome};
 use dyno_mysql::blocking::Client;
 use serde_json::Value;
 
-use super::{exit_of, job, print_table, run_slices, tcp_segments_since, Outputs, SliceOptions};
+use super::{exit_of, job, print_table, run_slices, tcp_segments_since, without_priority, Outputs, SliceOptions};
 use crate::agents::Coordinator;
 use crate::error::{Error, Exit};
 use crate::output::json::{self, Final};
@@ -58,9 +58,12 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
     let mut description = spec.description(&settings);
     description.tls_in_use = server::tls_in_use(&control);
     if let Some(slices) = &run.slices {
-        let shown = output::settings(&settings, &description);
         let input = Input::open()?;
-        return run_slices(&mut SqlTarget::new(settings, control), slices, shown, &facts, &input);
+        let team = job::engage(run, &mut settings, spec, &input.interrupted)?;
+        let shown = output::settings(&settings, &description);
+        let load = settings.load.clone();
+        let target = SqlTarget::new(settings, control);
+        return run_slices(target, team, &load, slices, shown, &facts, &input);
     }
     let interrupted = crate::host::interruption()?;
     let team = job::engage(run, &mut settings, spec, &interrupted)?;
@@ -102,17 +105,13 @@ fn measure(
     mut shown: Value,
     facts: &Facts,
     mut control: Client,
-    team: Option<Coordinator>,
+    team: Option<Coordinator<SqlRecord>>,
     interrupted: &AtomicBool,
     outputs: &Outputs,
 ) -> Result<Exit, Error> {
-    match (&team, shown.as_object_mut()) {
-        // Each agent has a priority of its own.
-        (Some(_), Some(shown)) => {
-            shown.remove("priority");
-            shown.remove("niceness");
-        }
-        _ => crate::host::allow_open_files(u64::from(settings.connections()) + 64)?,
+    match &team {
+        Some(_) => without_priority(&mut shown),
+        None => crate::host::allow_open_files(u64::from(settings.connections()) + 64)?,
     }
     let progress = Progress::new(outputs.quiet);
     progress.say(&format!(
@@ -135,7 +134,7 @@ fn measure(
             dyno_loop::run::<SqlSession>(settings, interrupted, &mut read_counters, &mut sinks)?,
             Vec::new(),
         ),
-        Some(team) => team.run(settings, &mut read_counters, &mut sinks)?,
+        Some(team) => team.run(&settings.load, &mut read_counters, &mut sinks)?,
     };
     sinks.progress().finish();
     let counters = reconcile(before.as_ref(), &mut control, settings, &outcome);

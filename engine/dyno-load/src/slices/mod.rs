@@ -3,16 +3,18 @@
 //! Commands are lines on the standard input, results are JSON lines on the standard output; docs/guides/dynoload.md has the
 //! format. Between two slices no statement is sent and no timer runs.
 
+mod agents;
 mod command;
 mod input;
 mod kv;
 mod record;
 mod sql;
 
+pub use agents::AgentsTarget;
 pub use command::{Command, Go};
 pub use input::{Event, Input};
 pub use kv::KvTarget;
-pub use sql::SqlTarget;
+pub use sql::{keep_connections, SqlTarget};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -55,6 +57,11 @@ pub trait Target {
 
     /// Adds what a slice of this kind has beside every slice.
     fn describe(&self, load: &Load<Self::Extra>, length_s: f64, record: &mut Map<String, Value>);
+
+    /// From a command to the first statement.
+    fn start_delay_ns(&self) -> u64 {
+        START_DELAY_NS
+    }
 
     /// Closes what the counters were read with.
     fn leave(&mut self) {}
@@ -142,7 +149,7 @@ fn serve<T: Target>(
             }
         };
         target.read_counters();
-        let timeline = Timeline::slice(now_ns() + START_DELAY_NS, &go.times, target.shape().grace_ns);
+        let timeline = Timeline::slice(now_ns() + target.start_delay_ns(), &go.times, target.shape().grace_ns);
         let load = crew.load(timeline, target.shape(), &input.interrupted, &mut NoObserver)?;
         if load.interrupted {
             return fail(lines, None);

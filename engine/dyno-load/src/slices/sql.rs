@@ -25,13 +25,18 @@ pub struct SqlTarget {
     before: Option<ServerCounters>,
 }
 
+/// Idle connections of the load survive a long hold, except where each operation makes its own.
+pub fn keep_connections(settings: &mut SqlSettings) {
+    if !settings.connects_each_time() {
+        Arc::make_mut(&mut settings.options).init_statements.push(KEEP.into());
+    }
+}
+
 impl SqlTarget {
     /// Slices of `settings`; `control` is the connection that reads the server's counters.
     pub fn new(mut settings: SqlSettings, control: Client) -> Self {
         let options = Arc::clone(&settings.options);
-        if !settings.connects_each_time() {
-            Arc::make_mut(&mut settings.options).init_statements.push(KEEP.into());
-        }
+        keep_connections(&mut settings);
         Self {
             settings: Arc::new(settings),
             options,

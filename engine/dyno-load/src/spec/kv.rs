@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dyno_loop::{OperationLimit, Priority};
+use serde::{Deserialize, Serialize};
 
 use super::kv_data::share as share_of;
 use super::kv_preset::{Preset, PresetSpec};
@@ -16,7 +17,7 @@ use crate::kv::workload::{Mix, Shares, Workload};
 use crate::kv::KvSettings;
 
 /// What to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KvSpec {
     /// Where the server is.
     pub server: KvServer,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dyno_kv::Protocol;
 use dyno_loop::Address;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::kv::keys;
@@ -13,7 +14,7 @@ use crate::kv::workload::Mix;
 use crate::kv::Endpoint;
 
 /// Server and protocol.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KvServer {
     /// Name or address of the server
     pub host: String,
@@ -70,7 +71,7 @@ impl KvServer {
 }
 
 /// Keys and values; the same for filling and for running.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KvData {
     /// Number of keys
     pub keys: u32,
@@ -87,7 +88,7 @@ pub struct KvData {
 }
 
 /// The operations.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KvMix {
     /// Ratio of gets to sets in the operations that the other shares leave
     pub ratio: String,

@@ -1,12 +1,14 @@
 //! The presets of `kv run`: the operations of memslap and memaslap, so that results can be compared with published
 //! ones.
 
+use serde::{Deserialize, Serialize};
+
 use super::LoadSpec;
 use crate::error::Error;
 use crate::kv::keys::{of_32_bits, share, Choice};
 
 /// Which preset, and its own options.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PresetSpec {
     /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
     /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)

@@ -23,6 +23,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::sql::SqlSettings;
 
+/// A run of any kind, as it travels to agents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunSpec {
+    /// `oltp run` and `tpcc run`.
+    Sql(SqlSpec),
+    /// `kv run`.
+    Kv(Box<KvSpec>),
+}
+
 /// A run of SQL.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -127,6 +127,7 @@
     holder.append(heading, chart, readout);
     plots.append(holder);
 
+    const unit = data.unit ?? " s";
     const axes = [];
     const columns = [];
     const lines = [{}];
@@ -165,10 +166,10 @@
       stroke: style("--soft"), font: "11px system-ui, sans-serif", grid: { stroke: style("--grid"), width: 1 },
       ticks: { show: false },
     };
-    axes.push({ ...axis, size: 26, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick} s`) });
+    axes.push({ ...axis, size: 26, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) });
     axes.push({ ...axis, size: 52 });
     const read = (at) => {
-      readout.replaceChildren(element("span", at === null ? "window:" : `${seconds[at]} s:`));
+      readout.replaceChildren(element("span", at === null ? (step.window ? "window:" : "median:") : `${seconds[at]}${unit}:`));
       for (const { look, values } of medians) {
         const entry = element("span", "");
         entry.className = `a${look.colour}`;

@@ -17,7 +17,7 @@ from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
 from mydyno.reports.result import StudyResult
 
-_COMMAND = re.compile(r"(mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
+_COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
 CELL_CHARACTERS = 45
 """A table's cell with its markup."""
 
@@ -114,7 +114,7 @@ def templates() -> Environment:
 def sentence_markup(text: str) -> Markup:
     """A sentence whose percentages do not break across lines, and whose commands are set as code."""
     parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
-    return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part
+    return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else part
                            for index, part in enumerate(parts))  # fmt: skip
 
 

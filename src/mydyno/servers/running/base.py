@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from mydyno.errors import BugError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.ports import LOOPBACK
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.experiment import Scalar
 from mydyno.model.records import ServerRecord
@@ -90,6 +91,8 @@ class RunningServer(ABC):
         self.cpu_slot = cpu_slot
         self.process: Process | None = None
         """Its process, where mydyno started it."""
+        self.listen = LOOPBACK
+        """The address on which it accepts connections over TCP, where it accepts any."""
         self.card: str | None = None
         """This host's network interface that leads to an external server, where the experiment names one."""
 

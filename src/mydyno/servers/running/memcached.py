@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import LOOPBACK, free_port
+from mydyno.hosts.ports import free_port
 from mydyno.model.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import MemcachedOptions
@@ -18,7 +18,7 @@ from mydyno.servers.version import ServerVersion
 
 
 class MemcachedServer(PrivateServer):
-    """One memcached of a run, at a free port of loopback, as the server's unprivileged user."""
+    """One memcached of a run, at a free port of `listen`, as the server's unprivileged user."""
 
     has_sql: ClassVar[bool] = False
     version_command: ClassVar[str] = "version"
@@ -27,7 +27,7 @@ class MemcachedServer(PrivateServer):
     def options(self) -> MemcachedOptions:
         """Its options: a treatment's, or the defaults at a free port."""
         if self.settings.memcached is None:
-            self.settings.memcached = MemcachedOptions(free_port())
+            self.settings.memcached = MemcachedOptions(free_port(self.listen), listen=self.listen)
         return self.settings.memcached
 
     @property
@@ -43,7 +43,7 @@ class MemcachedServer(PrivateServer):
         """Start and wait until it reports its version. Raises ServerError with the log's tail."""
         self.own(self.folder)
         self.own(self.data)
-        self.settings.client_path = ClientPath(LOOPBACK, self.options.port, LOOPBACK)
+        self.settings.client_path = ClientPath(self.listen, self.options.port, self.listen)
         began = time.monotonic()
         await self.launch([])
         assert self.process is not None
@@ -69,7 +69,7 @@ class MemcachedServer(PrivateServer):
         raise ServerError(f"memcached was not ready after {START_TIMEOUT_S:.0f} s: {last}{self.log_tail()}")
 
     def _client(self, timeout_s: float = 30.0) -> MemcachedClient:
-        return MemcachedClient(LOOPBACK, self.options.port, timeout_s)
+        return MemcachedClient(self.options.listen, self.options.port, timeout_s)
 
     async def prewarm(self, statements: Sequence[str]) -> None:
         """Nothing: what it has is in memory."""

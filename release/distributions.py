@@ -1,0 +1,55 @@
+"""The two Python distributions: mydyno-engine, built by maturin, and mydyno, built by hatchling."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from release.sbom import make_sbom_reproducible
+from release.source import Source, run
+
+LOWEST_GLIBC = "manylinux_2_28"
+"""What the programs run with: RHEL 8, Debian 11, Ubuntu 20.04 and later. Also the lowest of the packages of others."""
+
+
+def build_engine(source: Source, target: Path, out: Path) -> Path:
+    """The wheel, which is returned. Some five minutes of CPU time for an empty target folder."""
+    # Cargo must have unpacked the crates before their folders can be named.
+    run(["cargo", "fetch", "--locked"], source.folder / "engine", source.plain_environment())
+    return _build_wheel(
+        source, ["--release", "--zig", "--compatibility", LOWEST_GLIBC], source.environment(target), out
+    )
+
+
+def build_unoptimized_engine(source: Source, target: Path, out: Path) -> Path:
+    """A wheel with the same files for tests: seconds, where the target folder has what `cargo test` builds.
+
+    The programs are slow and need the glibc of this host.
+    """
+    environment = {**source.plain_environment(), "CARGO_TARGET_DIR": str(target)}
+    return _build_wheel(source, ["--profile", "dev"], environment, out)
+
+
+def _build_wheel(source: Source, options: list[str], environment: dict[str, str], out: Path) -> Path:
+    command = ["maturin", "build", "--locked", "--strip", *options, "--out", str(out)]
+    run(command, source.folder / "engine/mydyno-engine", environment)
+    wheel = engine_wheel(out)
+    make_sbom_reproducible(source, wheel)
+    return wheel
+
+
+def build_engine_sdist(source: Source, out: Path) -> None:
+    """The sdist: the whole Cargo workspace."""
+    run(["maturin", "sdist", "--out", str(out)], source.folder / "engine/mydyno-engine", source.plain_environment())
+
+
+def build_mydyno(source: Source, out: Path) -> None:
+    """The wheel and the sdist of the Python program."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", str(out), "."]
+    run(command, source.folder, source.plain_environment())
+
+
+def engine_wheel(out: Path) -> Path:
+    """The engine's wheel in a folder with the files of one release."""
+    (wheel,) = out.glob("mydyno_engine-*.whl")
+    return wheel

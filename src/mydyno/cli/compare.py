@@ -1,0 +1,80 @@
+"""`mydyno compare A B …`: studies side by side, or arms of one study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.across_output import TEXT, Output, check_output, chosen_format, deliver
+from mydyno.errors import UserError
+
+FORMATS = ("text", "html", "json", "md")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="compare", help="Set studies, or arms of one study, side by side.")(compare)
+
+
+def compare(
+    study: Annotated[
+        list[str],
+        typer.Argument(
+            help="Studies: folders, or names below the studies folder. The first is the reference.", metavar="STUDY"
+        ),
+    ],
+    arms: Annotated[
+        str | None,
+        typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM"),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"
+        ),
+    ] = None,
+    output: Output = None,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+) -> None:
+    """Print the comparison, or write it; exit code 2 for studies that have nothing in common."""
+    chosen = chosen_format(format_, output, FORMATS)
+    check_output(output)
+    if arms is not None and len(study) > 1:
+        raise UserError("--arms compares arms of one study", "mydyno compare STUDY --arms a,b")
+    if arms is None and len(study) < 2:
+        raise UserError("compare needs two studies or more", f"mydyno compare {study[0]} STUDY, or --arms a,b")
+    # scipy and the templates take most of a second to load
+    from mydyno.reports.across import comparison_page, comparison_text
+    from mydyno.results.across.arms import compare_arms  # scipy
+    from mydyno.results.across.compare import compare_studies  # scipy
+    from mydyno.results.across.saved import SavedStudy
+
+    saved = [SavedStudy.read(_path(one, studies)) for one in study]
+    if arms is not None:
+        side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
+        if chosen == TEXT:
+            deliver(lambda file: comparison_text.print_arms(side, file), output)
+        elif chosen == "html":
+            deliver(comparison_page.arms_page(side, saved[0].folder), output)
+        else:
+            deliver(comparison_text.arms_markdown(side) if chosen == "md" else side.model_dump_json(indent=1), output)
+        return
+    made = compare_studies(saved)
+    if not made.comparable:
+        raise UserError(made.answer[0].rstrip("."), "each effect needs the same step, arm, control and metric in all")
+    if chosen == TEXT:
+        deliver(lambda file: comparison_text.print_comparison(made, file), output)
+    elif chosen == "html":
+        deliver(comparison_page.comparison_page(made, [one.folder for one in saved]), output)
+    else:
+        text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
+        deliver(text, output)
+
+
+def _path(study: str, studies: Path) -> Path:
+    """The study's folder, with a name also where it is given as "."."""
+    path = arguments.study_path(study, studies)
+    return path if path.name else path.resolve()

@@ -1,0 +1,128 @@
+"""`mydyno gate STUDY|EXPERIMENT`: an exit code for CI: shown to be fine, shown to be worse, or cannot be told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
+from mydyno.experiments import built_in, load
+from mydyno.fleet.groups import parse_hosts
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.experiment import ThresholdSpec
+from mydyno.model.problems import nearest
+from mydyno.model.thresholds import with_thresholds
+from mydyno.store.study_folder import StudyFolder
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="A study's folder, or its name below the studies folder; or an experiment, which is run.",
+        metavar="STUDY|EXPERIMENT",
+    ),
+]
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold",
+        help="A limit in place of the experiment's for this metric: qps='no worse than -2%'. Repeatable.",
+        metavar="METRIC=LIMIT",
+    ),
+]
+File = Path | None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="gate", help="Decide by exit code whether an arm is worse than allowed: for CI.")(gate)
+
+
+def gate(
+    target: Target,
+    thresholds: Thresholds = None,
+    junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE")] = None,
+    markdown: Annotated[File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE")] = None,
+    as_json: Annotated[File, typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE")] = None,
+    scale: arguments.Scale = None,
+    settings: arguments.Overrides = None,
+    blocks: arguments.Blocks = None,
+    time: arguments.Time = None,
+    hosts: arguments.Hosts = None,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+    data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
+    set_verbosity(verbose)
+    files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
+    _check_files(files)
+    path = arguments.study_path(target, studies)
+    if (path / "study.json").is_file():
+        given = {"--scale": scale, "--set": settings, "--blocks": blocks, "--time": time, "--hosts": hosts,
+                 "--data": data}  # fmt: skip
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UserError(
+                f"{', '.join(wrong)}: {target} is a study, which has been run already",
+                f"to add blocks: mydyno resume {target} --time DURATION",
+            )
+        declared = _of_study(path, thresholds or [])
+        # scipy takes most of a second to load.
+        from mydyno.cli.gate_runner import finish
+
+        finish(StudyFolder.open(path), declared, files)
+        return
+    _check_exists(target, studies)
+    resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
+    resolved = with_thresholds(resolved, thresholds or [])
+    if not resolved.gate:
+        raise UserError(
+            f"{target} declares no threshold; nothing was started",
+            "add [gate] to the file, or --threshold qps='no worse than -2%'",
+        )
+    groups = None if hosts is None else parse_hosts(hosts)
+    paths = HostPaths.resolve(data, allow_writes)
+    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    from mydyno.cli.gate_runner import finish, run_experiment
+
+    finish(run_experiment(resolved, source.text, studies, paths, groups), resolved.gate, files)
+
+
+def _of_study(path: Path, thresholds: list[str]) -> tuple[ThresholdSpec, ...]:
+    experiment = with_thresholds(StudyFolder.open(path).study().experiment, thresholds)
+    if not experiment.gate:
+        raise UserError(
+            f"{path} declares no threshold", "name one: mydyno gate STUDY --threshold qps='no worse than -2%'"
+        )
+    return experiment.gate
+
+
+def _check_exists(target: str, studies: Path) -> None:
+    """Raises UserError that names the nearest study or experiment."""
+    if target in built_in() or Path(target).is_file():
+        return
+    known = [*built_in(), *(path.parent.name for path in sorted(studies.glob("*/study.json")))]
+    guess = nearest(target, known)
+    raise UserError(
+        f"{target}: no such study below {studies}, and no such experiment or file",
+        f"did you mean {guess!r}?" if guess else "`mydyno list` lists experiments and studies",
+    )
+
+
+def _check_files(files: dict[str, File]) -> None:
+    """Raises UserError for a file that cannot be written, before hours of load."""
+    for option, path in files.items():
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UserError(f"{option} {path}: is a folder")
+        if not path.parent.is_dir():
+            raise UserError(f"{option} {path}: there is no folder {path.parent}")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UserError(f"{option} {path}: cannot be written")

@@ -1,0 +1,105 @@
+"""`mydyno history EXPERIMENT|STUDY…`: effects and levels of an experiment over all its studies on one host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.across_output import TEXT, Output, check_output, chosen_format, deliver
+from mydyno.errors import UserError
+
+if TYPE_CHECKING:
+    from mydyno.results.across.history import FoundStudies
+
+FORMATS = ("text", "html", "json")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="history", help="Show an experiment over all its studies on one host, and where it changed.")(
+        history
+    )
+
+
+def history(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="An experiment's name, one of its studies, or the studies that count.",
+            metavar="EXPERIMENT|STUDY",
+        ),
+    ],
+    arm: Annotated[str | None, typer.Option(help="Only this arm: its effect and its level.", metavar="ARM")] = None,
+    step: Annotated[str | None, typer.Option(help="Only this step, e.g. oltp_read_only-64.", metavar="STEP")] = None,
+    metric: Annotated[str | None, typer.Option(help="This metric; default: the primary one.", metavar="METRIC")] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="This host's studies; default: that of the study named, or of the newest.", metavar="HOST"),
+    ] = None,
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="Only: do A/A intervals cover as often as they claim?")
+    ] = False,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="text, html or json; default: by the suffix of -o, else text.", metavar="FORMAT"),
+    ] = None,
+    output: Output = None,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
+) -> None:
+    """Print the history, or write it."""
+    chosen = chosen_format(format_, output, FORMATS)
+    check_output(output)
+    # scipy and the templates take most of a second to load
+    from mydyno.reports.across import history_page, history_text
+    from mydyno.results.across.history import Selection, history_of
+
+    found, experiment, named_host = _found(what, studies)
+    made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
+    if chosen == "json":
+        deliver((made.calibration if calibration else made).model_dump_json(indent=1), output)
+    elif chosen == TEXT:
+        if calibration:
+            deliver(lambda file: history_text.print_calibration(made.calibration, file), output)
+        else:
+            deliver(lambda file: history_text.print_history(made, file), output)
+    else:
+        deliver(history_page.history_page(made), output)
+
+
+def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:
+    """(the studies to read, the experiment, the host): a study stands for all of its experiment on its host, several
+    studies stand for themselves.
+    """
+    # scipy takes most of a second to load
+    from mydyno.results.across.history import find_studies, read_studies
+    from mydyno.results.across.saved import SavedStudy
+
+    paths = [arguments.study_path(one, studies) for one in what]
+    named = [(path / "study.json").is_file() for path in paths]
+    if len(what) == 1:
+        if named[0]:
+            one = SavedStudy.read(paths[0])
+            return find_studies(paths[0].resolve().parent), one.summary.experiment, one.host
+        if "/" in what[0]:
+            raise UserError(f"{what[0]} is not a study: it has no study.json", "`mydyno list` lists the studies")
+        if not studies.is_dir():
+            raise UserError(f"the folder of the studies, {studies}, does not exist", "--studies DIR names another")
+        return find_studies(studies), what[0], None
+    for name, path, is_study in zip(what, paths, named, strict=True):
+        if not is_study:
+            raise UserError(
+                f"{path} is not a study: it has no study.json", f"name one experiment, or studies; what is {name}?"
+            )
+    found = read_studies(paths)
+    experiments = dict.fromkeys(study.summary.experiment for study in found.studies)
+    if len(experiments) > 1:
+        raise UserError(
+            f"these studies are of several experiments: {', '.join(experiments)}", "a history is of one experiment"
+        )
+    if not experiments:
+        reasons = "; ".join(f"{one.study}: {one.reason}" for one in found.unreadable)
+        raise UserError(f"none of these studies can be read ({reasons})")
+    return found, next(iter(experiments)), None

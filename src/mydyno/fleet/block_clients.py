@@ -1,0 +1,224 @@
+"""The client hosts of a block on its own side: a Unix socket for each agent, and samplers, by way of the controller.
+
+dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's clock
+(far_clock).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from mydyno.drivers.base import Agent
+from mydyno.errors import HostError
+from mydyno.execution.far_clock import FarClock
+from mydyno.execution.load_clients import CLIENT_SCOPE, ClientSampler
+from mydyno.fleet.channels import (
+    LINE_LIMIT_BYTES,
+    Closed,
+    Ended,
+    Opened,
+    ProgramName,
+    Received,
+    Sent,
+    parse_to_block,
+)
+from mydyno.model.host_groups import LoadHosts
+from mydyno.store.samples import Sample
+
+EmitChannel = Callable[[Opened | Sent | Closed], None]
+END_TIMEOUT_S = 10.0
+
+
+class Channel:
+    """A program on a client host."""
+
+    def __init__(self, number: int, client: str, emit: EmitChannel) -> None:
+        self.number = number
+        self.client = client
+        self.closed = False
+        self.ended = asyncio.Event()
+        self.why = ""
+        self.lines: asyncio.Queue[str | None] = asyncio.Queue()
+        """None: the program has ended."""
+        self._emit = emit
+
+    def send(self, line: str) -> None:
+        """A line for its standard input."""
+        if not self.closed:
+            self._emit(Sent(channel=self.number, line=line))
+
+    def close(self) -> None:
+        """End of its input, which ends it. Safe to call again."""
+        if not self.closed:
+            self.closed = True
+            self._emit(Closed(channel=self.number))
+
+    def take(self, message: Received | Ended) -> None:
+        """What the controller passes on."""
+        if isinstance(message, Received):
+            self.lines.put_nowait(message.line)
+        else:
+            self.why = message.why
+            self.ended.set()
+            self.lines.put_nowait(None)
+
+
+class BlockClients:
+    """All client hosts of a block. open() before use, close() afterwards."""
+
+    def __init__(self, hosts: LoadHosts, emit: EmitChannel) -> None:
+        self.address = hosts.address
+        self.names = hosts.names
+        self._emit = emit
+        self._numbers = itertools.count(1)
+        self._channels: dict[int, Channel] = {}
+        self._lost: list[str] = []
+        self._servers: list[asyncio.Server] = []
+        self._folder = Path()
+
+    async def open(self, folder: Path) -> None:
+        """Make the sockets, in a folder that only this user may enter. Raises HostError for a foreign address."""
+        check_address(self.address)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        for number, name in enumerate(self.names, 1):
+            serve = partial(self._serve, name)
+            self._servers.append(await asyncio.start_unix_server(serve, self._socket(number), limit=LINE_LIMIT_BYTES))
+
+    async def close(self) -> None:
+        """End every program and remove the sockets."""
+        for server in self._servers:
+            server.close()
+        for channel in self._channels.values():
+            channel.close()
+        for number in range(1, len(self.names) + 1):
+            self._socket(number).unlink(missing_ok=True)
+
+    def take(self, line: str) -> None:
+        """A line of this process's standard input; heartbeats are empty."""
+        if not line.strip():
+            return
+        try:
+            message = parse_to_block(line)
+        except ValueError:
+            return  # of another version, or noise: the controller checks what it gets back
+        channel = self._channels.get(message.channel)
+        if channel is None:
+            return
+        if isinstance(message, Ended):
+            del self._channels[message.channel]
+            if not channel.closed or message.why:
+                self._lost.append(f"the load host {channel.client}: {message.why or 'its program ended'}")
+        channel.take(message)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """Sockets that lead to an agent on each client host."""
+        return tuple(Agent(name, f"unix:{self._socket(number)}") for number, name in enumerate(self.names, 1))
+
+    def samplers(self) -> list[ClientSampler]:
+        """New samplers of one run."""
+        return [_ChannelSampler(name, self) for name in self.names]
+
+    def check(self) -> None:
+        """Raises HostError if a client host was lost: the block says nothing about its arms then."""
+        if self._lost:
+            raise HostError("; ".join(dict.fromkeys(self._lost)))
+
+    def start(self, client: str, program: ProgramName) -> Channel:
+        """Have a program started on a client host."""
+        channel = Channel(next(self._numbers), client, self._emit)
+        self._channels[channel.number] = channel
+        self._emit(Opened(channel=channel.number, client=client, program=program))
+        return channel
+
+    def _socket(self, number: int) -> Path:
+        return self._folder / f"agent-{number}.sock"
+
+    async def _serve(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of dynoload: an agent of its own."""
+        channel = self.start(name, "agent")
+        there = asyncio.create_task(_pass_on(reader, channel))
+        try:
+            while (line := await channel.lines.get()) is not None:
+                writer.write(f"{line}\n".encode())
+                await writer.drain()
+        except OSError:
+            pass  # dynoload has ended, which closes the channel
+        finally:
+            there.cancel()
+            channel.close()
+            writer.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, channel: Channel) -> None:
+    with contextlib.suppress(OSError, ValueError):  # ValueError: a line beyond the limit
+        while line := await reader.readline():
+            channel.send(line.decode().removesuffix("\n"))
+    channel.close()
+
+
+class _ChannelSampler:
+    """dynoprobe on one client host."""
+
+    def __init__(self, name: str, clients: BlockClients) -> None:
+        self.name = name
+        self._clients = clients
+        self._channel: Channel | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._samples: list[Sample] = []
+        self._words: list[str] = []
+        self._clock = FarClock()
+
+    async def start(self) -> None:
+        """Have it started."""
+        self._clients.check()
+        self._channel = self._clients.start(self.name, "probe")
+        self._reading = asyncio.create_task(self._read(self._channel))
+
+    def so_far(self) -> list[Sample]:
+        """On this host's clock."""
+        return self._clock.ours(self._samples)
+
+    async def stop(self) -> list[str]:
+        """Close its input and wait for its end."""
+        if self._channel is None or self._reading is None:
+            return []
+        self._channel.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._reading, END_TIMEOUT_S)
+        if not self._samples:
+            self._words.append(f"the load host {self.name} sent no samples")
+        return self._words
+
+    async def _read(self, channel: Channel) -> None:
+        while (line := await channel.lines.get()) is not None:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if record.get("record") == "sample":
+                self._clock.arrived(int(record["unix_ns"]))
+                scope = f"{CLIENT_SCOPE}:{self.name}"
+                own = record["metrics"].get("host", {})
+                self._samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in own.items()]
+
+
+def check_address(address: str) -> None:
+    """Raises HostError if servers of this host cannot listen on it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as trying:
+        try:
+            trying.bind((address, 0))
+        except OSError as error:
+            raise HostError(
+                f"a server cannot listen on {address}: {error.strerror}",
+                "address of the [[group]] must be an address of the server's host: see `ip address` there",
+            ) from error

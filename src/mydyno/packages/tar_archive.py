@@ -1,0 +1,46 @@
+"""Tar archives from outside, unpacked safely: the data filter refuses what leads out of the folder, links to elsewhere,
+devices, and set-user-ID bits (PEP 706).
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from mydyno.errors import HostError, UserError
+
+Place = Callable[[str], str | None]
+"""A member's name → its path below the folder; None: it is left out."""
+
+
+def extract(archive: Path, folder: Path, place: Place) -> int:
+    """Unpack the members that have a place; returns how many files.
+
+    Compression is recognised from the content (gzip, bzip2, xz). Raises UserError for a damaged or dangerous archive,
+    HostError on a Python without the filter.
+    """
+    if not hasattr(tarfile, "data_filter"):
+        raise HostError("this Python cannot unpack archives safely (tarfile.data_filter)", "use Python 3.11.4 or later")
+    count = 0
+    try:
+        with tarfile.open(archive, "r:*") as source:
+            for member in source:
+                target = place(member.name.removeprefix("./"))
+                if target is None:
+                    continue
+                moved = member.replace(name=target, deep=False)
+                if moved.islnk():
+                    linked = place(member.linkname.removeprefix("./"))
+                    if linked is None:
+                        raise UserError(f"{archive}: {member.name} is a link to {member.linkname}, which is left out")
+                    moved = moved.replace(linkname=linked, deep=False)
+                source.extract(moved, folder, filter="data")
+                count += member.isfile()
+    except tarfile.FilterError as error:
+        raise UserError(f"{archive} is not unpacked: {error}", "take the archive from its vendor") from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise HostError(f"{archive} cannot be unpacked: {error.strerror or error}") from error
+        raise UserError(f"{archive} cannot be unpacked: {error}", "is it a whole tar archive?") from error
+    return count

@@ -1,0 +1,194 @@
+"""A comparison as one self-contained HTML page: answer, effects side by side, settings that differ, load over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from mydyno.model.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
+from mydyno.reports.across import tables
+from mydyno.reports.across.comparison_text import CONCLUSIONS, NOISE, SETTINGS, arms_title, equal_words, title
+from mydyno.reports.across.overlay import overlay_data
+from mydyno.reports.across.pages import page, section
+from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
+from mydyno.reports.numbers import metric_name
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
+from mydyno.reports.verdict_table import SYMBOLS, WORDS
+from mydyno.results.across.words import indirect_words
+from mydyno.store.study_folder import StudyFolder
+
+SIZES = (("", 560.0), (":narrow", 350.0))
+
+
+def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> str:
+    """The page of a comparison of studies; `folders` are those of its studies, in order, for the load over time."""
+    names = [one.label for one in comparison.studies]
+    judged = tables.effects_table(comparison, judged=True)
+    sections = [
+        (
+            section(
+                "answer",
+                "Answer",
+                "Answer",
+                lead=comparison.answer,
+                verdicts=[judged] if judged else [],
+                lists=[
+                    *(
+                        [("Arms over the common control (exploratory)",
+                          [indirect_words(comparison, one) for one in comparison.indirect])]
+                        if comparison.indirect
+                        else []
+                    ),
+                    *([(CONCLUSIONS, comparison.conclusions)] if comparison.conclusions else []),
+                ],
+            ),
+            False,
+        ),
+        (_studies(comparison.studies), False),
+    ]  # fmt: skip
+    if judged:
+        sections.append((_forests(comparison), False))
+    sections.append((_settings(comparison.settings, names), False))
+    results = [StudyResult.load(folder) for folder in folders]
+    arms = list(dict.fromkeys(name for one in comparison.effects for name in (one.control, one.arm)))
+    data = overlay_data(results, comparison.steps, arms or [comparison.studies[0].control])
+    sections.append((_over_time(results, data is not None), False))
+    sections.append((_noise(comparison), False))
+    if exploratory := _exploratory(comparison):
+        sections.append((exploratory, True))
+    if comparison.not_compared:
+        lines = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
+        says = f"{len(lines)} without common ground"
+        sections.append((section("refused", "Not compared", "Not compared", says=says, lists=[("", lines)]), True))
+    below = " · ".join(
+        f"{one.label} {tables.when(one.created_unix_ns)} UTC, {one.server}" for one in comparison.studies
+    )
+    return page(title(comparison), "comparison", below, sections, data)
+
+
+def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
+    """The page of a comparison of arms of one study."""
+    result = StudyResult.load(folder)
+    data = overlay_data([result], comparison.steps, comparison.arms)
+    noise = tables.noise_table([comparison.study], comparison.steps)
+    sections = [
+        (
+            section(
+                "answer",
+                "Answer",
+                "Answer",
+                lead=comparison.answer,
+                verdicts=[tables.arms_table(comparison)],
+                lists=[(CONCLUSIONS, comparison.conclusions)],
+            ),
+            False,
+        ),
+        (_settings(comparison.settings, comparison.arms), False),
+        (_over_time([result], data is not None), False),
+        (section("noise", NOISE, "Noise", tables=[noise] if noise else []), False),
+    ]
+    below = (
+        f"{comparison.study.study} · {tables.when(comparison.study.created_unix_ns)} UTC · {comparison.study.server}"
+    )
+    return page(arms_title(comparison), "arms of one study", below, sections, data)
+
+
+def _studies(studies: Sequence[ComparedStudy]) -> Section:
+    lists = []
+    for one in studies:
+        notes = [f"Note: {note}." for note in one.notes]
+        lists.append((f"{one.label}: {one.question}", [*one.answer, *notes, *([one.scope] if one.scope else [])]))
+    return section("studies", "What each study asked and answered", "Studies", tables=[tables.studies_table(studies)],
+                   lists=lists)  # fmt: skip
+
+
+def _forests(comparison: Comparison) -> Section:
+    """The studies' own effects with their intervals below one another, one chart for each metric and step."""
+    styles = [
+        ArmStyle(one.label, one.label, place % COLOURS, SHAPES[place % len(SHAPES)], "")
+        for place, one in enumerate(comparison.studies)
+    ]
+    figures = []
+    judged = [one for one in comparison.effects if one.primary]
+    for metric, step in dict.fromkeys((one.metric, one.step) for one in judged):
+        groups = [
+            ForestGroup(
+                one.arm,
+                tuple(
+                    ForestRow(
+                        style,
+                        _share(effect.ratio),
+                        _share(effect.ci_low),
+                        _share(effect.ci_high),
+                        word=f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
+                    )
+                    for style, effect in zip(styles, one.effects, strict=True)
+                ),
+            )
+            for one in judged
+            if (one.metric, one.step) == (metric, step)
+        ]
+        heading = f"{metric_name(metric)}, {tables.step_heading(comparison.steps, step)}"
+        described = "Each study's own effects with their intervals; the table above has the same numbers."
+        charts = [
+            Markup(forest_chart(f"across:{metric}:{step}{suffix}", heading, described, groups, None, width))
+            for suffix, width in SIZES
+        ]
+        figures.append(Figure(charts, None, heading, "double"))
+    html = render(
+        "figures.html",
+        intro="Each study's own effects, each relative to the control of that study.",
+        legend="",
+        groups=[FigureGroup("Effects in each study", figures)],
+        empty="",
+    )
+    return Section("effects", "Effects with their intervals", "Effects", html)
+
+
+def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> Section:
+    differing = tables.settings_tables(groups, labels, differing=True)
+    equal = tables.settings_tables(groups, labels, differing=False)
+    heading = SETTINGS if differing else "No recorded setting differs"
+    return section("settings", heading, "Settings", tables=differing, details=[(equal_words(groups), equal)])
+
+
+def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
+    interleaved = all(result.summary.design == "interleaved" for result in results)
+    text = (
+        "One value for each cycle: the slice of an arm, blocks one after the other."
+        if interleaved
+        else "Medians over an arm's runs with the range of all of them, from the start of the load."
+    )
+    if len(results) > 1:
+        text += " The studies ran at different times: only the shapes can be compared."
+    if not available:
+        text = "The studies have no series in common that can be drawn in one chart."
+    return section("over-time", "Load over time", "Over time", text=[text], explorer=available)
+
+
+def _noise(comparison: Comparison) -> Section:
+    found = [tables.noise_table(comparison.studies, comparison.steps), tables.levels_table(comparison)]
+    return section("noise", f"{NOISE}, and how far the sessions are apart", "Noise",
+                   tables=[table for table in found if table is not None])  # fmt: skip
+
+
+def _exploratory(comparison: Comparison) -> Section | None:
+    metrics = list(dict.fromkeys(one.metric for one in comparison.effects if not one.primary))
+    if not metrics:
+        return None
+    found = [(metric, tables.effects_table(comparison, judged=False, metric=metric)) for metric in metrics]
+    details = [(metric_name(metric), [table]) for metric, table in found if table is not None]
+    return section(
+        "exploratory",
+        "Other metrics: exploratory",
+        "Other metrics",
+        says=f"{len(details)} metrics with unadjusted intervals and without verdicts",
+        details=details,
+    )
+
+
+def _share(ratio: float | None) -> float | None:
+    return None if ratio is None else ratio - 1.0

@@ -1,0 +1,309 @@
+"""Two or more studies side by side: which of their effects differ, with the noise of both sessions.
+
+What is compared is the effect in one study relative to the effect in another: a ratio of ratios, each to its own
+control in its own blocks (stats/between.py). The first study is the reference of all others. Contrasts that have a
+verdict in every study are one family, held together by Bonferroni; equivalence is per contrast, as in a study. The
+rest is exploratory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import expm1, sqrt
+from typing import Literal
+
+import numpy as np
+
+from mydyno.errors import UserError
+from mydyno.model.comparison import (
+    ComparedEffect,
+    ComparedStudy,
+    Comparison,
+    ControlLevel,
+    CopiesNoise,
+    EffectDifference,
+    IndirectEffect,
+    StudyEffect,
+)
+from mydyno.model.summary import EffectRecord, StepLevel
+from mydyno.results.across import words
+from mydyno.results.across.common_ground import (
+    CommonGround,
+    Contrast,
+    common_ground,
+    differing_definition,
+    effects_by_contrast,
+    same_control,
+)
+from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
+from mydyno.results.across.labels import MOST_STUDIES, label
+from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.settings import study_settings
+from mydyno.results.families import margin_of, verdict_metrics
+from mydyno.stats.between import difference
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.tost import equivalence
+
+ALPHA = 0.05
+MOST_INDIRECT = 12
+"""Pairs of arms over a common control; with more, too many are compared to be read."""
+FEWEST_BLOCKS = 3
+"""With fewer blocks in a study an interval is no more than a guess at the noise."""
+
+
+def compare_studies(studies: Sequence[SavedStudy]) -> Comparison:
+    """The comparison of two or more studies. Raises UserError for one that is there twice, or more than 26."""
+    _check(studies)
+    ground = common_ground(studies)
+    of_each = [effects_by_contrast(study) for study in studies]
+    judged = [one for one in ground.contrasts if all(found[one].verdict for found in of_each)]
+    contrasts = sum(
+        _measured(first, other) for one in judged for first, other in ((of_each[0][one], of[one]) for of in of_each[1:])
+    )
+    judge = _Judge(studies, max(1, contrasts))
+    effects = tuple(_compared(judge, of_each, one, one in judged) for one in ground.contrasts)
+    effects = tuple(sorted(effects, key=lambda one: not one.primary))
+    indirect = _indirect(studies, ground, judge)
+    made = Comparison(
+        studies=tuple(compared_study(study, place) for place, study in enumerate(studies)),
+        comparable=bool(effects or indirect),
+        answer=(),
+        conclusions=(),
+        settings=study_settings(studies),
+        steps=tuple(StepLevel.of(step) for step in ground.steps),
+        margin=judge.margin(studies[0].summary.primary),
+        contrasts=contrasts,
+        alpha=ALPHA,
+        effects=effects,
+        indirect=indirect,
+        control_levels=_control_levels(studies, ground),
+        not_compared=ground.refused,
+    )
+    return made.model_copy(update={"answer": words.answer(made), "conclusions": words.conclusions(made)})
+
+
+def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
+    """A study with its question, answer and noise."""
+    summary, experiment = study.summary, study.study.experiment
+    metrics = [metric for metric in verdict_metrics(experiment) if metric in summary.metrics]
+    noise = [
+        _noise(study, metric, step.id) for metric in metrics for step in summary.steps if not study.before_first_look
+    ]
+    return ComparedStudy(
+        label=label(place),
+        study=study.name,
+        experiment=summary.experiment,
+        question=summary.question or experiment.question,
+        answer=summary.answer,
+        scope=summary.scope,
+        created_unix_ns=study.study.created_unix_ns,
+        server=study.server,
+        host=study.host,
+        state=summary.state,
+        blocks=0 if study.before_first_look else len(study.examined_blocks),
+        control=summary.control,
+        noise=tuple(one for one in noise if one is not None),
+        alarm=_alarm(study),
+        notes=tuple(words.study_notes(study)),
+    )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What holds for all differences of a comparison."""
+
+    studies: Sequence[SavedStudy]
+    contrasts: int
+
+    def margin(self, metric: str) -> float:
+        """The smallest margin that a study declares for a metric."""
+        return min(margin_of(study.study.experiment, metric) for study in self.studies)
+
+    def difference(
+        self, places: tuple[int, int], records: tuple[EffectRecord, EffectRecord], judged: bool
+    ) -> EffectDifference:
+        """The second effect relative to the first, with a verdict if `judged`."""
+        pair = [self.studies[place] for place in places]
+        first, second = (estimate_of(record, study.summary.alpha) for record, study in zip(records, pair, strict=True))
+        found = difference(first, second)
+        count = self.contrasts if judged else 1
+        interval = found.interval(ALPHA / count, 1.0 - ALPHA)
+        p = found.p()
+        verdict, reason = None, ""
+        if judged:
+            verdict, reason = self._verdict(found, pair, records)
+        return EffectDifference(
+            first=label(places[0]),
+            second=label(places[1]),
+            ratio=found.ratio,
+            ci_low=interval.low,
+            ci_high=interval.high,
+            freedom=found.freedom,
+            p=None if p is None else min(1.0, count * p),
+            verdict=verdict,
+            reason=reason or _unmeasured(records),
+        )
+
+    def _verdict(
+        self, found: Estimate, pair: Sequence[SavedStudy], records: tuple[EffectRecord, EffectRecord]
+    ) -> tuple[Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"], str]:
+        if reason := _unmeasured(records):
+            return "not_measurable", reason
+        for study in pair:
+            if alarm := _alarm(study):
+                return "not_measurable", f"{study.name}: {alarm}"
+        if found.n < FEWEST_BLOCKS:
+            return "not_measurable", f"fewer than {FEWEST_BLOCKS} blocks"
+        if found.error is None or found.mean is None:
+            return "not_measurable", "a summary has no interval for it; `mydyno report STUDY` makes the summary again"
+        interval = found.interval(ALPHA / self.contrasts, 1.0 - ALPHA)
+        if interval.excludes_no_change() and abs(found.mean) > _copies_differ(pair, records[0]):
+            return ("higher" if found.mean > 0 else "lower"), ""
+        if equivalence(found, self.margin(records[0].metric), ALPHA).equivalent:
+            return "equivalent", ""
+        return "inconclusive", ""
+
+
+def _check(studies: Sequence[SavedStudy]) -> None:
+    if len(studies) > MOST_STUDIES:
+        raise UserError(f"{len(studies)} studies: at most {MOST_STUDIES} can be compared")
+    paths = [study.folder.path.resolve() for study in studies]
+    for place, path in enumerate(paths):
+        if path in paths[:place]:
+            raise UserError(f"{studies[place].name} is named twice", "compare it with another study")
+
+
+def _measured(first: EffectRecord, second: EffectRecord) -> bool:
+    return first.ratio is not None and second.ratio is not None
+
+
+def _unmeasured(records: Sequence[EffectRecord]) -> str:
+    """Why a ratio is missing; empty if none is."""
+    for record in records:
+        if record.ratio is None:
+            return record.details.failure or f"{record.arm} has no effect in one of the studies"
+    return ""
+
+
+def _alarm(study: SavedStudy) -> str:
+    return next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
+
+
+def _copies_differ(pair: Sequence[SavedStudy], record: EffectRecord) -> float:
+    """How far the copies of both controls were apart in the mean, both sessions together (root of squares)."""
+    means = []
+    for study in pair:
+        copies = study.copies(record.metric, record.step)
+        means.append(float(np.mean([np.log(b / a) for a, b in copies.values()])) if copies else 0.0)
+    return sqrt(sum(mean**2 for mean in means))
+
+
+def _noise(study: SavedStudy, metric: str, step: str) -> CopiesNoise | None:
+    logs = {block: float(np.log(b / a)) for block, (a, b) in study.copies(metric, step).items()}
+    if not logs:
+        return None
+    found = mean_of(logs)
+    interval = found.interval(ALPHA, 1.0 - ALPHA)
+    return CopiesNoise(
+        metric=metric,
+        step=step,
+        n=len(logs),
+        ratio=found.ratio or 1.0,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        typical=expm1(float(np.median(np.abs(list(logs.values()))))),
+    )
+
+
+def _compared(
+    judge: _Judge, of_each: Sequence[dict[Contrast, EffectRecord]], contrast: Contrast, judged: bool
+) -> ComparedEffect:
+    metric, step, arm, control = contrast
+    records = [found[contrast] for found in of_each]
+    return ComparedEffect(
+        metric=metric,
+        step=step,
+        arm=arm,
+        control=control,
+        primary=judged,
+        effects=tuple(
+            StudyEffect(
+                label=label(place),
+                n=record.n,
+                ratio=record.ratio,
+                ci_low=record.ci_low,
+                ci_high=record.ci_high,
+                verdict=record.verdict,
+                failure=record.details.failure,
+            )
+            for place, record in enumerate(records)
+        ),
+        differences=tuple(
+            judge.difference((0, place), (records[0], records[place]), judged) for place in range(1, len(records))
+        ),
+        note=words.definition_note(
+            {name: differing_definition(judge.studies, name) for name in dict.fromkeys((arm, control))}
+        ),
+    )
+
+
+def _indirect(studies: Sequence[SavedStudy], ground: CommonGround, judge: _Judge) -> tuple[IndirectEffect, ...]:
+    """Arms that one study alone has against those that another one alone has, where they share a control."""
+    found = []
+    first = studies[0]
+    common = {(arm, control) for _, _, arm, control in ground.contrasts}
+    for place, other in enumerate(studies[1:], 1):
+        control = first.summary.control
+        if other.summary.control != control or not same_control(first, other, control):
+            continue
+        metric = first.summary.primary
+        if other.summary.primary != metric:
+            continue
+        for step in ground.step_ids:
+            mine, theirs = (
+                [record for (of, at, arm, base), record in effects_by_contrast(study).items()
+                 if (of, at, base) == (metric, step, control) and (arm, base) not in common]
+                for study in (first, other)
+            )  # fmt: skip
+            found += [
+                IndirectEffect(
+                    metric=metric,
+                    step=step,
+                    first_arm=a.arm,
+                    second_arm=b.arm,
+                    control=control,
+                    difference=judge.difference((0, place), (a, b), False),
+                )
+                for a in mine
+                for b in theirs
+            ]
+    return tuple(found) if len(found) <= MOST_INDIRECT else ()
+
+
+def _control_levels(studies: Sequence[SavedStudy], ground: CommonGround) -> tuple[ControlLevel, ...]:
+    """How far the level of the control is from that in the first study, on the primary metric at each step."""
+    found = []
+    metric, control = studies[0].summary.primary, studies[0].summary.control
+    for place, other in enumerate(studies[1:], 1):
+        if control not in {arm.name for arm in other.study.experiment.arms}:
+            continue
+        for step in ground.step_ids:
+            levels = [mean_log(study.levels(metric, step, control)) for study in (studies[0], other)]
+            shift = difference(*levels)
+            if shift.ratio is None:
+                continue
+            interval = shift.interval(ALPHA, 1.0 - ALPHA)
+            found.append(
+                ControlLevel(
+                    metric=metric,
+                    step=step,
+                    first=label(0),
+                    second=label(place),
+                    ratio=shift.ratio,
+                    ci_low=interval.low,
+                    ci_high=interval.high,
+                    same_control=same_control(studies[0], other, control),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,190 @@
+"""All studies of one experiment on one host: effects and levels in order of time, and where they changed for good.
+
+A series has one value for each study, with the error of that study. Studies of another host, of other data or load, or
+with an A/A alarm are left out, with the reason. All series together show a change where none is in at most 5 % of
+histories: each one is tested at 5 % divided by their number (stats/level_changes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import MydynoError, UserError
+from mydyno.model.history import History, HistorySeries, LeftOut
+from mydyno.model.problems import nearest
+from mydyno.model.summary import StepLevel
+from mydyno.results.across import history_words
+from mydyno.results.across.calibration import calibrate
+from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
+from mydyno.results.across.hosts import host_difference, host_identity
+from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.series import Key, analysed, measured
+from mydyno.results.across.settings import data_settings, step_words
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which series are wanted; None: the primary metric, every step, the effect of every arm and the control's level.
+
+    With an arm: its effect and its level. `host` is a host name; None: that of the newest study.
+    """
+
+    arm: str | None = None
+    step: str | None = None
+    metric: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True)
+class FoundStudies:
+    """The studies of a folder that can be read, oldest first, and the others with the reason."""
+
+    studies: tuple[SavedStudy, ...]
+    unreadable: tuple[LeftOut, ...]
+
+
+def find_studies(folder: Path) -> FoundStudies:
+    """Every study below a folder; what is damaged, half-written or of another format is named, not fatal."""
+    return read_studies([path.parent for path in sorted(folder.glob("*/study.json"))])
+
+
+def read_studies(paths: Sequence[Path]) -> FoundStudies:
+    """These studies."""
+    found, unreadable = [], []
+    for path in paths:
+        try:
+            found.append(SavedStudy.read(path))
+        except MydynoError as error:
+            unreadable.append(LeftOut(study=path.name, reason=_short(error.message, path)))
+    found.sort(key=lambda study: (study.study.created_unix_ns, study.name))
+    return FoundStudies(tuple(found), tuple(unreadable))
+
+
+def history_of(found: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
+    """The history of an experiment among these studies.
+
+    Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
+    """
+    wanted = selection or Selection()
+    of_experiment = [study for study in found.studies if study.summary.experiment == experiment]
+    left = [one for one in found.unreadable if one.study.startswith(f"{experiment}-")]
+    if not of_experiment:
+        names = sorted({study.summary.experiment for study in found.studies})
+        reasons = f" ({left[0].study}: {left[0].reason})" if left else ""
+        raise UserError(f"there is no readable study of {experiment}{reasons}", _among(experiment, names))
+    newest = _newest(of_experiment, wanted.host)
+    host = host_identity(newest)
+    same_host = [study for study in found.studies if host_identity(study) == host]
+    usable = []
+    for study in of_experiment:
+        reason = _why_left_out(study, newest)
+        if reason:
+            left.append(LeftOut(study=study.name, reason=reason))
+        else:
+            usable.append(study)
+    keys = _keys(newest, wanted)
+    several = [measured(_with_step(usable, newest, key.step), key) for key in keys]
+    several = [one for one in several if one.studies]
+    series = [analysed(one, ALPHA / len(several)) for one in several]
+    made = History(
+        experiment=experiment,
+        question=newest.summary.question,
+        host=newest.host,
+        answer=(),
+        studies=tuple(study.name for study in usable),
+        steps=tuple(StepLevel.of(step) for step in newest.study.experiment.resolved_steps),
+        series=(),
+        left_out=tuple(left),
+        alpha=ALPHA,
+        calibration=calibrate(same_host, newest.host),
+    )
+    worded: list[HistorySeries] = [
+        one.model_copy(update={"sentence": history_words.series_sentence(made, one)}) for one in series
+    ]
+    made = made.model_copy(update={"series": tuple(worded)})
+    return made.model_copy(update={"answer": history_words.answer(made)})
+
+
+def _newest(studies: Sequence[SavedStudy], host: str | None) -> SavedStudy:
+    """The study that the others are compared with: the newest one with effects, on the host that was named."""
+    on_host = [study for study in studies if host is None or study.host == host]
+    if not on_host:
+        names = sorted({study.host for study in studies})
+        raise UserError(f"--host {host}: no study of this experiment ran there", _among(host or "", names))
+    return next((study for study in reversed(on_host) if not study.before_first_look), on_host[-1])
+
+
+def _why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
+    """Why a study is not comparable with the newest one; empty if it is."""
+    if host_identity(study) != host_identity(newest):
+        return host_difference(host_identity(newest), host_identity(study))
+    if study.before_first_look:
+        return "it has not reached its first look, so it has no effects"
+    if study.summary.state == "failed":
+        return "it failed: no run of it is valid"
+    alarm = next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
+    if alarm:
+        return "the control differs from its own copy (A/A alarm)"
+    mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
+    different = [f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value]
+    if different:
+        return f"other data ({', '.join(different)})"
+    if not _steps_of(newest).items() & _steps_of(study).items():
+        return "other load: it has no step in common with the newest study"
+    known = {arm.name for arm in study.study.experiment.arms}
+    for arm in newest.study.experiment.arms:
+        if arm.name in known and (settings := differing_definition((newest, study), arm.name)):
+            return f"arm {arm.name} is defined differently ({settings})"
+    return ""
+
+
+def _with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:
+    """The studies that load this step as the newest one does."""
+    return [study for study in studies if _steps_of(study).get(step) == _steps_of(newest).get(step)]
+
+
+def _steps_of(study: SavedStudy) -> dict[str, str]:
+    return {step.id: step_words(step) for step in study.study.experiment.resolved_steps}
+
+
+def _keys(newest: SavedStudy, wanted: Selection) -> list[Key]:
+    """The series that are wanted, those of arms before the level of the control."""
+    summary = newest.summary
+    steps = [step.id for step in summary.steps]
+    _known("--step", wanted.step, steps)
+    _known("--arm", wanted.arm, summary.arms)
+    metrics = list(summary.metrics)
+    _known("--metric", wanted.metric, metrics)
+    metric = wanted.metric or summary.primary
+    found = []
+    for step in [wanted.step] if wanted.step else steps:
+        found += [
+            Key("effect", metric, step, arm, control)
+            for (of, at, arm, control) in effects_by_contrast(newest)
+            if (of, at) == (metric, step) and wanted.arm in (None, arm)
+        ]
+    for step in [wanted.step] if wanted.step else steps:
+        found.append(Key("level", metric, step, wanted.arm or summary.control))
+    return found
+
+
+def _known(option: str, value: str | None, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise UserError(f"{option} {value}: the newest study has none of that name", _among(value, known))
+
+
+def _among(value: str, known: Sequence[str]) -> str:
+    if not known:
+        return "`mydyno list` lists the studies"
+    guess = nearest(value, known)
+    return f"one of: {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
+
+
+def _short(message: str, path: Path) -> str:
+    """The first line of a message, without the study's own path."""
+    first = message.splitlines()[0].replace(f"{path}/", "").replace(str(path), "it")
+    return first if len(first) <= 160 else f"{first[:159]}…"

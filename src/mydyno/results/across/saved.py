@@ -1,0 +1,102 @@
+"""One saved study as comparisons read it, and the reasons for which it cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.model.plan import Plan
+from mydyno.model.records import RunRecord, StudyRecord
+from mydyno.model.summary import Summary
+from mydyno.results.precision import is_sequential
+from mydyno.servers.version import ServerVersion
+from mydyno.store.study_folder import StudyFolder
+
+
+@dataclass(frozen=True)
+class SavedStudy:
+    """What study.json, plan.json, summary.json and the run.json files of the first block contain."""
+
+    folder: StudyFolder
+    study: StudyRecord
+    plan: Plan
+    summary: Summary
+    runs: tuple[RunRecord, ...]
+    """Of the first finished block: every arm once."""
+
+    @classmethod
+    def read(cls, path: Path) -> SavedStudy:
+        """Raises UserError for what is not a study, is damaged or half-written, or was never evaluated."""
+        folder = StudyFolder.open(path)
+        study, plan = folder.study(), folder.plan()
+        summary = folder.summary()
+        if summary is None:
+            raise UserError(
+                f"{path} has no summary: it is running, or was interrupted before its first evaluation",
+                f"`mydyno resume {folder.name}` continues it; `mydyno report {folder.name}` evaluates what it has",
+            )
+        return cls(folder, study, plan, summary, _first_block(folder, plan))
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.folder.name
+
+    @property
+    def before_first_look(self) -> bool:
+        """Whether the study has looks and none was due: its effects may not be examined."""
+        return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
+
+    @cached_property
+    def server_of(self) -> dict[str, str]:
+        """{arm: its server with the version}, as far as runs have finished."""
+        return {run.arm: server_name(run) for run in self.runs if run.servers}
+
+    @property
+    def server(self) -> str:
+        """The servers of all arms, each once."""
+        names = dict.fromkeys(self.server_of.values())
+        return ", ".join(names) or self.study.experiment.server.name or "unknown server"
+
+    @property
+    def host(self) -> str:
+        """The host's name, or those of its host groups."""
+        groups = [str(facts.get("hostname", name)) for name, facts in self.study.hosts.items()]
+        return ", ".join(groups) or str(self.study.host.get("hostname", "unknown host"))
+
+    @cached_property
+    def examined_blocks(self) -> frozenset[int]:
+        """The blocks that the summary's effects are of: those of the look in a study with looks."""
+        of_effects = {block for effect in self.summary.effects for block in effect.details.log_ratios or {}}
+        every = frozenset(run.block for run in self.summary.runs)
+        return frozenset(of_effects) if self.summary.look is not None and of_effects else every
+
+    def levels(self, metric: str, step: str, arm: str) -> dict[int, tuple[float, ...]]:
+        """{block: the arm's values, of the control one for each copy} of the examined blocks; positive ones only."""
+        found: dict[int, tuple[float, ...]] = {}
+        for run in sorted(self.summary.runs, key=lambda run: (run.block, run.copy_number)):
+            used = run.valid and step not in run.invalid_steps and step not in run.failures
+            value = run.values.get(step, {}).get(metric)
+            if run.arm == arm and used and value and value > 0 and run.block in self.examined_blocks:
+                found[run.block] = (*found.get(run.block, ()), value)
+        return found
+
+    def copies(self, metric: str, step: str) -> dict[int, tuple[float, float]]:
+        """{block: values of the control and of its copy}, of the blocks with both."""
+        found = self.levels(metric, step, self.summary.control)
+        return {block: (values[0], values[1]) for block, values in found.items() if len(values) == 2}
+
+
+def server_name(run: RunRecord) -> str:
+    """The servers of a run: "MariaDB 10.11.19"."""
+    return " and ".join(dict.fromkeys(ServerVersion.parse(server.version).name for server in run.servers))
+
+
+def _first_block(folder: StudyFolder, plan: Plan) -> tuple[RunRecord, ...]:
+    for block in plan.blocks:
+        found = [run for run in block.runs if (folder.path / run.folder / "run.json").is_file()]
+        if len(found) == len(block.runs):
+            return tuple(folder.run(run.folder) for run in found)
+    return ()

@@ -1,0 +1,199 @@
+"""Servers of the user's own, by name: a vendor's tar archive that `mydyno servers add` checked and unpacked.
+
+Each is a folder of the cache, servers/added/NAME, with the archive's tree and added.json: where it came from, its hash,
+and what the program itself reports. The folder is complete or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mydyno.errors import HostError, UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.model.frozen_record import Record
+from mydyno.packages.atomic_dir import made_once
+from mydyno.packages.debian import DebianPackages
+from mydyno.packages.progress import Say
+from mydyno.packages.tar_archive import extract
+from mydyno.servers.build import ServerBuild, find_build
+from mydyno.store.files import write_text
+
+FOLDER = ("servers", "added")
+RECORD_FILE = "added.json"
+TREE = "tree"
+LIBRARIES = ("libaio1", "libnuma1")
+"""What vendors' builds need of Debian and a minimal system lacks; used only where the program needs it to start."""
+NOT_NEEDED = ("mysql-test", "mariadb-test", "sql-bench", "test-suite")
+"""Folders of an archive that are not unpacked: test suites, several times as large as the server."""
+_MISSING_LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
+
+
+class AddedServer(Record):
+    """added.json."""
+
+    format: int = 1
+    name: str
+    archive: str
+    """The path or URL that it was taken from."""
+    sha256: str
+    size_bytes: int
+    version: str
+    """As the program reports it."""
+    title: str
+    """E.g. "MySQL 8.4.3"."""
+    libraries: tuple[str, ...] = ()
+    """Debian packages whose libraries it is started with."""
+    memcached: bool = False
+    compression: tuple[str, ...] = ("zlib",)
+    huge_pages: str = ""
+    allocator: str = "glibc"
+
+    @property
+    def archive_name(self) -> str:
+        """The archive's file name."""
+        return self.archive.rpartition("/")[2]
+
+
+def added_folder(cache: Path, name: str) -> Path:
+    """The folder of a server of one's own."""
+    return cache.joinpath(*FOLDER, name)
+
+
+def read_added(cache: Path) -> dict[str, AddedServer]:
+    """Every server that was added, by name. One whose record cannot be read is left out."""
+    found = {}
+    for path in sorted(cache.joinpath(*FOLDER).glob(f"[!.]*/{RECORD_FILE}")):
+        try:
+            found[path.parent.name] = AddedServer.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue
+    return found
+
+
+class ArchiveSource:
+    """The source of a server that was added."""
+
+    def __init__(self, added: AddedServer) -> None:
+        self._added = added
+
+    @property
+    def title(self) -> str:
+        """Where it comes from."""
+        return f"{self._added.archive} (SHA-256 {self._added.sha256[:16]}…)"
+
+    @property
+    def download_bytes(self) -> int:
+        """Nothing: it is in the cache."""
+        return 0
+
+    def present(self, cache: Path) -> str | None:
+        """The version, as long as it is not removed."""
+        return self._added.title if (added_folder(cache, self._added.name) / RECORD_FILE).is_file() else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError if it was removed meanwhile."""
+        del say
+        folder = added_folder(cache, self._added.name)
+        if not (folder / RECORD_FILE).is_file():
+            raise HostError(f"{name} is not in the cache any more", f"mydyno servers add {name} --archive …")
+        return await _build(name, folder / TREE, cache, host, self._added.libraries)
+
+
+async def add(
+    name: str, archive: Path, origin: str, sha256: str, cache: Path, host: LocalHost, say: Say
+) -> AddedServer:
+    """Unpack an archive whose hash was checked, find the server in it, and keep it by this name.
+
+    `origin` is what the user named: the path or a URL. Raises UserError for an archive that is none, leads out of its
+    folder, or contains no server that starts here.
+    """
+    folder = added_folder(cache, name)
+    async with made_once(folder) as aside:
+        if folder.exists():
+            raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+        say(f"unpacking {archive.name}")
+        unpacked, tree = aside / "unpacked", aside / TREE
+        if not extract(archive, unpacked, _wanted):
+            raise UserError(f"{archive} contains no files")
+        top = list(unpacked.iterdir())
+        if len(top) == 1 and top[0].is_dir() and top[0].name not in ("bin", "usr", "sbin"):
+            top[0].rename(tree)
+            unpacked.rmdir()
+        else:
+            unpacked.rename(tree)
+        libraries = await _libraries_needed(name, tree, cache, host)
+        build = await _build(name, tree, cache, host, libraries)
+        added = _described(name, build, libraries, origin, sha256, archive.stat().st_size)
+        write_text(aside / RECORD_FILE, json.dumps(added.model_dump(mode="json"), indent=1))
+    return added
+
+
+def remove(name: str, cache: Path) -> None:
+    """Remove a server that was added. It is gone at once; its files are deleted after that."""
+    folder = added_folder(cache, name)
+    aside = folder.with_name(f".{name}.removed")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    shutil.rmtree(aside)
+
+
+def _wanted(member: str) -> str | None:
+    parts = member.strip("/").split("/")
+    return None if member in ("", ".") or set(parts[:3]) & set(NOT_NEEDED) else member
+
+
+async def _libraries_needed(name: str, tree: Path, cache: Path, host: LocalHost) -> tuple[str, ...]:
+    """None, or LIBRARIES where the program does not start without. Raises UserError if it does not start with them."""
+    try:
+        await _build(name, tree, cache, host, ())
+    except UserError as error:
+        if not _MISSING_LIBRARY.search(error.message) or shutil.which("apt-get") is None:
+            raise
+        return LIBRARIES
+    return ()
+
+
+async def _build(name: str, tree: Path, cache: Path, host: LocalHost, libraries: Sequence[str]) -> ServerBuild:
+    environment, packages = {}, {}
+    if libraries:
+        unpacked = await DebianPackages(cache, host).get(libraries)
+        environment, packages = unpacked.environment, unpacked.versions
+    try:
+        return await find_build(name, tree, host, environment, packages)
+    except UserError as error:
+        found = _MISSING_LIBRARY.search(error.message)
+        hint = f"install the package with {found[1]}" if found else "is it the server's archive for this platform?"
+        raise UserError(
+            error.message.replace(f"{tree}/", ""),
+            error.hint or f"{hint}; this host is {platform.machine()}, glibc {platform.libc_ver()[1] or 'unknown'}",
+        ) from error
+
+
+def _described(
+    name: str, build: ServerBuild, libraries: tuple[str, ...], origin: str, sha256: str, size_bytes: int
+) -> AddedServer:
+    """What the program's version and its list of options tell of it."""
+    version, options = build.version, build.variables
+    first_by_mmap = (10, 5, 0) if version.flavour == "mariadb" else (8, 0, 0)
+    needed = build.program.read_bytes()
+    allocator = next((one for one in ("jemalloc", "tcmalloc") if f"lib{one}".encode() in needed), "glibc")
+    return AddedServer(
+        name=name,
+        archive=origin,
+        sha256=sha256,
+        size_bytes=size_bytes,
+        version=version.text,
+        title=version.name,
+        libraries=libraries,
+        memcached=(build.plugins / "libmemcached.so").exists(),
+        compression=("zlib", "zstd") if "protocol_compression_algorithms" in options else ("zlib",),
+        huge_pages="mmap" if version.number >= first_by_mmap else "shmget",
+        allocator=allocator,
+    )

@@ -1,0 +1,196 @@
+"""Thresholds: is an arm shown to be within its limit, shown to be beyond it, or can it not be told?
+
+Each comparison (metric, arm, step) is tested against its limit from both sides (stats/noninferiority.py), one-sided, at
+the study's error rate: 5 %, or that of the look (stats/looks.py), whose rates sum to 5 %.
+
+Within: the p are adjusted by Hochberg. That all comparisons are within is claimed where every p by itself is at most
+the error rate: to be wrong, a comparison that is truly at its limit or beyond must pass its own test, whatever the
+others do (intersection-union test; Berger, Technometrics 24 (1982)). Beyond: the p are adjusted by Holm, as one false
+alarm among many comparisons would stop a release. So each of the two errors happens in at most 5 % of studies.
+
+A difference from no change is not tested here: an effect that is surely below 0, but not surely beyond the limit, is
+neither within nor beyond. An arm that failed where the control did not has failed, whatever the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import exp, log
+
+from mydyno.stats.looks import LOOKS
+from mydyno.stats.noninferiority import LimitTest, limit_test
+from mydyno.stats.permutation import hochberg, holm
+from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection
+from mydyno.stats.tost import FEWEST_BLOCKS
+from mydyno.verdicts.case import SLACK
+from mydyno.verdicts.decide import MeasuredContrast, a_a_alarm, measure
+from mydyno.verdicts.effect import Family, Metric
+
+LEAST_DISTANCE = 0.1
+"""For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
+
+
+class Outcome(StrEnum):
+    """What a comparison, or a whole gate, is shown to be."""
+
+    FINE = "fine"
+    WORSE = "worse"
+    FAILED = "failed"
+    UNDECIDED = "cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit on one metric: the ratio of arm to control that is just allowed, for these arms at these steps.
+
+    `family` has every arm with the same control, because the noise is that of all of them.
+    """
+
+    family: Family
+    limit: float
+    arms: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One arm against its control at one step, and the outcome.
+
+    `low` and `high` are one-sided bounds of the ratio at the error rate, each alone: within the limit needs `low` of a
+    metric of which more is better to be above it. `p_within` and `p_beyond` are adjusted. Ratio, bounds and p are None
+    where nothing may be examined, or there is nothing to examine. `arm_value` is the geometric mean of the arm's
+    values. `blocks_needed` is how many blocks in all would decide this comparison if the ratio is what it seems; None
+    where that is not known or it is decided. `reason` is why it cannot be told or what failed.
+    """
+
+    metric: Metric
+    step: str
+    arm: str
+    control: str
+    limit: float
+    outcome: Outcome
+    reason: str
+    n: int
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_within: float | None = None
+    p_beyond: float | None = None
+    arm_value: float | None = None
+    blocks_needed: int | None = None
+
+
+def judge(
+    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", sequential: bool = False
+) -> tuple[Comparison, ...]:
+    """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
+
+    `alarm`: an A/A alarm of the study as a clause; where the copies of the control differ in a metric of these bounds,
+    that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice.
+    """
+    cases = [(bound, one) for bound in bounds for one in measure(bound.family, permuted=False) if _is_meant(bound, one)]
+    if alpha is None:
+        return tuple(_unexamined(bound, one) for bound, one in cases)
+    alarm = alarm or (a_a_alarm([bound.family for bound in bounds], alpha, bounds[0].family.seed) if bounds else "")
+    tests = [
+        limit_test(one.estimate, one.gathered.blocks, bound.limit, one.family.metric.better, one.family.host_groups,
+                   one.family.seed)
+        for bound, one in cases
+    ]  # fmt: skip
+    within = hochberg([test.within for test in tests])
+    beyond = holm([test.beyond for test in tests])
+    return tuple(
+        _compared(bound, one, test, p_within, p_beyond, alpha, alarm, sequential, len(cases))
+        for (bound, one), test, p_within, p_beyond in zip(cases, tests, within, beyond, strict=True)
+    )
+
+
+def overall(comparisons: Sequence[Comparison]) -> Outcome:
+    """Worse or failed if any comparison is; fine if all are; else it cannot be told. Of none nothing can be told."""
+    found = {one.outcome for one in comparisons}
+    if Outcome.WORSE in found or Outcome.FAILED in found:
+        return Outcome.WORSE
+    return Outcome.FINE if found == {Outcome.FINE} else Outcome.UNDECIDED
+
+
+def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
+    return one.gathered.arm in bound.arms and one.gathered.step in bound.steps
+
+
+def _unexamined(bound: Bound, one: MeasuredContrast) -> Comparison:
+    return Comparison(
+        one.family.metric, one.gathered.step, one.gathered.arm, one.family.control, bound.limit, Outcome.UNDECIDED,
+        "no look has been reached yet", one.estimate.n,
+    )  # fmt: skip
+
+
+def _compared(
+    bound: Bound,
+    one: MeasuredContrast,
+    test: LimitTest,
+    p_within: float,
+    p_beyond: float,
+    alpha: float,
+    alarm: str,
+    sequential: bool,
+    comparisons: int,
+) -> Comparison:
+    gathered, found, metric = one.gathered, one.estimate, one.family.metric
+    interval = found.interval(2.0 * alpha, 1.0 - alpha)
+    arm_values = [values[0] for values in gathered.blocks.values()]
+
+    def outcome(what: Outcome, reason: str, needed: int | None = None) -> Comparison:
+        return Comparison(
+            metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, reason, found.n, found.ratio,
+            interval.low, interval.high, p_within if arm_values else None, p_beyond if arm_values else None,
+            _geometric_mean(arm_values), needed,
+        )  # fmt: skip
+
+    if gathered.failure:
+        return outcome(Outcome.FAILED if gathered.arm_failed else Outcome.UNDECIDED, gathered.failure)
+    if alarm:
+        return outcome(Outcome.UNDECIDED, alarm)
+    if p_beyond <= alpha + SLACK:
+        return outcome(Outcome.WORSE, "")
+    if p_within <= alpha + SLACK:
+        return outcome(Outcome.FINE, "")
+    if not found.n:
+        lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(gathered.lost.items()))
+        return outcome(Outcome.UNDECIDED, f"no block counts{': ' + lost if lost else ', because nothing was measured'}")
+    needed = _blocks_needed(one, test, bound.limit, alpha, sequential, comparisons)
+    if found.n < FEWEST_BLOCKS:
+        return outcome(Outcome.UNDECIDED, f"{found.n} of the {FEWEST_BLOCKS} blocks that it takes at least", needed)
+    return outcome(Outcome.UNDECIDED, "the interval contains the limit", needed)
+
+
+def _geometric_mean(logs: Sequence[float]) -> float | None:
+    return exp(sum(logs) / len(logs)) if logs else None
+
+
+def _blocks_needed(
+    one: MeasuredContrast, test: LimitTest, limit: float, alpha: float, sequential: bool, comparisons: int
+) -> int | None:
+    """About how many blocks in all decide this comparison with 80 % power, if its ratio is what it seems.
+
+    That it is within needs its own test alone, that it is beyond Holm's first step. In a sequential study it is the
+    blocks of a look; MOST_BLOCKS where none is enough.
+    """
+    sd, n = one.estimate.block_sd, one.estimate.n
+    if sd is None or test.distance is None:
+        return None
+    distance = max(abs(test.distance), LEAST_DISTANCE * abs(log(limit)))
+    tests = 1 if test.distance > 0 else comparisons
+    freedom = max(1, len(one.table.places) - 1) if one.estimate.pooled else 1
+    labels = max(len(block) for block in one.gathered.blocks.values())
+
+    def enough(blocks: int, rate: float) -> bool:
+        # A one-sided test at this rate has the power of a two-sided one at twice the rate.
+        needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * rate / tests), freedom=freedom)
+        return max(needed, FEWEST_BLOCKS) <= blocks and tests * labels**-blocks <= rate
+
+    if sequential:
+        return next((look for look, rate in LOOKS.items() if look > n and enough(look, rate)), MOST_BLOCKS)
+    needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * alpha / tests), freedom=freedom)
+    return max(needed, FEWEST_BLOCKS, n + 1)

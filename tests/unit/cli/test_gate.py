@@ -1,0 +1,64 @@
+"""`mydyno gate` by real processes: mistakes are found before anything starts, and every exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_study_folder import Shape, build
+from tests.unit.cli.test_command_line import mydyno
+
+SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), warmup_s=1, measure_s=3)
+FINE = "qps=no worse than -50%"
+
+
+@pytest.fixture
+def studies(tmp_path: Path) -> Path:
+    build(tmp_path / "studies/whole", Shape(**{**SMALL.__dict__, "blocks": 8}))
+    build(tmp_path / "studies/part", Shape(**{**SMALL.__dict__, "blocks": 8, "finished_runs": 7}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("whole",), "declares no threshold"),
+        (("whol", "--threshold", FINE), "did you mean 'whole'?"),
+        (("alocators", "--threshold", FINE), "did you mean 'allocators'?"),
+        (("allocators",), "allocators declares no threshold; nothing was started"),
+        (("allocators", "--set", "gate.qsp=no worse than -2%"), "--set gate.qsp=no worse than -2%: gate.qsp: unknown"),
+        (("whole", "--threshold", "p99=no worse than 5%"), "did you mean 'latency_p99_us'?"),
+        (("whole", "--threshold", f"{FINE} for glibc"), "this one is the control"),
+        (("whole", "--threshold", FINE, "--junit", "nowhere/gate.xml"), "there is no folder nowhere"),
+        (("whole", "--threshold", FINE, "--markdown", "studies"), "--markdown studies: is a folder"),
+        (("whole", "--threshold", FINE, "--time", "1h"), "--time: whole is a study, which has been run already"),
+        ((), "STUDY|EXPERIMENT"),
+    ],
+)
+def test_mistakes_are_found_before_anything_starts(studies: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = mydyno(studies, "gate", *arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("study", "limit", "code", "words"),
+    [
+        ("whole", "no worse than -50%", 0, "Fine. The comparison is shown to be within its limit."),
+        ("part", "no worse than -50%", 5, "Cannot be told. The study is interrupted: 3 of 8 blocks are finished."),
+    ],
+)
+def test_the_exit_code_and_the_answer(studies: Path, study: str, limit: str, code: int, words: str) -> None:
+    done = mydyno(studies, "gate", study, "--threshold", f"qps={limit}", "--junit", "gate.xml", "--json", "gate.json")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.startswith(words)
+    assert f"report: studies/{study}/report.html" in done.stdout
+    assert (studies / "gate.xml").is_file() and (studies / "gate.json").is_file()
+
+
+def test_a_study_that_has_been_run_can_be_given_by_its_path(studies: Path) -> None:
+    done = mydyno(studies, "gate", str(studies / "studies/whole"), "--threshold", "latency_p99_us=no worse than 900%")
+    assert done.returncode == 0
+    assert "did not declare them" in done.stdout

@@ -1,0 +1,194 @@
+"""Programs on client hosts: what a block requests, what its controller starts, and what becomes of a lost one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import HostError
+from mydyno.fleet.block_clients import BlockClients, check_address
+from mydyno.fleet.channels import Closed, Opened, Sent
+from mydyno.fleet.client_hosts import ClientHosts
+from mydyno.fleet.messages import parse_message
+from mydyno.model.host_groups import LoadHosts
+
+HOSTS = LoadHosts(names=("far", "farther"), address="127.0.0.1")
+SAMPLE = '{"record":"sample","unix_ns":1000,"metrics":{"host":{"cpu_user_pct":80.0},"disk:a":{"x":1.0}}}'
+
+
+@dataclass
+class Echo:
+    """A program that repeats each line until its input ends; or that ends by itself after so many."""
+
+    command: list[str]
+    ends_after: int | None = None
+    ended: bool = False
+    stderr_tail: str = ""
+    _lines: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
+
+    async def write(self, text: str) -> None:
+        self._lines.put_nowait(text.removesuffix("\n"))
+
+    def close_stdin(self) -> None:
+        self._lines.put_nowait(None)
+
+    async def lines(self) -> AsyncIterator[str]:
+        if self.command[0] == "dynoprobe":
+            yield SAMPLE
+        seen = 0
+        while self.ends_after != seen and (line := await self._lines.get()) is not None:
+            seen += 1
+            yield f"{line} again"
+        self.ended = True
+
+    async def wait(self) -> int:
+        return 0 if self.ends_after is None else 137
+
+    async def end(self) -> None:
+        self.close_stdin()
+
+
+@dataclass
+class EchoLink:
+    """A client host."""
+
+    ends_after: int | None = None
+    unreachable: bool = False
+    started: list[Echo] = field(default_factory=list)
+
+    async def open(self) -> None:
+        if self.unreachable:
+            raise HostError("no route to host", "is it up?")
+
+    async def start_program(self, name: str, arguments: Sequence[str]) -> Echo:
+        self.started.append(Echo([name, *arguments], self.ends_after))
+        return self.started[-1]
+
+    async def write_files(self, study: str, files: dict[str, str]) -> str:
+        raise AssertionError((study, files))
+
+    async def start(self, arguments: Sequence[str]) -> Echo:
+        raise AssertionError(arguments)
+
+    async def fetch(self, folder: str, to: Path) -> None:
+        raise AssertionError((folder, to))
+
+    async def remove(self, study: str) -> None:
+        raise AssertionError(study)
+
+    async def close(self) -> None:
+        return None
+
+
+class Wire:
+    """A block's clients and its controller's session, connected by the lines that they exchange."""
+
+    def __init__(self, links: dict[str, EchoLink]) -> None:
+        self.clients = BlockClients(HOSTS, self._to_controller)
+        self.session = ClientHosts(links).session(self)
+        self.ended = False
+        self._passing: set[asyncio.Task[None]] = set()
+        self._order = asyncio.Lock()
+
+    def _to_controller(self, message: Opened | Sent | Closed) -> None:
+        parsed = parse_message(message.model_dump_json())
+        assert isinstance(parsed, Opened | Sent | Closed)
+        task = asyncio.create_task(self._pass(parsed))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
+
+    async def _pass(self, message: Opened | Sent | Closed) -> None:
+        async with self._order:
+            await self.session.take(message)
+
+    # What the session has of the block:
+    stderr_tail = ""
+
+    async def write(self, text: str) -> None:
+        assert text.endswith("\n")
+        self.clients.take(text)
+
+    def lines(self) -> AsyncIterator[str]:
+        raise AssertionError
+
+    async def wait(self) -> int:
+        return 0
+
+    def close_stdin(self) -> None:
+        raise AssertionError
+
+    async def end(self) -> None:
+        self.ended = True
+
+
+async def test_an_agent_is_reached_by_its_socket_and_ends_with_the_connection(tmp_path: Path) -> None:
+    links = {"far": EchoLink(), "farther": EchoLink()}
+    wire = Wire(links)
+    await wire.clients.open(tmp_path / "clients")
+    assert (tmp_path / "clients").stat().st_mode & 0o077 == 0
+    agents = wire.clients.agents
+    assert [agent.name for agent in agents] == ["far", "farther"]
+    reader, writer = await asyncio.open_unix_connection(agents[1].command.removeprefix("unix:"))
+    for number in range(3):
+        writer.write(f"line {number}\n".encode())
+        assert await asyncio.wait_for(reader.readline(), 10) == f"line {number} again\n".encode()
+    (agent,) = links["farther"].started
+    assert agent.command == ["dynoload", "agent"]
+    assert links["far"].started == []
+    writer.close()
+    for _ in range(1000):
+        if agent.ended:
+            break
+        await asyncio.sleep(0.01)
+    assert agent.ended
+    await wire.session.close()
+    wire.clients.check()
+    assert not wire.session.lost
+    await wire.clients.close()
+    assert list((tmp_path / "clients").iterdir()) == []
+
+
+async def test_an_agent_that_ends_by_itself_ends_the_block_and_blames_no_arm(tmp_path: Path) -> None:
+    wire = Wire({"far": EchoLink(ends_after=1), "farther": EchoLink()})
+    await wire.clients.open(tmp_path / "clients")
+    reader, writer = await asyncio.open_unix_connection(wire.clients.agents[0].command.removeprefix("unix:"))
+    writer.write(b"line\n")
+    assert await asyncio.wait_for(reader.readline(), 10) == b"line again\n"
+    assert await asyncio.wait_for(reader.read(), 10) == b"", "the connection is closed"
+    writer.close()
+    assert wire.session.lost == "the load host far: dynoload ended with exit code 137."
+    assert wire.ended, "the controller ends the block"
+    with pytest.raises(HostError, match="the load host far: dynoload ended with exit code 137"):
+        wire.clients.check()
+    await wire.session.close()
+    await wire.clients.close()
+
+
+async def test_samples_of_a_client_have_its_name_and_this_hosts_time() -> None:
+    wire = Wire({"far": EchoLink(), "farther": EchoLink()})
+    sampler = wire.clients.samplers()[0]
+    await sampler.start()
+    for _ in range(1000):
+        if sampler.so_far():
+            break
+        await asyncio.sleep(0.01)
+    assert await sampler.stop() == []
+    (sample,) = sampler.so_far()
+    assert (sample.scope, sample.metric, sample.value) == ("client:far", "cpu_user_pct", 80.0)
+    assert sample.unix_ns > 1e18, "its own clock says 1000 ns after 1970"
+    await wire.session.close()
+
+
+async def test_a_client_that_cannot_be_reached_is_named() -> None:
+    with pytest.raises(HostError, match="the load host far: no route to host"):
+        await ClientHosts({"far": EchoLink(unreachable=True), "farther": EchoLink()}).open()
+
+
+def test_an_address_of_another_host_is_refused() -> None:
+    check_address("127.0.0.1")
+    with pytest.raises(HostError, match=r"cannot listen on 192\.0\.2\.1"):
+        check_address("192.0.2.1")

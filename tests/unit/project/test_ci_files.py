@@ -1,0 +1,122 @@
+"""The workflow files of docs/guides/ci: parsed, and their steps executed in a clone, on simulated studies.
+
+Not executed: `uses:` steps of GitHub, and the installation of mydyno (the variable INSTALL_COMMAND is `true` here;
+MYDYNO is the clone's own source).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from mydyno.model.experiment import ThresholdSpec
+from mydyno.model.records import StudyRecord
+from mydyno.results.summarise import summarise
+from mydyno.store.files import write_text
+from tests.support import ROOT
+from tests.support.fake_study_folder import Shape, build
+
+FOLDER = ROOT / "docs/guides/ci"
+LIMITS = {0: -0.05, 4: 0.05, 5: 0.0}
+"""Exit code → how far the limit is from the effect that the study has."""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of the repository with a study for each exit code, named by it."""
+    folder = tmp_path_factory.mktemp("clone") / "work"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", f"file://{ROOT}", str(folder)], check=True)
+    for code, limit in LIMITS.items():
+        shape = Shape(arms=("glibc", "mimalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=8,
+                      warmup_s=1, measure_s=3)  # fmt: skip
+        study = build(folder / "studies" / f"code-{code}", shape)
+        record = study.study()
+        (effect,) = (one for one in summarise(study).effects if one.metric == "qps")
+        assert effect.ratio is not None
+        threshold = ThresholdSpec(metric="qps", limit=effect.ratio - 1.0 + limit)
+        declared = record.experiment.model_copy(update={"gate": (threshold,)})
+        changed: StudyRecord = record.model_copy(update={"experiment": declared})
+        write_text(study.path / "study.json", changed.model_dump_json(by_alias=True, indent=1))
+    return folder
+
+
+def environment(clone: Path, own: dict[str, Any], code: int) -> dict[str, str]:
+    """What the job's steps see: the file's own variables, with the installed program replaced by the clone's source."""
+    plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    replaced = {
+        "MYDYNO": f"{sys.executable} -m mydyno.cli",
+        "INSTALL_COMMAND": "true",
+        "EXPERIMENT": f"code-{code}",
+        "PYTHONPATH": str(clone / "src"),
+        "GITHUB_STEP_SUMMARY": str(clone / "summary.md"),
+        "LANG": "C.UTF-8",
+    }
+    assert {"MYDYNO", "INSTALL_COMMAND", "EXPERIMENT"} <= set(own)
+    return {**plain, **{name: str(value) for name, value in own.items()}, **replaced}
+
+
+def execute(script: str, clone: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A step as both services run it: a new bash that ends at the first error."""
+    command = ["bash", "-e", "-o", "pipefail", "-c", script]
+    return subprocess.run(command, cwd=clone, env=variables, capture_output=True, text=True, check=False)
+
+
+def check_files(clone: Path, code: int) -> None:
+    suites = ET.parse(clone / "gate.xml").getroot()
+    assert (suites.get("failures"), suites.get("errors")) == {0: ("0", "0"), 4: ("1", "0"), 5: ("0", "1")}[code]
+    assert "| limit |" in (clone / "gate.md").read_text()
+    assert "allocators: mimalloc against glibc, oltp_read_only-16" in json.loads((clone / "gate.json").read_text())
+    for name in ("gate.xml", "gate.md", "gate.json"):
+        (clone / name).unlink()
+
+
+def test_the_github_workflow_has_what_github_needs() -> None:
+    workflow = yaml.safe_load((FOLDER / "github.yml").read_text())
+    assert workflow[True] == "pull_request", "YAML reads the key `on` as true"
+    job = workflow["jobs"]["gate"]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert {tuple(sorted({"uses", "run"} & set(step))) for step in job["steps"]} == {("uses",), ("run",)}
+    assert [step["if"] for step in job["steps"] if step.get("name") in ("Summary", "Keep the results")] == [
+        "always()",
+        "always()",
+    ]
+
+
+@pytest.mark.parametrize("code", LIMITS)
+@pytest.mark.parametrize("on_undecided", ["fail", "warn"])
+def test_the_steps_of_the_github_workflow(clone: Path, code: int, on_undecided: str) -> None:
+    job = yaml.safe_load((FOLDER / "github.yml").read_text())["jobs"]["gate"]
+    variables = {**environment(clone, job["env"], code), "ON_UNDECIDED": on_undecided}
+    done = {
+        step["name"]: execute(step["run"], clone, variables)
+        for step in job["steps"]
+        if "run" in step
+    }  # fmt: skip
+    assert done["Install mydyno"].returncode == 0
+    expected = 0 if code == 5 and on_undecided == "warn" else code
+    assert done["Gate"].returncode == expected, done["Gate"].stdout + done["Gate"].stderr
+    assert ("::warning" in done["Gate"].stdout) == (code == 5 and on_undecided == "warn")
+    assert done["Summary"].returncode == 0
+    assert (clone / "summary.md").read_text() == (clone / "gate.md").read_text()
+    (clone / "summary.md").unlink()
+    check_files(clone, code)
+
+
+@pytest.mark.parametrize("code", LIMITS)
+def test_the_script_of_the_gitlab_job(clone: Path, code: int) -> None:
+    job = yaml.safe_load((FOLDER / "gitlab.yml").read_text())["performance-gate"]
+    assert job["allow_failure"] == {"exit_codes": [5]}
+    assert job["artifacts"]["reports"]["junit"] == "gate.xml"
+    assert job["artifacts"]["when"] == "always"
+    script = "\n".join([*job["before_script"], *job["script"]])
+    done = execute(script, clone, environment(clone, job["variables"], code))
+    assert done.returncode == code, done.stdout + done.stderr
+    check_files(clone, code)

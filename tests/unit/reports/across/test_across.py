@@ -1,0 +1,187 @@
+"""Comparisons and histories as text, Markdown and pages: answer first, self-contained, escaped, the same numbers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mydyno.model.comparison import Comparison
+from mydyno.model.history import History, LeftOut
+from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
+from mydyno.reports.across.tables import effects_table, noise_table
+from mydyno.results.across.arms import compare_arms
+from mydyno.results.across.compare import compare_studies
+from mydyno.results.across.history import FoundStudies, Selection, history_of
+from mydyno.results.across.saved import SavedStudy
+from mydyno.store.study_folder import StudyFolder
+from tests.support import fake_interleaved_folder, fake_study_folder
+from tests.support.golden import check_golden
+from tests.support.saved_studies import experiment, saved, values
+from tests.unit.reports.test_html import Page
+
+TWO = {"glibc": (0.0, 0.0), "jemalloc": (0.042, -0.045)}
+
+
+def printed(print_it: object, made: object, width: int | None = None) -> str:
+    file = io.StringIO()
+    print_it(made, file, width)  # type: ignore[operator]
+    return file.getvalue()
+
+
+def data_of(page: str) -> dict[str, object]:
+    found = re.search(r'id="telemetry-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    loaded: dict[str, object] = json.loads(found.group(1))
+    return loaded
+
+
+def numbers(packed: str) -> list[float]:
+    raw = base64.b64decode(packed)
+    return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    random = np.random.default_rng(81)
+    a = saved(values(random, (0.02, 0.0), steps=2), name="allocators-1", latency=True)
+    b = saved(values(random, (0.12, 0.0), steps=2), name="allocators-2", day=9, version="10.11.15-MariaDB")
+    return compare_studies((a, b))
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    random, found = np.random.default_rng(84), []
+    for day in range(8):
+        logs = values(random, (0.03 if day < 5 else 0.1,))
+        version = "10.11.14-MariaDB" if day < 5 else "10.11.15-MariaDB"
+        found.append(saved(logs, experiment(("A", "x")), name=f"allocators-{day}", day=day, version=version))
+    left = (LeftOut(study="allocators-half", reason="summary.json cannot be read"),)
+    return history_of(FoundStudies(tuple(found), left), "allocators", Selection(arm="x"))
+
+
+@pytest.fixture(scope="module")
+def interleaved(tmp_path_factory: pytest.TempPathFactory) -> list[StudyFolder]:
+    base = tmp_path_factory.mktemp("interleaved")
+    return [
+        fake_interleaved_folder.build(base / f"allocators-{seed}", fake_interleaved_folder.Interleaved(TWO, seed=seed))
+        for seed in (1, 2)
+    ]
+
+
+def test_a_comparison_on_a_terminal_is_as_the_golden_file(comparison: Comparison) -> None:
+    check_golden("compare.txt", printed(comparison_text.print_comparison, comparison))
+
+
+def test_a_comparison_as_markdown_is_as_the_golden_file(comparison: Comparison) -> None:
+    check_golden("compare.md", comparison_text.comparison_markdown(comparison))
+
+
+def test_a_history_on_a_terminal_is_as_the_golden_file(history: History) -> None:
+    check_golden("history.txt", printed(history_text.print_history, history))
+
+
+def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(
+    comparison: Comparison, history: History
+) -> None:
+    for print_it, made in ((comparison_text.print_comparison, comparison), (history_text.print_history, history)):
+        text = printed(print_it, made, 80)
+        assert made.answer[0].split()[:6] == text.split("\n", 1)[1].split()[:6]
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_json_is_read_back_as_the_same_comparison_and_history(comparison: Comparison, history: History) -> None:
+    assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
+    assert History.model_validate_json(history.model_dump_json()) == history
+
+
+def test_the_calibration_alone_lists_each_study(history: History) -> None:
+    text = printed(history_text.print_calibration, history.calibration)
+    assert text.startswith("A/A calibration on vm-7\n  ")
+    assert len(re.findall(r"allocators-\d", text)) == 8
+
+
+def test_a_stream_without_signs_gets_plain_letters(history: History) -> None:
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    history_text.print_history(history, file)
+    file.seek(0)
+    assert re.search(r"effect of x +[1-8]{8} ", file.read())
+
+
+def test_a_comparison_of_interleaved_studies_is_one_self_contained_page(interleaved: list[StudyFolder]) -> None:
+    made = compare_studies([SavedStudy.read(folder.path) for folder in interleaved])
+    page = comparison_page.comparison_page(made, interleaved)
+    found = Page(page)
+    assert found.loads == []
+    assert len(found.ids) == len(set(found.ids))
+    assert {"answer", "studies", "effects", "settings", "over-time", "noise"} <= set(found.ids)
+    words = " ".join(found.words)
+    assert words.index("are equivalent") < words.index("What each study asked")
+    data = data_of(page)
+    groups, panels = data["groups"], data["panels"]
+    assert [one["label"] for one in groups] == ["A glibc", "A jemalloc", "B glibc", "B jemalloc"]  # type: ignore[attr-defined]
+    lines = panels["0:0"]["lines"]  # type: ignore[index]
+    assert [line[0] for line in lines] == [0, 1, 2, 3]
+    assert len(numbers(lines[0][1])) == 6 * 8, "one value for each cycle of each block"
+    assert all(value > 1000 for value in numbers(lines[0][1]))
+
+
+def test_telemetry_of_block_studies_is_drawn_on_one_grid(tmp_path: Path) -> None:
+    shape = fake_study_folder.Shape(
+        arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=2
+    )
+    folders = [fake_study_folder.build(tmp_path / name, shape) for name in ("allocators-1", "allocators-2")]
+    made = compare_studies([SavedStudy.read(folder.path) for folder in folders])
+    data = data_of(comparison_page.comparison_page(made, folders))
+    series = [one["metric"] for one in data["series"]]  # type: ignore[attr-defined]
+    assert {"qps", "tps", "cpu_user_pct", "server_rss_bytes"} <= set(series)
+    lines = data["panels"][f"0:{series.index('qps')}"]["lines"]  # type: ignore[index]
+    lengths = {len(numbers(part)) for _, *parts in lines for part in parts}
+    assert lengths == {20}
+    assert [line[0] for line in lines] == [0, 1, 2, 3]
+    assert data["steps"][0]["window"] == [5.0, 20.0]  # type: ignore[index]
+
+
+def test_hostile_names_are_text_on_every_page(tmp_path: Path, history: History) -> None:
+    evil = '<script>alert("x")</script>'
+    folder = fake_interleaved_folder.build(tmp_path / "allocators-1", fake_interleaved_folder.Interleaved(TWO))
+    other = fake_interleaved_folder.build(tmp_path / "allocators-2", fake_interleaved_folder.Interleaved(TWO))
+    made = compare_studies([SavedStudy.read(one.path) for one in (folder, other)])
+    first = made.studies[0].model_copy(update={"question": evil, "study": evil, "host": evil})
+    made = made.model_copy(update={"studies": (first, *made.studies[1:]), "answer": (evil,)})
+    arms = compare_arms(SavedStudy.read(folder.path), ("glibc", "jemalloc")).model_copy(update={"answer": (evil,)})
+    spoilt = history.model_copy(update={"question": evil, "left_out": (LeftOut(study=evil, reason=evil),)})
+    for page in (
+        comparison_page.comparison_page(made, [folder, other]),
+        comparison_page.arms_page(arms, folder),
+        history_page.history_page(spoilt),
+    ):
+        assert evil not in page
+        assert Page(page).tags.count("script") in (0, 3)
+        assert "alert" in page
+
+
+def test_a_history_page_has_a_chart_for_each_series_and_marks_the_change(history: History) -> None:
+    page = history_page.history_page(history)
+    found = Page(page)
+    assert found.loads == []
+    assert {"history:effect:qps:oltp_read_only-4:x", "history:level:qps:oltp_read_only-4:x"} <= found.charts
+    assert page.count('class="event-rule"') == 2 * sum(len(one.changes) for one in history.series)
+    assert "allocators-5" in " ".join(found.words)
+    assert "summary.json cannot be read" in " ".join(found.words)
+
+
+def test_tables_have_a_column_for_each_study_and_each_difference(comparison: Comparison) -> None:
+    table = effects_table(comparison, judged=True)
+    assert table is not None
+    assert table.head == ("arm", "effect in A", "effect in B", "B / A")
+    assert {len(row) for row in table.rows} == {1, 4}
+    noise = noise_table(comparison.studies, comparison.steps)
+    assert noise is not None
+    assert len(noise.rows) == 2

@@ -1,0 +1,148 @@
+"""The formats of a gate: golden files of each outcome, JUnit and Bencher's by their own rules."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+
+from mydyno.reports.gate.bencher import bencher
+from mydyno.reports.gate.junit import junit
+from mydyno.reports.gate.markdown import markdown
+from mydyno.reports.gate.terminal import print_gate
+from mydyno.results.gate import GateResult
+from mydyno.verdicts import Metric
+from mydyno.verdicts.threshold import Comparison, Outcome
+from tests.support.golden import check_golden
+
+QPS, P99 = Metric("qps", "1/s", "higher"), Metric("latency_p99_us", "µs", "lower")
+FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.FINE, "", 10, 1.003, 0.991, 1.0154, 0.0004,
+                  1.0, 10432.5)  # fmt: skip
+WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, "", 10, 1.31, 1.19, 1.44, 1.0, 0.001,
+                   9123.0)  # fmt: skip
+OPEN = replace(FINE, step="oltp_read_write-64", outcome=Outcome.UNDECIDED, reason="the interval contains the limit",
+               ratio=0.985, low=0.96, high=1.01, blocks_needed=40)  # fmt: skip
+FAILED = Comparison(QPS, "oltp_read_write-16", "other|<b>", "old", 0.98, Outcome.FAILED,
+                    "the arm failed in 2 of 10 blocks (signal 11\x07)", 0)  # fmt: skip
+BMF = {
+    "type": "object",
+    "patternProperties": {
+        ".+": {
+            "type": "object",
+            "patternProperties": {
+                "^.{1,64}$": {
+                    "type": "object",
+                    "properties": {name: {"type": "number"} for name in ("value", "lower_value", "upper_value")},
+                    "required": ["value"],
+                    "additionalProperties": False,
+                }
+            },
+            "additionalProperties": False,
+        }
+    },
+}
+"""Bencher's own schema, with its limit on the length of names, and nothing beyond it."""
+
+
+def result(*comparisons: Comparison, **changes: object) -> GateResult:
+    found = {one.outcome for one in comparisons}
+    outcome = (
+        Outcome.WORSE
+        if found & {Outcome.WORSE, Outcome.FAILED}
+        else Outcome.FINE
+        if found == {Outcome.FINE}
+        else Outcome.UNDECIDED
+    )
+    plain = GateResult(
+        study="flush-20261123T060000Z",
+        experiment="flush",
+        question="Is the new build as fast as the old one?",
+        outcome=outcome,
+        comparisons=comparisons,
+        obstacle="",
+        alpha=0.004,
+        look=10,
+        blocks=10,
+        more_s=None,
+        next_step="",
+        scope="Host bench-1 (16 CPUs, 64.0 GiB); MariaDB 10.11.14; 10 blocks.",
+        late=False,
+        duration_s=1800.0,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+RESULTS = {
+    "fine": result(FINE, alpha=0.05, look=None),
+    "worse": result(FINE, WORSE, OPEN, FAILED, late=True),
+    "undecided": result(
+        FINE, OPEN, more_s=3600.0, next_step="It takes about 1 hour more: mydyno resume flush-20261123 --time 1h",
+    ),
+    "interrupted": result(
+        replace(FINE, outcome=Outcome.UNDECIDED, reason="no look has been reached yet", ratio=None, low=None, high=None,
+                arm_value=None),
+        obstacle="the study is interrupted: 3 of 10 blocks are finished", next_step="To continue: mydyno resume flush",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_terminal_and_the_markdown_are_as_the_golden_files(name: str) -> None:
+    out = io.StringIO()
+    print_gate(RESULTS[name], out, 80)
+    text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    check_golden(f"gate-{name}.txt", text)
+    check_golden(f"gate-{name}.md", markdown(RESULTS[name]))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_junit_counts_failures_and_errors_and_is_well_formed() -> None:
+    root = ET.fromstring(junit(RESULTS["worse"]))
+    suite = root[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (
+        "4",
+        "2",
+        "1",
+        "0",
+    )
+    cases = suite.findall("testcase")
+    assert [[child.tag for child in case] for case in cases] == [["system-out"], ["failure"], ["error"], ["failure"]]
+    failure = cases[1].find("failure")
+    assert failure is not None
+    assert failure.get("type") == "worse"
+    assert failure.get("message") == "effect +31 %, bounds +19 % … +44 %, limit +10 %"
+    assert cases[3].get("name") == "qps: other|<b> no worse than −2 % against old"
+    assert len({(case.get("classname"), case.get("name")) for case in cases}) == 4
+    interrupted = ET.fromstring(junit(RESULTS["interrupted"]))[0].find("testcase/error")
+    assert interrupted is not None
+    assert "the study is" in (interrupted.text or "").lower()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_json_is_what_bencher_takes(name: str) -> None:
+    document = json.loads(bencher(RESULTS[name]))
+    jsonschema.validate(document, BMF)
+    if name == "fine":
+        assert document == {
+            "flush: new against old, oltp_read_write-16": {
+                "qps": {"value": 10432.5},
+                "qps-ratio": {"value": 1.003, "lower_value": 0.991, "upper_value": 1.0154},
+            }
+        }
+    if name == "interrupted":
+        assert document == {}
+
+
+def test_markup_from_outside_stays_text() -> None:
+    assert "other\\|&lt;b&gt;" in markdown(RESULTS["worse"])
+
+
+def test_a_stream_without_signs_gets_plain_letters() -> None:
+    raw = io.BytesIO()
+    with io.TextIOWrapper(raw, encoding="ascii", write_through=True) as out:
+        print_gate(RESULTS["worse"], out)
+        assert b"-2 %" in raw.getvalue()
