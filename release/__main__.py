@@ -37,6 +37,8 @@ def main() -> int:
         source = Source.of_checkout(ROOT, arguments.dirty)
         target = Path(os.environ["MYDYNO_CACHE"], "release/target")
         build(source, target, arguments.out.resolve())
+        if Source.of_checkout(ROOT, arguments.dirty) != source:
+            raise ReleaseError("the checkout was changed while it was built")
         if arguments.check:
             check(source, arguments.out.resolve())
         if arguments.image:
