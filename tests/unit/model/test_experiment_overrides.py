@@ -243,3 +243,21 @@ def test_a_network_card_is_only_for_another_host_s_server() -> None:
     assert "server.card: a server on this host is never reached over a network card; allowed: with dsn" in mistakes(
         text
     )
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (
+            'name = "mariadb-10.11"\nssh = "bench@db"',
+            "server.ssh: mydyno restarts and samples its own servers by itself",
+        ),
+        ('name = "mariadb-10.11"\nhooks = { restart = "x" }', "server.hooks: mydyno restarts and samples its own"),
+        ('dsn = "mysql://bench@far/sbtest"\nssh = "bench@"', "not an address of a host"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = {}', "server.hooks: has no command"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = { restrat = "x" }', "did you mean 'restart'?"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = { restart = "x", timeout = "0s" }', "server.hooks.timeout"),
+    ],
+)
+def test_hooks_are_for_an_external_server_and_have_a_command(server: str, words: str) -> None:
+    assert words in mistakes(GOOD.replace('name = "mariadb-10.11"', server))
