@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import TimeoutExpired
 
 from mydyno.errors import HostError
-from mydyno.hosts.commands import start_apart
+from mydyno.hosts.commands import end_apart, start_apart
 
 LOWEST_PRIORITY = 19
 END_TIMEOUT_S = 5.0
@@ -39,12 +38,4 @@ def side_server(studies: Path, wanted: bool) -> Iterator[None]:
         print(f"live: {url}", file=sys.stderr, flush=True)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(END_TIMEOUT_S)
-        except TimeoutExpired:
-            process.kill()
-            process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-        started.ended(process.returncode)
+        end_apart(process, started, END_TIMEOUT_S)

@@ -106,3 +106,16 @@ def start_apart(argv: Sequence[str]) -> tuple[subprocess.Popen[str], StartedComm
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
     )  # fmt: skip
     return process, started
+
+
+def end_apart(process: subprocess.Popen[str], started: StartedCommand, grace_s: float) -> None:
+    """SIGTERM, SIGKILL after the grace time, and close its pipe."""
+    process.terminate()
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+    started.ended(process.returncode)

@@ -189,7 +189,7 @@
     });
     source.addEventListener("open", () => connection("connected", false));
     source.addEventListener("error", () => {
-      connection(over ? "the server has ended" : "connection lost; trying again", !over);
+      connection(over ? "the server has ended; mydyno serve shows the study again" : "connection lost; trying again", !over);
       if (source.readyState === EventSource.CLOSED) setTimeout(() => again(source), 3000);
     });
   }
