@@ -37,6 +37,8 @@ def main() -> int:
         source = Source.of_checkout(ROOT, arguments.dirty)
         target = Path(os.environ["MYDYNO_CACHE"], "release/target")
         build(source, target, arguments.out.resolve())
+        # What was changed while it was built could be in the files.
+        source.must_be_unchanged(arguments.dirty)
         if arguments.check:
             check(source, arguments.out.resolve())
         if arguments.image:

@@ -33,6 +33,11 @@ class Source:
             raise ReleaseError(f"not committed: {', '.join(changes.split()[1::2])}\ncommit it, or give --dirty")
         return cls(folder, commit, int(epoch))
 
+    def must_be_unchanged(self, with_changes: bool) -> None:
+        """Raises ReleaseError if the folder is now at another commit, or has changes that are not wanted."""
+        if Source.of_checkout(self.folder, with_changes) != self:
+            raise ReleaseError("the checkout is at another commit than when the build began")
+
     def copy(self, folder: Path) -> Source:
         """The commit's files in another folder, which is made. Changes that are not committed are not copied."""
         folder.mkdir(parents=True)

@@ -25,8 +25,10 @@ from mydyno.model.experiment import ArmSpec, Experiment
 from mydyno.model.host_groups import LOCAL, HostGroup
 from mydyno.model.plan import Plan, PlannedBlock
 from mydyno.model.quantities import format_bytes, format_duration
+from mydyno.model.thresholds import limit_words
 from mydyno.stats.looks import LOOKS
 from mydyno.stats.power import minimum_blocks
+from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of
 
 MOST_SHOWN = 6
@@ -120,6 +122,8 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         times = f"warm-up {warmup}" + ("" if plan.design == "interleaved" else f", measure {measure}")
         print(f"step      {step.id}: {step.driver}, {times}{options}")
+    for threshold in experiment.gate:
+        print(f"gate      {limit_words(threshold)}")
     if plan.design == "interleaved":
         _print_interleaved(experiment, plan, expected)
     else:
@@ -136,6 +140,8 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     fewest = minimum_blocks(max(1, contrasts))
     if blocks < fewest:
         print(f"note      {blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed")
+    if experiment.gate and blocks < FEWEST_BLOCKS:
+        print(f"note      the gate cannot be fine with {blocks} blocks: {FEWEST_BLOCKS} are needed")
     for caution in expected.cautions:
         print(f"note      {caution}")
     for obstacle in expected.obstacles:

@@ -81,8 +81,8 @@ def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type
     context = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "extra_forbidden":
-        section = "" if len(key) == 1 else str(next(part for part in key if isinstance(part, str)))
-        model = fields_at.get(section)
+        names = [part for part in key[:-1] if isinstance(part, str)]
+        model = fields_at.get(".".join(names)) or fields_at.get(names[0] if names else "")
         choices = sorted(model.model_fields) if model else []
         return Problem(key, "unknown key", None, ", ".join(choices), nearest(key[-1], choices))
     if kind == "missing":

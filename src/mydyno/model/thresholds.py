@@ -56,6 +56,13 @@ COMMON_NAMES = {
 """What people call a metric → its name, for the nearest right one."""
 
 
+def limit_words(one: ThresholdSpec) -> str:
+    """A threshold as a file has it: qps: no worse than -2% for new at oltp_read_only-16."""
+    arms = f" for {', '.join(one.arms)}" if one.arms else ""
+    steps = f" at {', '.join(one.steps)}" if one.steps else ""
+    return f"{one.metric}: no worse than {one.limit * 100:+g}%{arms}{steps}"
+
+
 def judged_metrics() -> list[str]:
     """The metrics that can have a threshold: higher or lower is better."""
     return [name for name, source in METRICS.items() if source.better != "none"]

@@ -27,10 +27,11 @@ from mydyno.results.precision import (
 from mydyno.results.scope_line import scope_line
 from mydyno.results.summarise import first_finished, look_of
 from mydyno.stats.looks import LOOKS, next_look
-from mydyno.stats.power import MOST_BLOCKS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 
+MOST_BLOCKS = 1000
+"""Of a study with a fixed number of blocks (design.blocks)."""
 BEGIN_EVENTS = ("study_created", "study_resumed")
 FINISHED_EVENT = "study_finished"
 
@@ -185,10 +186,10 @@ def _time(
         more_s = max(1, needed - done) * length
         command = f"mydyno resume {study} --time {duration_option(more_s)}"
         return more_s, f"It takes about {duration_words(more_s)} more: {command}"
-    if needed >= MOST_BLOCKS or needed * length > MOST_S:
+    if needed > MOST_BLOCKS or needed * length > MOST_S:
         return None, (
-            "The effect is too close to the limit, or this host too noisy: a decision would take more than two months. "
-            "Use a quieter host or another limit."
+            f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
+            "blocks or two months. Use a quieter host, or another limit."
         )
     whole_s = needed * length
     return whole_s, (

@@ -22,12 +22,14 @@ from math import exp, log
 from mydyno.stats.looks import LOOKS
 from mydyno.stats.noninferiority import LimitTest, limit_test
 from mydyno.stats.permutation import hochberg, holm
-from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection
+from mydyno.stats.power import blocks_for_detection
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.verdicts.case import SLACK
 from mydyno.verdicts.decide import MeasuredContrast, a_a_alarm, measure
 from mydyno.verdicts.effect import Family, Metric
 
+FIXED_RATE = 0.05
+"""The error rate of a study that is examined once."""
 LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
 
@@ -175,7 +177,7 @@ def _blocks_needed(
     """About how many blocks in all decide this comparison with 80 % power, if its ratio is what it seems.
 
     That it is within needs its own test alone, that it is beyond Holm's first step. In a sequential study it is the
-    blocks of a look; MOST_BLOCKS where none is enough.
+    blocks of a look, or where no look is enough those of a study that is examined once.
     """
     sd, n = one.estimate.block_sd, one.estimate.n
     if sd is None or test.distance is None:
@@ -190,7 +192,9 @@ def _blocks_needed(
         needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * rate / tests), freedom=freedom)
         return max(needed, FEWEST_BLOCKS) <= blocks and tests * labels**-blocks <= rate
 
-    if sequential:
-        return next((look for look, rate in LOOKS.items() if look > n and enough(look, rate)), MOST_BLOCKS)
+    look = next((look for look, rate in LOOKS.items() if look > n and enough(look, rate)), None)
+    if sequential and look is not None:
+        return look
+    alpha = FIXED_RATE if sequential else alpha
     needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * alpha / tests), freedom=freedom)
     return max(needed, FEWEST_BLOCKS, n + 1)

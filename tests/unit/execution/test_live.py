@@ -53,7 +53,7 @@ async def test_a_study_leaves_who_wrote_it_its_runs_and_its_end(
     script.evidence = lambda _run: Evidence(treatment="fake", holds=False, text="the library is not mapped")
     asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
     heard: list[LiveRecord] = []
-    request = Request(asked, "", tmp_path, listeners=(heard.append,))
+    request = Request(asked, "", tmp_path, (), listeners=(heard.append,))
     folder, summary = await run_study(request, paths, Watched(script), opener(script))
     found = records(folder.path)
     own = ProcessIdentity.of(os.getpid())

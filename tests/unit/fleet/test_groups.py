@@ -119,3 +119,20 @@ def test_a_mistake_in_a_file_is_reported_with_its_line(tmp_path: Path, text: str
         parse_hosts(str(path))
     assert words in str(caught.value)
     assert "fleet.toml" in caught.value.message
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "db1", "224.0.0.1"])
+def test_servers_listen_on_one_address_of_their_own(tmp_path: Path, address: str) -> None:
+    (tmp_path / "fleet.toml").write_text(f'[[group]]\nserver = "a"\nclients = ["b"]\naddress = "{address}"\n')
+    with pytest.raises(UserError, match=r"group\[0\]\.address"):
+        parse_hosts(str(tmp_path / "fleet.toml"))
+
+
+def test_a_load_from_clients_needs_an_address() -> None:
+    assert HostGroup(name="a").load_hosts is None
+    group = HostGroup(name="a", server="x", clients=("bench@b:22", "bench@b:2222", "c"))
+    with pytest.raises(UserError, match="the group a has clients, but no address"):
+        _ = group.load_hosts
+    load = group.model_copy(update={"address": "10.0.0.5"}).load_hosts
+    assert load is not None
+    assert load.names == ("b-22", "b-2222", "c")

@@ -252,3 +252,21 @@ def test_arms_of_another_kind_in_an_override_replace_those_of_the_file() -> None
     assert [arm.name for arm in experiment.arms] == servers
     assert [arm.treatments for arm in experiment.arms] == [{"server": name} for name in servers]
     assert experiment.control == "mysql-5.6"
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (
+            'name = "mariadb-10.11"\nssh = "bench@db"',
+            "server.ssh: mydyno restarts and samples its own servers by itself",
+        ),
+        ('name = "mariadb-10.11"\nhooks = { restart = "x" }', "server.hooks: mydyno restarts and samples its own"),
+        ('dsn = "mysql://bench@far/sbtest"\nssh = "bench@"', "not an address of a host"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = {}', "server.hooks: has no command"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = { restrat = "x" }', "did you mean 'restart'?"),
+        ('dsn = "mysql://bench@far/sbtest"\nhooks = { restart = "x", timeout = "0s" }', "server.hooks.timeout"),
+    ],
+)
+def test_hooks_are_for_an_external_server_and_have_a_command(server: str, words: str) -> None:
+    assert words in mistakes(GOOD.replace('name = "mariadb-10.11"', server))

@@ -199,7 +199,7 @@ def test_the_blocks_needed_grow_with_the_noise_and_with_nearness_to_the_limit() 
     assert 6 < needed(2.0, 1.0) < needed(4.0, 1.0)
     assert needed(2.0, 1.0) < needed(2.0, 0.99)
     assert needed(0.8, 1.0, sequential=True) in LOOKS
-    assert needed(100.0, 1.0, sequential=True) == 10_000
+    assert 40 < needed(4.0, 1.0, sequential=True) < needed(100.0, 1.0, sequential=True) == 10_000
 
 
 def test_the_value_of_the_arm_is_the_geometric_mean() -> None:

@@ -41,7 +41,7 @@ pub fn engage(
     let each = divide(&team, spec.load_mut())?;
     settings.load.shape.threads = each * team.count();
     let job = Job {
-        spec: RunSpec::Sql(spec),
+        spec: RunSpec::Sql(Box::new(spec)),
         any_server: run.any_server,
         password: settings.options.password.reveal().to_string(),
         slices: run.slices.is_some(),
@@ -123,7 +123,7 @@ pub fn serve_agent() -> Result<Exit, Error> {
 /// Makes the settings as for a run on this host, and checks the server from this host.
 fn accept(job: Job, share: Share) -> Result<Settings, Error> {
     match job.spec {
-        RunSpec::Sql(spec) => accept_sql(spec, job.any_server, job.password, job.slices, share),
+        RunSpec::Sql(spec) => accept_sql(*spec, job.any_server, job.password, job.slices, share),
         RunSpec::Kv(spec) => accept_kv(&spec, share),
     }
 }

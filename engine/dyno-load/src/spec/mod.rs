@@ -28,7 +28,7 @@ use crate::sql::SqlSettings;
 #[serde(rename_all = "snake_case")]
 pub enum RunSpec {
     /// `oltp run` and `tpcc run`.
-    Sql(SqlSpec),
+    Sql(Box<SqlSpec>),
     /// `kv run`.
     Kv(Box<KvSpec>),
 }

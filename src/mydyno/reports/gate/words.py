@@ -32,7 +32,7 @@ def answer(result: GateResult) -> str:
     """What was asked, answered in one or two sentences."""
     count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
     if result.outcome is Outcome.FINE:
-        what = "The comparison is" if count == 1 else f"All {count} comparisons are"
+        what = {1: "The comparison is", 2: "Both comparisons are"}.get(count, f"All {count} comparisons are")
         return f"{what} shown to be within {'its limit' if count == 1 else 'their limits'}."
     if result.outcome is Outcome.WORSE:
         return " ".join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
