@@ -1,4 +1,4 @@
-"""The lines of a study's logs, journal.jsonl and commands.jsonl, and driver.json: the types that their schemas are of.
+"""The lines of a study's logs (journal, live, commands) and driver.json: the types that their schemas are of.
 
 Each kind of event has its fields; docs/reference/study-folder.md has their meanings. Readers ignore events and fields
 that they do not know. Events of a host that another host executed blocks for have host_group and host_unix_ns too.
@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, RootModel
 
 from mydyno.model.frozen_record import Record
+from mydyno.model.live import LiveRecord
 from mydyno.model.reasons import Reason
 from mydyno.model.records import DriverResult
 from mydyno.model.summary import CanaryDeviation
@@ -206,6 +207,10 @@ class ProgramEnded(_Line):
 
 class CommandLine(RootModel[Annotated[LogOpened | ProgramStarted | ProgramEnded, Field(discriminator="event")]]):
     """One line of commands.jsonl."""
+
+
+class LiveLine(RootModel[Annotated[LiveRecord, Field(discriminator="record")]]):
+    """One line of live.jsonl."""
 
 
 class DriverStep(DriverResult):

@@ -12,7 +12,8 @@ from uuid import UUID, uuid5
 
 from pydantic import BaseModel
 
-from mydyno.model.log_lines import CommandLine, DriverDocument, JournalLine
+from mydyno.model.live import LIVE_FORMAT
+from mydyno.model.log_lines import CommandLine, DriverDocument, JournalLine, LiveLine
 from mydyno.model.plan import Plan
 from mydyno.model.records import FORMAT, RunRecord, SliceRecord, StudyRecord
 from mydyno.model.summary import Summary
@@ -42,6 +43,7 @@ STORED: dict[str, StoredFile] = {
     "study": StoredFile(StudyRecord, ("study.json",), FORMAT),
     "plan": StoredFile(Plan, ("plan.json",), 1),
     "journal": StoredFile(JournalLine, ("journal.jsonl",), FORMAT, lines=True, mode="validation"),
+    "live": StoredFile(LiveLine, ("live.jsonl",), LIVE_FORMAT, lines=True, mode="validation"),
     "slices": StoredFile(SliceRecord, ("blocks/*/slices.jsonl", "blocks/*/alone.jsonl"), FORMAT, True, "validation"),
     "commands": StoredFile(CommandLine, ("commands.jsonl",), 1, lines=True, mode="validation"),
     "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),

@@ -60,7 +60,7 @@ async def test_every_file_of_a_study_is_valid(script: Script, paths: HostPaths, 
     request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
     folder, _ = await run_study(request, paths, Watched(script), opener(script))
     expected = {"blocks": {"driver"}, "interleaved": {"slices"}}[design]
-    assert check(folder.path) == {"summary", "run", "study", "plan", "journal", "commands"} | expected
+    assert check(folder.path) == {"summary", "run", "study", "plan", "journal", "live", "commands"} | expected
 
 
 async def test_a_study_with_failures_and_lost_treatments_is_valid(
