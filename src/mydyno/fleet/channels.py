@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from mydyno.model.experiment import Frozen
 
 LINE_LIMIT_BYTES = 64 << 20
-"""Of one line of a program: an agent's interval has complete histograms (measured: 10 to 200 kB)."""
+"""Of one line of a program: an agent's interval has complete histograms (measured: up to 120 kB)."""
 ProgramName = Literal["agent", "probe"]
 PROGRAMS: dict[ProgramName, tuple[str, ...]] = {
     "agent": ("dynoload", "agent"),

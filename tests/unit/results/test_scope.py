@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mydyno.model.experiment import DataSpec
+from mydyno.model.host_groups import HostGroup
 from mydyno.model.records import RunRecord
+from mydyno.results.scope_line import load_words
 from mydyno.results.server_differences import server_differences
 from mydyno.results.summarise import _scope
 from mydyno.store.study_folder import StudyFolder
@@ -64,3 +66,15 @@ def test_a_small_table_is_held_against_the_buffer_pool_without_the_servers_own_f
     kind = kind_of(tiny)
     assert kind.rows_bytes(tiny) == 2_400_000
     assert kind.size_bytes(tiny) - kind.rows_bytes(tiny) == SYSTEM_BYTES
+
+
+def test_the_scope_names_the_hosts_of_server_and_load(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", Shape(blocks=1, connections=(16,), measure_s=5, arms=("glibc",))).study()
+    pair = HostGroup(name="a", server="bench@a1", clients=("bench@a2", "bench@a3"), address="10.0.0.5")
+    one = study.model_copy(update={"host_groups": (pair,), "host": {"hostname": "a1.example"}})
+    assert load_words(study) == ""
+    assert load_words(one) == "server on a1.example, load from a2 and a3"
+    other = pair.model_copy(update={"name": "b", "server": "b1", "clients": ("b2",)})
+    assert load_words(study.model_copy(update={"host_groups": (pair, other)})) == (
+        "each server was loaded from 1 to 2 other hosts"
+    )
