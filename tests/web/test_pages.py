@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -17,9 +19,23 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.store.live_log import LIVE_FILE, read_live
 from tests.support import ROOT
+from tests.support.fake_interleaved_folder import Interleaved
+from tests.support.fake_interleaved_folder import build as build_interleaved
 from tests.support.live_writer import LiveWriter
 from tests.support.web_server import WebServer
-from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
+from tests.web.conftest import COMPLETE, HOSTILE, PLANTED, RUNNING
+
+
+@pytest.fixture(scope="module")
+def comparable(studies: Path) -> Iterator[list[str]]:
+    """Two finished studies of one experiment, in the folder while this file's tests of comparisons need them."""
+    names = ["flush-20261120T040000Z", "flush-20261120T050000Z"]
+    for name in names:
+        shape = Interleaved(planted=PLANTED, workloads=("oltp_read_write",), cycles=3)
+        build_interleaved(studies / name, shape)
+    yield names
+    for name in names:
+        shutil.rmtree(studies / name)
 
 
 def test_every_study_is_listed_also_those_with_something_wrong(server: WebServer, studies: Path) -> None:
@@ -56,6 +72,40 @@ def test_the_page_of_a_study_begins_with_its_answer(server: WebServer, studies: 
     page = server.get(f"/studies/{COMPLETE}").text
     positions = [page.find(text) for text in ('class="lead"', answer[0][:30], "<iframe", 'id="runs-title"')]
     assert -1 not in positions and positions == sorted(positions)
+
+
+def test_marked_studies_are_compared_in_a_sandbox(server: WebServer, comparable: list[str]) -> None:
+    marked = "&".join(f"study={quote(name)}" for name in comparable)
+    page = server.get(f"/compare?{marked}")
+    assert page.status == 200, page.text
+    assert f'src="/compare/page?{marked.replace("&", "&amp;")}"' in page.text
+    document = server.get(f"/compare/page?{marked}")
+    assert document.status == 200 and all(name in document.text for name in comparable)
+    assert "sandbox allow-scripts" in document.headers["content-security-policy"]
+    assert all(f'value="{name}"' in server.get("/").text for name in comparable)
+
+
+def test_an_experiment_has_a_history(server: WebServer, comparable: list[str]) -> None:
+    assert f'href="/history?study={comparable[0]}"' in server.get(f"/studies/{comparable[0]}").text
+    document = server.get(f"/history/page?study={comparable[0]}")
+    assert document.status == 200 and all(name in document.text for name in comparable)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/compare", 422, "two studies or more"),
+        (f"/compare?study={COMPLETE}&study={COMPLETE}", 422, "two studies or more"),
+        (f"/compare?study={COMPLETE}&study=../../etc", 404, "no study of this name"),
+        (f"/compare?study={COMPLETE}&study=half-20261120T090000Z", 422, "half-20261120T090000Z"),
+        ("/compare?" + "&".join(f"study={number}" for number in range(13)), 422, "At most 12"),
+        ("/history", 422, "one experiment"),
+        ("/history?study=noplan-20261120T060000Z", 422, "plan.json"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_words(server: WebServer, path: str, status: int, words: str) -> None:
+    answer = server.get(path)
+    assert (answer.status, words in answer.text) == (status, True), answer.text
 
 
 def test_a_run_shows_its_files_evidence_and_telemetry(server: WebServer, studies: Path) -> None:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from mydyno.reports.page import ASSETS as REPORT_ASSETS
 from mydyno.web.access import Access, Guard, begin_session
 from mydyno.web.index import StudyIndex
-from mydyno.web.pages import live, metrics, run, studies, study
+from mydyno.web.pages import across, live, metrics, run, studies, study
 from mydyno.web.rendering import FOLDER, render
 
 ASSETS: dict[str, Path] = {
@@ -24,7 +24,7 @@ ASSETS: dict[str, Path] = {
     if path.suffix in (".css", ".js", ".svg")
 }
 """Every file that pages load, by its name: nothing else is served."""
-PAGES = (studies, study, live, run, metrics)
+PAGES = (studies, study, live, run, across, metrics)
 
 
 def make_app(index: StudyIndex, access: Access) -> Starlette:
