@@ -1,4 +1,4 @@
-"""What is pushed to hosts in tests: mydyno with an engine of empty programs, and the packages of this environment."""
+"""What is pushed to hosts in tests: mydyno, programs that only report a version, and this environment's packages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.fleet import installation, parts
+from mydyno import __version__
+from mydyno.fleet import installation
 from mydyno.fleet.installation import Installation, installation_of
 from mydyno.fleet.parts import Part
+from mydyno.hosts.paths import ENGINE_PROGRAMS
 
 
 @contextmanager
@@ -19,8 +21,8 @@ def small_installation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """In place of the Python packages (150 MB) a file that finds those of this environment."""
     engine = folder / "small-engine"
     engine.mkdir()
-    for name in parts.ENGINE_PROGRAMS:
-        (engine / name).write_text("#!/bin/sh\n")
+    for name in ENGINE_PROGRAMS:
+        (engine / name).write_text(f"#!/bin/sh\necho {name} {__version__}\n")
         (engine / name).chmod(0o755)
     file = folder / "sitecustomize.py"
     file.write_text(f"import sys\nsys.path += {site.getsitepackages()!r}\n")

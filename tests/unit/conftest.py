@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.hosts.paths import HostPaths
+import mydyno
+from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from tests.support.fake_environment import Script
 
 
@@ -13,7 +14,9 @@ def paths(tmp_path: Path) -> HostPaths:
     """Folders of their own, an engine program that exists, and a lock that no real study on this host holds."""
     engine = tmp_path / "engine"
     engine.mkdir()
-    (engine / "dynoprobe").touch()
+    for name in ENGINE_PROGRAMS:
+        (engine / name).write_text(f"#!/bin/sh\necho {name} {mydyno.__version__}\n")
+        (engine / name).chmod(0o755)
     return HostPaths(
         cache=tmp_path / "cache",
         data=tmp_path / "data",

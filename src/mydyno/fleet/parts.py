@@ -20,6 +20,7 @@ from pathlib import Path
 
 import mydyno
 from mydyno.errors import HostError
+from mydyno.hosts.paths import ENGINE_PROGRAMS
 from mydyno.packages.atomic_dir import sha256_of
 
 REQUIRED = (
@@ -32,7 +33,6 @@ Without mydyno-engine: its programs are part of the program, wherever they are f
 """
 ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
 """Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
-ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
 NOT_NEEDED = {"tests", "__pycache__", "include"}
 """Folders of packages that no program imports."""
 NOT_NEEDED_OF_PYTHON = {"test", "site-packages", "__pycache__", "idlelib", "tkinter", "ensurepip", "turtledemo"}

@@ -11,11 +11,12 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import Cgroups
+from mydyno.hosts.commands import run_command
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.link import free_addresses, taken_networks
 from mydyno.hosts.network_capabilities import network_means
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.stale_namespaces import ownerless_namespaces
 from mydyno.model.quantities import format_bytes
 
@@ -60,9 +61,26 @@ def _programs(name: str, programs: tuple[str, ...], source: str) -> Capability:
 
 
 def _engine(paths: HostPaths) -> Capability:
-    path = paths.engine / "dynoprobe"
-    missing = f"{path} is missing: install mydyno-engine {__version__}, or start mydyno with ./mydyno"
-    return Capability("telemetry", path.is_file(), str(path) if path.is_file() else missing)
+    """Whether load program and probe are there, and of this version: another one may lack options."""
+    hint = f"install mydyno-engine {__version__}, or start mydyno with ./mydyno"
+    for name in ENGINE_PROGRAMS:
+        path = paths.engine / name
+        if not path.is_file():
+            return Capability("load and telemetry", False, f"{path} is missing: {hint}")
+        found = _version_of(path)
+        if found != __version__:
+            return Capability("load and telemetry", False, f"{path} is {found}, not {__version__}: {hint}")
+    return Capability("load and telemetry", True, f"{', '.join(ENGINE_PROGRAMS)} {__version__} at {paths.engine}")
+
+
+def _version_of(program: Path) -> str:
+    """The version that a program of the engine reports, or what went wrong in words."""
+    try:
+        done = run_command([str(program), "--version"], timeout_s=10.0)
+    except OSError as error:
+        return f"a program that does not start ({error})"
+    words = done.stdout.split()
+    return words[-1] if done.returncode == 0 and words else "a program that does not report its version"
 
 
 def _disk(paths: HostPaths) -> Capability:

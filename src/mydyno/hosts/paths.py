@@ -11,6 +11,8 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
 
+ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
+
 
 @dataclass(frozen=True)
 class HostPaths:

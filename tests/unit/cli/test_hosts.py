@@ -68,8 +68,8 @@ def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted
     assert there["facts"]["kernel"] == here["facts"]["kernel"] == os.uname().release
     assert report["differences"] == {}
     assert there["clock"]["error_ms"] > 0
-    assert {ability["name"] for ability in there["abilities"]} >= {"telemetry", "disk for data"}
-    assert any(ability["name"] == "telemetry" and ability["possible"] for ability in there["abilities"])
+    assert {ability["name"] for ability in there["abilities"]} >= {"load and telemetry", "disk for data"}
+    assert any(ability["name"] == "load and telemetry" and ability["possible"] for ability in there["abilities"])
 
     done = hosts(server, "prepare", "--remove")
     assert (done.returncode, done.stdout) == (0, f"{server.address:<28} removed\n")

@@ -32,6 +32,7 @@ from mydyno.fleet.parts import (
     program_part,
     remove_old_archives,
 )
+from mydyno.hosts.paths import ENGINE_PROGRAMS
 from mydyno.hosts.ssh import SshHost
 from tests.support import ROOT
 from tests.support.small_installation import small_installation
@@ -227,7 +228,7 @@ def test_archives_of_other_versions_are_removed(tmp_path: Path) -> None:
 def test_the_key_changes_with_the_engine(tmp_path: Path) -> None:
     keys = []
     for content in ("a", "b", "a"):
-        for name in parts.ENGINE_PROGRAMS:
+        for name in ENGINE_PROGRAMS:
             (tmp_path / name).write_text(content)
         keys.append(program_part(tmp_path, Part("packages-1", "x", {}, (0, 0))).name)
     assert keys[0] == keys[2] != keys[1]

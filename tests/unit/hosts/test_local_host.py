@@ -18,7 +18,7 @@ from mydyno.hosts.facts import host_facts
 from mydyno.hosts.local import LocalHost, exit_with_parent
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.mount_access import closed_ancestors, entering_command
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.experiment import ServerSpec
 from mydyno.model.plan import make_plan
@@ -161,11 +161,24 @@ def test_facts_of_this_host_are_never_empty(tmp_path: Path) -> None:
 
 def test_every_ability_says_what_is_there_or_missing(paths: HostPaths) -> None:
     found = {ability.name: ability for ability in capabilities(paths)}
-    assert found["telemetry"].possible
+    assert found["load and telemetry"].possible
     assert all(ability.text for ability in found.values())
     missing = {ability.name: ability for ability in capabilities(replace(paths, engine=paths.engine / "none"))}
-    assert not missing["telemetry"].possible
-    assert "is missing" in missing["telemetry"].text
+    assert not missing["load and telemetry"].possible
+    assert "is missing" in missing["load and telemetry"].text
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [("echo dynoload 0.0.1", "is 0.0.1, not"), ("exit 3", "not report its version")]
+)
+def test_an_engine_of_another_version_is_named(paths: HostPaths, tmp_path: Path, script: str, words: str) -> None:
+    for name in ENGINE_PROGRAMS:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    found = {ability.name: ability for ability in capabilities(replace(paths, engine=tmp_path))}
+    assert not found["load and telemetry"].possible
+    assert words in found["load and telemetry"].text
+    assert "install mydyno-engine" in found["load and telemetry"].text
 
 
 def test_a_server_user_must_exist_and_not_be_root(monkeypatch: pytest.MonkeyPatch) -> None:
