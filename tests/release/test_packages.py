@@ -207,7 +207,7 @@ def test_an_installed_mydyno_can_be_copied_to_hosts(installed: Path, tmp_path: P
         "from mydyno.fleet.installation import installation_of; from mydyno.hosts.paths import HostPaths\n"
         "made = installation_of(HostPaths.resolve().engine)\n"
         "print(made.program.title, *sorted(name for name in made.program.files if name.startswith('engine/')))\n"
-        "print('starlette/__init__.py' in made.packages.files, any('mydyno' in name for name in made.packages.files))"
+        "print('pydantic/__init__.py' in made.packages.files, any('mydyno' in name for name in made.packages.files))"
     )
     done = start(installed, tmp_path, "python", "-c", code)
     programs = " ".join(f"engine/{name}" for name in PROGRAMS)

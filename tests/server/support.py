@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mydyno.drivers.base import Progress
+from mydyno.execution.environment import Sampler
 from mydyno.execution.private_environment import PrivateEnvironment
 from mydyno.execution.run import make_run
 from mydyno.experiments import vocabulary
-from mydyno.model.experiment import Experiment
+from mydyno.model.experiment import Experiment, Step
 from mydyno.model.parsing import parse_experiment
 from mydyno.model.plan import PlannedRun
 from mydyno.model.records import RunRecord
@@ -30,14 +32,22 @@ def small_experiment(arms: str = ARMS, steps: str = SHORT_STEP) -> Experiment:
     return parse_experiment(TomlSource.parse("small.toml", experiment_text("small", arms, steps)), vocabulary())
 
 
+class Unwatched:
+    """Nobody follows the run."""
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """A second of load has passed."""
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """The sampler was started or stopped."""
+
+
 async def one_run(environment: PrivateEnvironment, arm: str, folder: Path) -> RunRecord:
     """Make one run of an arm into a new folder."""
     folder.mkdir()
     planned = PlannedRun.model_validate({"block": 1, "position": 1, "arm": arm, "environment_padding_bytes": 64})
     template = await environment.template(environment.experiment.arm(arm), print)
-    return await make_run(
-        environment, planned, environment.experiment.resolved_steps, template, folder, lambda *_: None
-    )
+    return await make_run(environment, planned, environment.experiment.resolved_steps, template, folder, Unwatched())
 
 
 def numbers_of(record: RunRecord) -> list[Any]:

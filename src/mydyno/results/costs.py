@@ -25,6 +25,8 @@ Lane = tuple[int, str, int]
 """(block, arm, copy)"""
 CostValues = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → cost → value per operation"""
+FEWEST_BLOCKS = 3
+"""Fewer have no interval of use over so many costs."""
 ENOUGH = 0.25
 """Share of the change of time per operation below which a change of a cost is no explanation."""
 MOST_NAMED = 5
@@ -49,10 +51,14 @@ def costs_of(
     alpha: float | None,
     cpus: Mapping[str, int],
 ) -> CostsRecord | None:
-    """Costs of all arms at all steps; None where no run has any. `cpus`: usable CPUs by host group ("": the only one).
+    """Costs of all arms at all steps; None where no run has any, and of fewer than three blocks.
+
+    `cpus`: usable CPUs by host group ("": the only one).
 
     Only runs and steps that count are used. alpha None: no look is due, and nothing is called beyond noise.
     """
+    if len({run.block for run in runs}) < FEWEST_BLOCKS:
+        return None
     values, times = _values(runs, summaries, list(slices), cpus)
     names = [name for name in COSTS if any(name in costs for steps in values.values() for costs in steps.values())]
     if not names:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, expm1, sqrt
+from math import expm1, sqrt
 
 import numpy as np
 
-from mydyno.stats.paired import Interval, has_no_spread, t_quantile, t_tail
+from mydyno.stats.paired import LARGEST_LOG, Interval, has_no_spread, ratio_of, t_quantile, t_tail
 from mydyno.stats.twoway import TwoWay, larger_than_pooled
 
 LogBlocks = Mapping[int, tuple[float, ...]]
@@ -36,7 +36,7 @@ class Estimate:
     @property
     def ratio(self) -> float | None:
         """exp(mean)."""
-        return None if self.mean is None else exp(self.mean)
+        return None if self.mean is None else ratio_of(self.mean)
 
     def p(self) -> float | None:
         """The two-sided p of t; 1 without any difference or spread; None if it does not exist."""
@@ -51,7 +51,7 @@ class Estimate:
         half = self.half(critical_p)
         if self.mean is None or half is None:
             return Interval(None, None, level)
-        return Interval(exp(self.mean - half), exp(self.mean + half), level)
+        return Interval(ratio_of(self.mean - half), ratio_of(self.mean + half), level)
 
     def half(self, critical_p: float) -> float | None:
         """Half of the interval of the log ratio."""
@@ -60,7 +60,7 @@ class Estimate:
     def half_width(self, critical_p: float) -> float | None:
         """The same as a fraction: 0.02 is ±2 %."""
         half = self.half(critical_p)
-        return None if half is None else expm1(half)
+        return None if half is None else expm1(min(half, LARGEST_LOG))
 
 
 def log_ratios(blocks: LogBlocks) -> dict[int, float]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from scipy import special
 
 from mydyno.model.summary import FEWEST_HOSTS
 from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
-from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_quantile
+from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_quantile
 from mydyno.stats.twoway import TwoWay, larger_than_pooled, two_way
 
 LONE_SHARE = 0.25
@@ -231,7 +231,7 @@ def group_effects(d: Mapping[int, float], group_of: GroupOf, level: float = 0.95
     for name, values in _values(d, group_of).items():
         mean, n = float(values.mean()), int(values.size)
         interval = Interval(None, None, level) if n < 2 else t_interval(mean, _sd(values), n, level)
-        found.append(GroupEffect(name, n, exp(mean), interval))
+        found.append(GroupEffect(name, n, ratio_of(mean), interval))
     return tuple(found)
 
 
@@ -274,7 +274,7 @@ def hosts_interval(d: Mapping[int, float], group_of: GroupOf, critical_p: float,
         return Interval(None, None, level)
     half = t_quantile(1.0 - critical_p / 2.0, means.size - 1) * _sd(means) / sqrt(means.size)
     centre = float(means.mean())
-    return Interval(exp(centre - half), exp(centre + half), level)
+    return Interval(ratio_of(centre - half), ratio_of(centre + half), level)
 
 
 def _values(d: Mapping[int, float], group_of: GroupOf) -> dict[str, NDArray[np.float64]]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mydyno.errors import BugError
-from mydyno.stats.paired import Interval, has_no_spread, t_interval, t_p_value, t_quantile
+from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_p_value, t_quantile
 from mydyno.stats.permutation import holm
 from mydyno.stats.signflip import EXACT_LIMIT, TIE, flipped_totals, random_signs, share, sign_flip
 
@@ -191,7 +191,7 @@ def _contrast(
         single = t_quantile(0.5 + level / 2.0, n - 1)
         widest = t_quantile(1.0 - (1.0 - level) / (2.0 * members), n - 1)
         half = min(max(critical, single), widest) * sd / sqrt(n)
-        interval = Interval(exp(mean - half), exp(mean + half), level)
+        interval = Interval(ratio_of(mean - half), ratio_of(mean + half), level)
     if p_t is not None and p_adjusted_t is not None and p_residual is not None:
         p_adjusted_t = min(max(p_residual, p_t), p_adjusted_t)
     p = p_flip if p_adjusted_t is None else max(p_flip, p_adjusted_t)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.stats.paired import Interval, paired
+from mydyno.stats.paired import Interval, paired, ratio_of
 from mydyno.stats.signflip import sign_flip
 
 QUANTILES = (0.5, 0.9, 1.0)
@@ -45,8 +44,8 @@ def noise_floor(log_ratios: Sequence[float] | NDArray[np.float64], level: float 
     if answer.n == 0 or answer.ratio is None:
         return NoiseFloor(0, None, answer.interval, None, None, {}, None)
     sizes = np.abs(d)
-    quantiles = {q: exp(float(np.quantile(sizes, q))) for q in QUANTILES}
-    floor = max(quantiles[0.5], exp(abs(float(d.mean()))))
+    quantiles = {q: ratio_of(float(np.quantile(sizes, q))) for q in QUANTILES}
+    floor = max(quantiles[0.5], ratio_of(abs(float(d.mean()))))
     p_flip = sign_flip(d, seed).p
     p = p_flip if answer.p is None else max(answer.p, p_flip or 0.0)
     return NoiseFloor(answer.n, answer.ratio, answer.interval, p, answer.sd, quantiles, floor)

@@ -22,6 +22,15 @@ NO_SPREAD = 1e-12
 """Log ratios that differ by less than this are equal: it is rounding of the logarithm, not noise of a server."""
 
 
+LARGEST_LOG = 700.0
+"""The ratio of a larger one is no float. Very few blocks with many contrasts have such intervals."""
+
+
+def ratio_of(log_ratio: float) -> float:
+    """exp(log_ratio), within what a float holds."""
+    return exp(max(-LARGEST_LOG, min(LARGEST_LOG, log_ratio)))
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A ratio and the interval of it; `low` and `high` are None if fewer than two blocks exist."""
@@ -76,17 +85,17 @@ def paired(log_ratios: Sequence[float] | NDArray[np.float64], level: float = 0.9
         return Paired(0, None, None, Interval(None, None, level), None, None, None, False, False)
     mean = float(d.mean())
     if n == 1:
-        return Paired(1, exp(mean), None, Interval(None, None, level), None, exp(mean), None, False, False)
+        return Paired(1, ratio_of(mean), None, Interval(None, None, level), None, ratio_of(mean), None, False, False)
     no_spread = has_no_spread(d)
     sd = 0.0 if no_spread else float(d.std(ddof=1))
     skewness = None if n < 3 or no_spread else sample_skewness(d)
     return Paired(
         n=n,
-        ratio=exp(mean),
+        ratio=ratio_of(mean),
         sd=sd,
         interval=t_interval(mean, sd, n, level),
         p=t_p_value(mean, sd, n),
-        hodges_lehmann=exp(hodges_lehmann(d)),
+        hodges_lehmann=ratio_of(hodges_lehmann(d)),
         skewness=skewness,
         skewed=skewness is not None and abs(skewness) > 2.0 * skewness_standard_error(n),
         no_spread=no_spread,
@@ -101,7 +110,7 @@ def has_no_spread(d: NDArray[np.float64]) -> bool:
 def t_interval(mean: float, sd: float, n: int, level: float = 0.95) -> Interval:
     """The two-sided t interval of the ratio exp(mean) from n >= 2 log ratios."""
     half = t_quantile(0.5 + level / 2.0, n - 1) * sd / sqrt(n)
-    return Interval(exp(mean - half), exp(mean + half), level)
+    return Interval(ratio_of(mean - half), ratio_of(mean + half), level)
 
 
 def t_p_value(mean: float, sd: float, n: int) -> float | None:

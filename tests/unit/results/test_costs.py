@@ -191,7 +191,12 @@ def test_runs_that_do_not_count_have_no_costs() -> None:
         steps=(StepSpec(workload="oltp_read_write", connections=(CONNECTIONS,)),),
     )
     invalid = summary.model_copy(update={"valid": False})
-    assert costs_of(experiment, [run], [invalid], [made], [], ALPHA, {"": 2}) is None
+    runs = [run.model_copy(update={"block": block}) for block in (1, 2, 3)]
+    summaries = [invalid.model_copy(update={"block": block}) for block in (1, 2, 3)]
+    assert costs_of(experiment, runs, summaries, [made], [], ALPHA, {"": 2}) is None
+    counted = [summary.model_copy(update={"block": block}) for block in (1, 2, 3)]
+    assert costs_of(experiment, runs, counted, [made], [], ALPHA, {"": 2}) is not None
+    assert costs_of(experiment, runs[:2], counted[:2], [made], [], ALPHA, {"": 2}) is None, "two blocks are too few"
 
 
 def test_every_cost_has_a_source_that_exists() -> None:

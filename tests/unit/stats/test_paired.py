@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mydyno.errors import BugError
-from mydyno.stats.paired import hodges_lehmann, log_ratio, paired
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.paired import Interval, hodges_lehmann, log_ratio, paired, ratio_of, t_interval
 
 LOG_RATIOS = st.lists(st.floats(-1.0, 1.0).map(lambda x: round(x, 6)), min_size=2, max_size=12)
 
@@ -86,3 +87,14 @@ def test_one_wild_block_hardly_moves_the_hodges_lehmann_estimate() -> None:
 def test_a_long_tail_is_flagged_and_an_even_spread_is_not() -> None:
     assert paired([0.01, 0.012, 0.011, 0.009, 0.013, 0.010, 0.012, 0.2]).skewed
     assert not paired([0.01, 0.03, 0.02, 0.00, 0.04, 0.05, -0.01, 0.06]).skewed
+
+
+def test_an_interval_of_two_blocks_at_a_strict_level_is_wide_but_a_number() -> None:
+    """Costs that are nothing in one block and much in the next: exp of its ends is no float."""
+    wide = t_interval(5.0, 8.0, 2, 1.0 - 1e-6)
+    assert wide.low is not None and wide.high is not None
+    assert 0.0 < wide.low < 1e-200 and 1e200 < wide.high < inf
+    own = Estimate(2, 5.0, 6.0, 1, 8.0, pooled=False)
+    assert own.interval(1e-6, 0.95) == Interval(wide.low, wide.high, 0.95)
+    assert 1e200 < (own.half_width(1e-6) or 0.0) < inf
+    assert ratio_of(log(1.25)) == pytest.approx(1.25)
