@@ -192,7 +192,7 @@ def test_the_installed_program_starts_without_a_compiler(installed: Path, tmp_pa
     listed = start(installed, tmp_path, "mydyno", "list")
     assert (listed.returncode, "allocators" in listed.stdout, listed.stderr) == (0, True, "")
     doctor = start(installed, tmp_path, "mydyno", "doctor").stdout
-    assert str(installed / "dynoprobe") in doctor
+    assert f"dynomem {__version__} at {installed}" in doctor
 
 
 def test_the_engine_is_found_where_it_was_installed(installed: Path, tmp_path: Path) -> None:
