@@ -92,7 +92,8 @@ mydyno_bootstrap() {
     find_cache
     local python_key engine_key
     python_key=$(sha256sum <"$here/$lock" | cut -c1-16)
-    engine_key=$(cd "$here/engine" && find . -name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \) -print0 |
+    # Of what the programs are built from: not their tests.
+    engine_key=$(cd "$here/engine" && find . \( -name target -o -name tests \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' -o -name '*.lua' \) -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
     # Everything that is missing is told before the first minute is spent.
     [ -e "$cache/python/$python_key/.complete" ] || python=$(find_python)
@@ -111,4 +112,6 @@ mydyno_bootstrap() {
     MYDYNO_PYTHON=$cache/python/$python_key/bin/python
     export MYDYNO_CACHE=$cache MYDYNO_ENGINE=$cache/engine/$engine_key/bin
     export PYTHONPATH=$here/src PYTHONPYCACHEPREFIX=$cache/pycache PYTHONSAFEPATH=1
+    # Images of containers set it, to keep folders clean. Compiled files are in the cache; without them a start takes seconds.
+    unset PYTHONDONTWRITEBYTECODE
 }

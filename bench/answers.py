@@ -9,7 +9,8 @@ planted  One study with a library preloaded into the server that changes it by a
          answer (3 % of what a query costs), a CPU quota of 90 % of what the server uses, and a stall of 1 s in every
          10 s. Shown is what was planted beside the effect found. A short study before it measures 3 % and 90 %.
 
-Takes --time for each study: by default 4 studies with 10 arms each, and one planted, 50 minutes in all.
+Takes --time for each study: by default 4 studies with 10 arms each, and one planted, 50 minutes in all. --noise 0.3
+makes the host a noisy one: processes that run before all others take on average 30 % of the CPU time away.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from support.noisy_host import noisy_host
 from support.programs import REPOSITORY, BenchError, say
-from support.studies import Study, make_study, seconds
+from support.studies import END_S, Study, make_study, seconds
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_query": "server CPU per query"}
 COST_SHARE, QUOTA_SHARE, STALL_EVERY_MS, STALL_MS = 0.03, 0.9, 10_000, 1_000
+PLANTS = ("burns", "quota", "stalls")
 PILOT_S = 180.0
 EXPERIMENT = """\
 base = "allocators"
@@ -145,26 +148,27 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
     burn_ns, quota = round(1000 * COST_SHARE * cost_us), round(QUOTA_SHARE * cpus, 3)
     say(f"a query costs {cost_us:.1f} us of CPU time, the server uses {cpus:.2f} CPUs: burn {burn_ns} ns, {quota} CPUs")
     stall = preloading(library, stall_every_ms=STALL_EVERY_MS, stall_ms=STALL_MS)
-    arms = [
-        f"plain = {{ {plain} }}",
-        f"burns = {{ {preloading(library, burn_ns=burn_ns)} }}",
-        f"quota = {{ cgroup = {{ cpu_quota = {quota} }}, {plain} }}",
-        f"stalls = {{ {stall} }}",
-    ]
+    arms = {
+        "burns": preloading(library, burn_ns=burn_ns),
+        "quota": f"cgroup = {{ cpu_quota = {quota} }}, {plain}",
+        "stalls": stall,
+    }
+    present = {"plain": plain, **{name: arms[name] for name in PLANTS if name in options.plants}}
     text = EXPERIMENT.format(
         name="planted",
         question="Are planted effects found?",
-        arms="\n".join(arms),
+        arms="\n".join(f"{name} = {{ {text} }}" for name, text in present.items()),
         design=f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed}',
     )
     study = measured(text, folder / "planted", options.time)
     mean_us, mean_qps = study.mean("plain", "server_cpu_us_per_query"), study.mean("plain", "qps")
-    quota_us = study.mean("quota", "server_cpu_us_per_query")
     true = {
         ("burns", "server_cpu_us_per_query"): 1 + burn_ns / 1000 / mean_us,
-        ("quota", "qps"): quota * 1e6 / quota_us / mean_qps,
         ("stalls", "qps"): 1 - STALL_MS / STALL_EVERY_MS,
     }
+    if "quota" in present:
+        true["quota", "qps"] = quota * 1e6 / study.mean("quota", "server_cpu_us_per_query") / mean_qps
+    true = {key: true[key] for key in sorted(true) if key[0] in present}
     found = [contrast(study, 0, arm, metric, ratio) for (arm, metric), ratio in true.items()]
     return [one for one in found if one is not None]
 
@@ -201,10 +205,12 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("equal", "planted"), help="only this part")
+    parser.add_argument("--plants", nargs="+", choices=PLANTS, default=PLANTS, help="the planted arms [all]")
     parser.add_argument("--time", type=seconds, default=600.0, metavar="10m", help="time for each study [10m]")
     parser.add_argument("--rounds", type=int, default=4, help="studies with equal arms [4]")
     parser.add_argument("--arms", type=int, default=10, help="arms of each beside the control [10]")
     parser.add_argument("--seed", type=int, default=1, help="of the order of slices [1]")
+    parser.add_argument("--noise", type=float, default=0.0, metavar="SHARE", help="of CPU time to take away [0]")
     parser.add_argument("--keep", type=Path, help="a new folder for the studies; otherwise they are removed")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     return parser.parse_args()
@@ -213,10 +219,12 @@ def arguments() -> argparse.Namespace:
 def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Contrast], list[Contrast]]:
     """Both parts, or one."""
     folder.chmod(0o755)  # the server's own user reads the library
-    return (
-        planted(options, folder) if options.only != "equal" else [],
-        equal(options, folder) if options.only != "planted" else [],
-    )
+    studies = options.rounds + 2
+    with noisy_host(options.noise, studies * (options.time + 2 * END_S), options.seed):
+        return (
+            planted(options, folder) if options.only != "equal" else [],
+            equal(options, folder) if options.only != "planted" else [],
+        )
 
 
 def main() -> int:

@@ -248,8 +248,8 @@ def bench_recording(bench: Bench) -> Lines:
     ]
 
 
-def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
-    """Start the server and make the tables; the parts that can be measured."""
+def comparison_of(options: argparse.Namespace, bench: Bench) -> Comparison:
+    """Start the server and make the tables."""
     dynoload = bench.use(Program.at(options.dynoload) if options.dynoload else bench.servers.dynoload())
     sysbench = bench.use(bench.servers.package("sysbench", "usr/bin/sysbench", cwd="usr/share/sysbench"))
     floor = bench.use(compiled(HERE / "floor.c", bench.folder))
@@ -263,6 +263,12 @@ def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
         options.idle_connections,
     )  # fmt: skip
     dynoload.execute("oltp", "prepare", *comparison.connection(), "--table-size", str(TABLE_SIZE))
+    return comparison
+
+
+def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
+    """The parts that can be measured."""
+    comparison = comparison_of(options, bench)
     return {
         "open": lambda: bench_open_loop(comparison),
         "cpu": lambda: bench_cpu(comparison),

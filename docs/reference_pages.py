@@ -20,14 +20,24 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.paths import HostPaths
-from mydyno.model import thresholds, vary
-from mydyno.model.experiment import CompareSpec, DataSpec, DesignSpec, GateSpec, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.definition import thresholds, vary
+from mydyno.model.definition.experiment import (
+    CompareSpec,
+    DataSpec,
+    DesignSpec,
+    GateSpec,
+    ProfileSpec,
+    ServerSpec,
+    StepSpec,
+    VerdictSpec,
+)
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.connect import ConnectOptions
+from mydyno.workloads.files import ScriptOptions
 from mydyno.workloads.kv import KvOptions
 from mydyno.workloads.oltp import OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
@@ -113,6 +123,7 @@ def experiment() -> str:
         ("[verdict]", VerdictSpec),
         ("[[verdict.compare]]", CompareSpec),
         ("[gates]", GateSpec),
+        ("[profile]", ProfileSpec),
     ]
     text = [
         NOTE,
@@ -141,8 +152,13 @@ def experiment() -> str:
     text += ["### Options of connect\n", _table(("option", "default", "meaning"), _fields(ConnectOptions))]
     text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
     text += [
-        "### Options of kv_set, kv_get and kv_mixed\n",
+        "### Options of kv_set, kv_get, kv_mixed and kv_ycsb_*\n",
         _table(("option", "default", "meaning"), _fields(KvOptions)),
+    ]
+    text += [
+        "### Options of a script or a file of SQL\n",
+        "`rand_type` is for scripts alone. Every other option of a step with `script` is the script's own.\n",
+        _table(("option", "default", "meaning"), _fields(ScriptOptions)),
     ]
     text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)

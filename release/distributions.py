@@ -11,22 +11,29 @@ from release.source import Source, run
 LOWEST_GLIBC = "manylinux_2_28"
 """What the programs run with: RHEL 8, Debian 11, Ubuntu 20.04 and later. Also the lowest of the packages of others."""
 
+RELEASE_OPTIONS = ("--release", "--zig", "--compatibility", LOWEST_GLIBC)
+"""Of maturin, for programs that are published."""
+
 
 def build_engine(source: Source, target: Path, out: Path) -> Path:
     """The wheel, which is returned. Some five minutes of CPU time for an empty target folder."""
     # Cargo must have unpacked the crates before their folders can be named.
     run(["cargo", "fetch", "--locked"], source.folder / "engine", source.plain_environment())
-    return _build_wheel(
-        source, ["--release", "--zig", "--compatibility", LOWEST_GLIBC], source.environment(target), out
-    )
+    return _build_wheel(source, list(RELEASE_OPTIONS), source.environment(target), out)
 
 
 def build_unoptimized_engine(source: Source, target: Path, out: Path) -> Path:
-    """A wheel with the same files for tests: seconds, where the target folder has what `cargo test` builds.
+    """A wheel with the same files for tests. Some two minutes of CPU time for an empty target folder.
 
-    The programs are slow and need the glibc of this host.
+    The programs are slow and need the glibc of this host. The target folder must not be one in which other builds
+    are made or run: programs have the same names there, and crates are compiled again for SOURCE_DATE_EPOCH.
     """
-    environment = {**source.plain_environment(), "CARGO_TARGET_DIR": str(target)}
+    environment = {
+        **source.plain_environment(),
+        "CARGO_TARGET_DIR": str(target),
+        "CARGO_PROFILE_DEV_DEBUG": "false",
+        "CARGO_INCREMENTAL": "0",
+    }
     return _build_wheel(source, ["--profile", "dev"], environment, out)
 
 

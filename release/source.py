@@ -65,6 +65,8 @@ class Source:
                 f"--remap-path-prefix={path}={name}" for path, name in names.items()
             ),
             "CFLAGS": " ".join(f"-ffile-prefix-map={path}={name}" for path, name in names.items()),
+            # LuaJIT unwinds the stack, and its build links a program; zig links no unwinder unless it is named.
+            "TARGET_LIBS": "-lunwind",
             "ZIG_GLOBAL_CACHE_DIR": str(target / "zig"),
             "CARGO_ZIGBUILD_CACHE_DIR": str(target / "zigbuild"),
         }

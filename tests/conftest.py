@@ -15,14 +15,15 @@ from hypothesis import HealthCheck, settings
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
 from tests.support.disturbed_host import TryAgainWhereDisturbed
+from tests.support.failed_tests import ListFailedTests
 from tests.support.not_run import ListNotRun
-from tests.support.real import Program
+from tests.support.real import Program, lend_cache
 
 # How long an example takes is the host's matter.
 settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +33,8 @@ settings.load_profile("any-host")
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(TryAgainWhereDisturbed())
     config.pluginmanager.register(ListNotRun())
+    if (path := os.environ.get("MYDYNO_FAILED_TESTS")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ListFailedTests(Path(path)))
 
 
 @pytest.fixture(scope="session")
@@ -74,25 +77,33 @@ def parts(real_paths: HostPaths, build: ServerBuild) -> None:
 
 @pytest.fixture(scope="session")
 def apart(parts: None) -> Iterator[list[str]]:
-    """Enters a network namespace of the tests' own where we may make one: abstract sockets, and so the lock of the
-    host's only study, live in it, and somebody else's study neither stops the tests nor is stopped by them.
+    """Enters a network and a mount namespace of this test process's own where we may make them. Abstract sockets, and
+    so the lock of the host's only study, live in the one: several test processes run studies at the same time. The
+    other has its own /run/netns: `mydyno clean` finds no namespaces of another process's study.
     """
     if os.geteuid() != 0:
         yield []
         return
+    script = "ip link set lo up; mount -t tmpfs -o mode=0755 none /run && echo made && read _"
     holder = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "ip link set lo up; echo made && read _"],
+        ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
     assert holder.stdout is not None
     made = holder.stdout.readline() == b"made\n"  # not in a container without CAP_SYS_ADMIN
-    yield ["nsenter", f"--net=/proc/{holder.pid}/ns/net"] if made else []
+    # nsenter leaves the working directory, which is taken again.
+    entering = f"""exec nsenter --target {holder.pid} --net --mount sh -c 'cd "$0" && exec "$@"' "$PWD" "$@\""""
+    yield ["sh", "-c", entering, "sh"] if made else []
     holder.kill()
     holder.communicate()
 
 
 @pytest.fixture
 def program(short_folder: Path, real_paths: HostPaths, apart: list[str]) -> Program:
-    """The command, with a folder for its studies and sockets; data and templates are the session's."""
-    return Program(short_folder, real_paths, apart)
+    """The command, with folders of its own for studies, sockets and undo journals; data and templates are the
+    session's.
+    """
+    cache = short_folder / "cache"
+    lend_cache(real_paths.cache, cache)
+    return Program(short_folder, replace(real_paths, cache=cache), apart)

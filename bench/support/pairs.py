@@ -64,7 +64,7 @@ class Target:
         return "undecided" if any(within) else "MISSED"
 
     def __str__(self) -> str:
-        return f"{'<=' if self.at_most else '>='} {self.limit:.2f}"
+        return f"{'<=' if self.at_most else '>='} {self.limit:g}"
 
 
 @dataclass

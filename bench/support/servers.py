@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.ports import LOOPBACK, free_port
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ports import LOOPBACK, free_port
-from mydyno.model.experiment import Scalar, ServerSpec
+from mydyno.model.definition.experiment import Scalar, ServerSpec
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build

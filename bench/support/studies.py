@@ -85,7 +85,18 @@ def make_study(text: str, folder: Path, time_s: float, interrupt: bool = False) 
     took_s, after = time.monotonic() - began_s, cpu_ticks()
     if process.returncode != 0 and not (interrupt and process.returncode == 130):
         raise BenchError(f"the study in {folder} ended with exit code {process.returncode}:\n{output}")
+    return Study(*_reported(folder), took_s, (after[0] - before[0]) / max(after[1] - before[1], 1.0))
+
+
+def study_again(folder: Path) -> Study:
+    """A study that make_study() made in this folder, with its report made anew. Raises BenchError without one."""
+    if not (folder / "studies").is_dir():
+        raise BenchError(f"no study has been made in {folder}")
+    return Study(*_reported(folder), 0.0, 0.0)
+
+
+def _reported(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The study's folder and its summary."""
     (made,) = (folder / "studies").iterdir()
     subprocess.run([str(REPOSITORY / "mydyno"), "report", str(made)], check=True, capture_output=True)
-    summary = json.loads((made / "summary.json").read_text())
-    return Study(made, summary, took_s, (after[0] - before[0]) / max(after[1] - before[1], 1.0))
+    return made, json.loads((made / "summary.json").read_text())

@@ -3,6 +3,7 @@
 MydynoError
 ├── UserError        the user's input: an experiment file, an option, a path        exit 2
 ├── HostError        this host cannot do it (missing controller, no root, no space)  exit 3
+│   └── BuildError   a server could not be built from source                         exit 3
 ├── StudyError       the study went wrong while it ran                               exit 1
 │   ├── ServerError  a database server failed; carries the tail of its error log
 │   └── DriverError  a load program failed; carries its own words
@@ -30,6 +31,10 @@ class UserError(MydynoError):
 
 class HostError(MydynoError):
     """This host cannot execute the request; nothing was started."""
+
+
+class BuildError(HostError):
+    """The command that builds a server from source failed. The message contains the end of its log."""
 
 
 class StudyError(MydynoError):

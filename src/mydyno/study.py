@@ -8,34 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.execution.canaries import before_block
-from mydyno.execution.design_choice import plan_study
-from mydyno.execution.environment import Opener, StudyEnvironment
-from mydyno.execution.forecast import forecast
-from mydyno.execution.interleaved_study import Blocks, Decided, is_decided, remaining_s
-from mydyno.execution.live import Listener, LiveWatcher, Watcher
-from mydyno.execution.open_environment import open_environment
-from mydyno.execution.run import make_saved_run
+from mydyno.execution.blocks.canaries import before_block
+from mydyno.execution.blocks.run import make_saved_run
+from mydyno.execution.environments.environment import Opener, StudyEnvironment
+from mydyno.execution.environments.open_environment import open_environment
+from mydyno.execution.interleaved.study import Blocks, Decided, is_decided, remaining_s
+from mydyno.execution.live.observer import LiveWatcher, Watcher
+from mydyno.execution.live.writer import Listener
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
-from mydyno.model.experiment import Experiment
-from mydyno.model.plan import Plan
-from mydyno.model.reasons import Gate, joined
-from mydyno.model.records import RunRecord
-from mydyno.model.summary import Summary
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.records import StudyRecord
+from mydyno.model.stored.summary import Summary
 from mydyno.results.summarise import summarise
-from mydyno.stats.looks import next_look
+from mydyno.results.values.host_noise import is_host_noise
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
 """Number of consecutive invalid runs after which the study stops, because more runs would not help."""
-
-
-NOISE_GATES: tuple[Gate, ...] = ("driver_health", "driver_cpu", "steal")
-"""Gates of a step that a busy host closes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ async def run_study(
         clean_up(paths.undo, live.say)
         environment = await opener(paths, request.experiment, study.study, path, live.say)
         stack.callback(_close, environment, live)
-        folder = StudyFolder.create(path, study.model_copy(update={"versions": environment.versions}), plan)
+        folder = StudyFolder.create(path, _with_facts(study, environment), plan)
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
         time_s = request.experiment.design.time
@@ -87,11 +84,12 @@ async def resume_study(
     opener: Opener = open_environment,
     time_s: float | None = None,
     listeners: tuple[Listener, ...] = (),
+    decided: Decided = is_decided,
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
 
     `time_s` adds blocks to an interleaved study with looks, up to the last look that fits; None: the time that was
-    left.
+    left. `decided`: when it may end at a look.
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
@@ -119,7 +117,7 @@ async def resume_study(
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
-        summary = await _execute(environment, folder, plan, live, time_s, more)
+        summary = await _execute(environment, folder, plan, live, time_s, more, decided)
         live.finished(summary)
         return folder, summary
 
@@ -130,7 +128,12 @@ def _check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> N
             f"--time: {folder.name} has a fixed number of blocks, which is examined once",
             "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
         )
-    if time_s is not None and next_look(len(plan.blocks)) is None and _is_complete(folder, plan):
+    if (
+        plan.schedule is not None
+        and time_s is not None
+        and plan.schedule.last <= len(plan.blocks)
+        and _is_complete(folder, plan)
+    ):
         raise UserError(
             f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
         )
@@ -181,7 +184,7 @@ async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: P
         watcher.run_begins(number, len(plan.runs), planned)
         record = await make_saved_run(environment, folder, plan, planned, templates[planned.arm], watcher)
         watcher.run_ended(record)
-        failed = 0 if record.valid or _host_noise(record) else failed + 1
+        failed = 0 if record.valid or is_host_noise(record) else failed + 1
         if failed == FAILED_RUNS_IN_A_ROW:
             summarise(folder)
             last = joined(record.reasons[:1]) or "no reason was recorded"
@@ -194,14 +197,9 @@ async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: P
     return summary
 
 
-def _host_noise(record: RunRecord) -> bool:
-    """Whether a run is invalid only because of a busy host; such runs never end a study."""
-    return (
-        not record.failed
-        and all(step.reasons for step in record.steps)
-        and all(reason.gate in NOISE_GATES for step in record.steps for reason in step.reasons)
-        and bool(record.steps)
-    )
+def _with_facts(study: StudyRecord, environment: StudyEnvironment) -> StudyRecord:
+    found = {"versions": environment.versions, "server_host": environment.server_facts}
+    return study.model_copy(update=found)
 
 
 def _close(environment: StudyEnvironment, watcher: LiveWatcher) -> None:

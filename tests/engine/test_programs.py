@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engine import CARGO_TEST, ENGINE, Target, build_test_programs, run_test_program, targets
+from tests.support.engine import (
+    CARGO_TEST,
+    ENGINE,
+    SIGN_OF_TIMES,
+    Target,
+    build_test_programs,
+    run_other_tests,
+    run_test_program,
+    run_timed_tests,
+    targets,
+)
 
 TARGETS = targets()
-SERVERLESS = [target for target in TARGETS if not target.needs_server and not target.judges_times]
-TIMED = [target for target in TARGETS if not target.needs_server and target.judges_times]
+SERVERLESS = [target for target in TARGETS if not target.needs_server]
+ENVIRONMENT = {**os.environ, "RUST_BACKTRACE": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -19,24 +29,25 @@ def programs() -> dict[str, tuple[Path, Path]]:
     return build_test_programs()
 
 
-def run(target: Target, programs: dict[str, tuple[Path, Path]]) -> None:
-    program, folder = programs[target.id]
-    run_test_program([str(program), "--test-threads=2"], folder, {**os.environ, "RUST_BACKTRACE": "0"})
-
-
 def test_every_target_with_tests_is_run(programs: dict[str, tuple[Path, Path]]) -> None:
     assert sorted(programs) == [target.id for target in TARGETS]
 
 
-@pytest.mark.parametrize("target", SERVERLESS, ids=lambda target: target.id)
+def test_every_test_that_judges_times_is_known() -> None:
+    for target in TARGETS:
+        if target.kind == "test":
+            assert target.source.read_text().count(SIGN_OF_TIMES) == len(target.timed_tests), target.id
+
+
+@pytest.mark.parametrize("target", [one for one in SERVERLESS if one.has_other_tests], ids=lambda target: target.id)
 def test_a_program_passes(target: Target, programs: dict[str, tuple[Path, Path]]) -> None:
-    run(target, programs)
+    run_other_tests(target, programs, ENVIRONMENT)
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("target", TIMED, ids=lambda target: target.id)
-def test_a_program_that_judges_times_passes(target: Target, programs: dict[str, tuple[Path, Path]]) -> None:
-    run(target, programs)
+@pytest.mark.parametrize("target", [one for one in SERVERLESS if one.timed_tests], ids=lambda target: target.id)
+def test_a_program_passes_its_tests_of_times(target: Target, programs: dict[str, tuple[Path, Path]]) -> None:
+    run_timed_tests(target, programs, ENVIRONMENT)
 
 
 def test_the_examples_of_the_documentation_compile() -> None:

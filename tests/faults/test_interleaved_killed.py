@@ -14,6 +14,7 @@ from tests.support.real import TWO_ARMS, Leftovers, Program, study_processes, wa
 
 LANES = 3
 CYCLES = 4
+SLICE_S = 0.2
 
 
 def loads() -> int:
@@ -59,7 +60,7 @@ def resumed(program: Program) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, before: Leftovers, stage: str) -> None:
-    text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES)
+    text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
     with program.started("run", path) as process:
         wait_for(lambda: STAGES[stage](program), process, 120)
@@ -73,7 +74,8 @@ def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, b
 def test_a_study_interrupted_inside_a_cycle_ends_cleanly_and_is_finished_by_resume(
     program: Program, before: Leftovers
 ) -> None:
-    path = program.write(interleaved_text("interrupted", TWO_ARMS, [("oltp_read_only", 4)], cycles=CYCLES))
+    text = interleaved_text("interrupted", TWO_ARMS, [("oltp_read_only", 4)], cycles=CYCLES, slice_s=SLICE_S)
+    path = program.write(text)
     with program.started("run", path) as process:
         wait_for(lambda: STAGES["first block"](program), process, 120)
         process.send_signal(signal.SIGINT)

@@ -24,8 +24,6 @@ from tests.support.real import (
     wait_until,
 )
 
-pytestmark = pytest.mark.alone  # another study that begins undoes what a killed one left, before `clean` is tried
-
 Stage = Callable[[Program], bool]
 
 

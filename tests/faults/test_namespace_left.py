@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.lock import study_lock
-from mydyno.hosts.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
+from mydyno.hosts.network.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
 from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
-
-pytestmark = pytest.mark.alone
 
 EXPERIMENT = """
 name = "netfault"
@@ -35,6 +33,7 @@ measure = "60s"
 driver = "dynoload"
 [design]
 blocks = 1
+canary = false
 """
 
 
@@ -67,26 +66,27 @@ def killed_under_load(study: NetworkStudy) -> bool:
             process.stdout.close()
 
 
-def test_clean_removes_the_namespaces_of_a_killed_study() -> None:
+def test_clean_removes_the_namespaces_of_a_killed_study(apart: list[str]) -> None:
     if not means_or_words():
         return
-    with network_study("netfault", EXPERIMENT) as study:
+    with network_study("netfault", EXPERIMENT, apart) as study:
         assert wait_until(lambda: killed_under_load(study), 600)
         assert wait_until(lambda: not study.processes(), 20), "server and load die with mydyno"
         left = study.namespaces()
         ends = [match[1] for path in left if (match := re.search(r"-(load|server)(-\d+)?$", path.name))]
         assert sorted(ends) == ["load"] * 3 + ["server"] * 3, "two for each server of the block"
-        assert all(os.path.ismount(path) for path in left)
+        assert all(study.entering("mountpoint", "--quiet", str(path)).returncode == 0 for path in left)
         _, told = study.finish("doctor")
         assert left[0].name in told
         assert "mydyno clean removes them" in " ".join(told.split())
         exit_code, words = study.finish("clean")
         assert exit_code == 0, words
         assert study.namespaces() == []
-        assert "mydyno-netfault" not in Path("/proc/self/mounts").read_text()
+        assert "mydyno-netfault" not in study.entering("cat", "/proc/self/mounts").stdout
         assert list((study.cache / "undo").glob("*")) == []
 
 
+@pytest.mark.alone  # it would remove the namespaces of a study that begins just then
 def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone() -> None:
     if not means_or_words():
         return
@@ -116,7 +116,9 @@ def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone
 
 def in_mount_namespace(lines: str) -> str:
     """What a program prints that runs with mounts of its own, in which /run/netns is nobody's yet."""
-    program = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom mydyno.hosts.namespace import *\nimport subprocess\n"
+    program = (
+        "import sys\nsys.path.insert(0, sys.argv[1])\nfrom mydyno.hosts.network.namespace import *\nimport subprocess\n"
+    )
     source = str(Path(__file__).parents[2] / "src")
     # Whoever has used `ip netns` on this host since it started has left a mount over the folder.
     hidden = 'while umount /run/netns 2>/dev/null; do :; done; mount -t tmpfs none /run && exec "$@"'

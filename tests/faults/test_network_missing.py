@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 
-pytestmark = pytest.mark.alone
-
 EXPERIMENT = """
 name = "netmissing"
 question = "What is missing?"
@@ -47,17 +45,18 @@ LACKS = {
 
 
 @pytest.fixture
-def study() -> Iterator[NetworkStudy | None]:
+def study(apart: list[str]) -> Iterator[NetworkStudy | None]:
     if not means_or_words():
         yield None
         return
-    with network_study("netmissing", EXPERIMENT) as made:
+    with network_study("netmissing", EXPERIMENT, apart) as made:
         yield made
 
 
 def told(study: NetworkStudy, command: str, before: list[str], path: str | None = None) -> tuple[int, str]:
     """Exit code and output of a command that may start nothing."""
-    words = [*before, sys.executable, "-m", "mydyno.cli", command, *([str(study.file)] if command != "doctor" else [])]
+    asked = [command, *([str(study.file)] if command != "doctor" else [])]
+    words = [*study.prefix, *before, sys.executable, "-m", "mydyno.cli", *asked]
     environment = study.environment | ({"PATH": path} if path else {})
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert study.namespaces() == []
@@ -92,11 +91,8 @@ def test_without_root_it_is_said_that_it_needs_root(study: NetworkStudy | None) 
     as_nobody = ["unshare", "--user"]
     exit_code, output = told(study, "plan", as_nobody)
     assert exit_code == 3
-    assert "every arm: network: hosts in network namespaces need root; run mydyno as root" in output
-    assert (
-        "NO   shaped links between namespaces hosts in network namespaces need root"
-        in told(study, "doctor", as_nobody)[1]
-    )
+    assert "every arm: network: changing the network needs root; run mydyno as root" in output
+    assert "NO   shaped links between namespaces changing the network needs root" in told(study, "doctor", as_nobody)[1]
 
 
 def test_addresses_in_use_are_passed_over_and_a_range_in_use_is_said(study: NetworkStudy | None) -> None:

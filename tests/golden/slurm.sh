@@ -7,6 +7,8 @@
 #SBATCH --exclusive
 #SBATCH --requeue
 #SBATCH --time=00:19:00
-#SBATCH --signal=TERM@90
+#SBATCH --signal=B:TERM@90
 #SBATCH --output=/shared/studies/allocators-20261123T120000Z/slurm-%a.log
+# On a disk of the node: it is measured, and must not be shared with other nodes.
+export MYDYNO_DATA="${MYDYNO_DATA:-${SLURM_TMPDIR:-/tmp}/mydyno-data-$(id -un)}"
 exec mydyno block /shared/studies/allocators-20261123T120000Z --block "$SLURM_ARRAY_TASK_ID" --group "$SLURMD_NODENAME"

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from tests.support.golden import check_golden
 from tests.support.not_run import note_not_run
 
 PROGRAMS = ("dynoload", "dynomem", "dynoprobe")
+EPOCH_S = 1_700_000_000
+"""In the place of the commit's time: of every file in every archive."""
 NEEDED = ("env", "sh", "uname")
 """Commands of the system that the installed program may start for what is tested here."""
 
@@ -46,8 +49,10 @@ class Release:
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    made = Release(Source.of_checkout(ROOT, with_changes=True), tmp_path_factory.mktemp("release"))
-    build_unoptimized_engine(made.source, Path(os.environ["CARGO_TARGET_DIR"]), made.out)
+    # The time of each commit would have crates compiled again for each commit.
+    source = replace(Source.of_checkout(ROOT, with_changes=True), epoch_s=EPOCH_S)
+    made = Release(source, tmp_path_factory.mktemp("release"))
+    build_unoptimized_engine(made.source, Path(os.environ["CARGO_TARGET_DIR"]) / "packages", made.out)
     build_engine_sdist(made.source, made.out)
     build_mydyno(made.source, made.out)
     return made
@@ -159,9 +164,17 @@ def test_the_sbom_of_the_engine_names_its_crates_and_no_path_of_this_host(releas
 
 
 @pytest.fixture(scope="module")
-def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An environment with the locked packages of others and the two wheels; the folder of its programs."""
-    folder = tmp_path_factory.mktemp("installed") / "environment"
+    whole = tmp_path_factory.mktemp("installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPYCACHEPREFIX", str(whole / "pycache"))  # the cache would keep them for ever
+        yield install(release, whole / "environment")
+    shutil.rmtree(whole)  # some 500 MB
+
+
+def install(release: Release, folder: Path) -> Path:
+    """Make the environment; the folder of its programs."""
     venv.create(folder, with_pip=True)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
@@ -219,6 +232,7 @@ def test_the_engine_s_wheel_needs_no_other_package(release: Release, tmp_path: P
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", f"--target={folder}",
          str(release.file("mydyno_engine-*.whl"))],
+        env={**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "pycache")},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

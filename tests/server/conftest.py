@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.build import ServerBuild

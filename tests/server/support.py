@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import Progress
-from mydyno.execution.environment import Sampler
-from mydyno.execution.private_environment import PrivateEnvironment
-from mydyno.execution.run import make_run
+from mydyno.execution.blocks.run import make_run
+from mydyno.execution.environments.environment import Sampler
+from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.experiments import vocabulary
-from mydyno.model.experiment import Experiment, Step
-from mydyno.model.parsing import parse_experiment
-from mydyno.model.plan import PlannedRun
-from mydyno.model.records import RunRecord
-from mydyno.model.toml_source import TomlSource
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.parsing import parse_experiment
+from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.stored.records import RunRecord
 from mydyno.servers.build import ServerBuild
 from tests.support.real import SHORT_STEP, experiment_text
 

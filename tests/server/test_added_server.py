@@ -10,7 +10,7 @@ import pytest
 
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_build, known_servers
 from mydyno.servers.initialisation import initialise

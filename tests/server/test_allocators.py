@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mydyno.execution.private_environment import PrivateEnvironment
-from mydyno.model.reasons import joined
+from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.model.stored.reasons import joined
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.templates import Template
 from mydyno.treatments.allocator import AllocatorTreatment
@@ -30,7 +30,7 @@ async def test_an_allocator_is_proved_on_the_live_server(
     environment: PrivateEnvironment, instance: MysqldServer, name: str
 ) -> None:
     treatment = AllocatorTreatment(name)
-    versions = await treatment.get(environment.paths.cache, environment.host)
+    versions = await treatment.get(environment.paths, environment.host)
     await treatment.apply(instance)
     await instance.start()
     evidence = await treatment.evidence(instance)
@@ -64,7 +64,7 @@ async def test_one_allocators_evidence_does_not_hold_for_another(
 ) -> None:
     jemalloc, glibc = AllocatorTreatment("jemalloc"), AllocatorTreatment("glibc")
     for treatment in (glibc, jemalloc):
-        await treatment.get(environment.paths.cache, environment.host)
+        await treatment.get(environment.paths, environment.host)
     await jemalloc.apply(instance)
     await instance.start()
     evidence = await glibc.evidence(instance)
@@ -76,7 +76,7 @@ async def test_a_server_that_does_not_run_proves_nothing(
     environment: PrivateEnvironment, instance: MysqldServer
 ) -> None:
     treatment = AllocatorTreatment("jemalloc")
-    await treatment.get(environment.paths.cache, environment.host)
+    await treatment.get(environment.paths, environment.host)
     await treatment.apply(instance)
     await instance.start()
     await instance.stop()

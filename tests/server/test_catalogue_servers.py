@@ -19,13 +19,16 @@ from mydyno.drivers.base import StepContext
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, ServerSpec, Step
+from mydyno.model.definition.experiment import DataSpec, ServerSpec, Step
+from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
 from mydyno.servers.initialisation import initialise
+from mydyno.servers.performance_schema import grown, read_counts, start_variables, version_obstacle
 from mydyno.servers.running.base import LOAD_USER, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.wait_counting import WaitCounting, stop_counting
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.dynamic_linker import mapped_libraries
 from mydyno.treatments.server import program_of
@@ -43,6 +46,7 @@ BASE = {
     "query_cache_type": 0,
     "performance_schema": False,
 }
+DATA = DataSpec(tables=1, rows=1000)
 
 
 def test_servers_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +74,7 @@ async def instance(request: pytest.FixtureRequest) -> AsyncIterator[MysqldServer
         )  # fmt: skip
         await initialise(made)
         allocator = AllocatorTreatment("glibc")
-        await allocator.get(paths.cache, host)
+        await allocator.get(paths, host)
         await allocator.apply(made)
         await made.start()
         try:
@@ -104,6 +108,8 @@ async def test_a_server_of_the_catalogue_is_what_mydyno_says_and_serves_a_load(
         if name == "innodb_redo_log_capacity":
             assert variables[name] == str(value)
     await _load(instance, tmp_path)
+    if version_obstacle(instance.version) is None:
+        await _counts_waits(instance, tmp_path)
 
 
 async def test_glibc_is_proved_even_where_the_build_links_another_allocator(instance: MysqldServer) -> None:
@@ -119,14 +125,47 @@ async def test_glibc_is_proved_even_where_the_build_links_another_allocator(inst
     assert without.holds != links_another, without.text
 
 
+async def _counts_waits(instance: MysqldServer, tmp_path: Path) -> None:
+    """Of a server started for it: nothing before counting begins, then all classes, locks, sessions and counters."""
+    await instance.stop()
+    instance.settings.base = {**BASE, **start_variables(instance.version)}
+    await instance.start()
+    await stop_counting(instance)
+    async with instance.control() as control:
+        before = await read_counts(control)
+    await _run("oltp_read_write", instance, tmp_path)
+    async with instance.control() as control:
+        assert grown(before, await read_counts(control)).keys() <= {("wait", ROW_LOCKS)}
+    counting = WaitCounting([instance])
+    await counting.begin()
+    await _run("oltp_read_write", instance, tmp_path)
+    counted = await counting.end()
+    classes = {wait_class(name) for kind, name in counted.events if kind == "wait"}
+    assert {"mutexes", "read-write locks", "network", "table and metadata locks"} <= classes
+    assert {"stage", "statement"} < {kind for kind, _ in counted.events}
+    if instance.version.flavour == "mysql" and instance.version.number < (8, 0):  # later ones have threads for the log
+        assert ("wait", "wait/io/file/innodb/innodb_log_file") in counted.events
+    assert counted.locks
+    assert counted.metrics
+    assert any(sample.activity for sample in counted.samples)
+    async with instance.control() as control:
+        before = await read_counts(control)
+        await control.rows("SELECT COUNT(*) FROM sbtest.sbtest1")
+        assert await read_counts(control) == before
+
+
 async def _load(instance: MysqldServer, tmp_path: Path) -> None:
     paths = HostPaths.resolve()
     driver = Sysbench()
     await driver.get(paths, instance.host)
-    data = DataSpec(tables=1, rows=1000)
-    await driver.prepare(instance.address(LOAD_USER), data, tmp_path, tmp_path / "prepare.log")
+    await driver.prepare(instance.address(LOAD_USER), DATA, tmp_path, tmp_path / "prepare.log")
     for workload in ("oltp_read_only", "oltp_read_write"):
-        step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
-        context = StepContext(instance.address(LOAD_USER), data, step, tmp_path, tmp_path / "log")
-        outcome = await driver.run(context)
-        assert outcome.result.transactions > 0
+        await _run(workload, instance, tmp_path)
+
+
+async def _run(workload: str, instance: MysqldServer, tmp_path: Path) -> None:
+    driver = Sysbench()
+    await driver.get(HostPaths.resolve(), instance.host)
+    step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
+    outcome = await driver.run(StepContext(instance.address(LOAD_USER), DATA, step, tmp_path, tmp_path / "log"))
+    assert outcome.result.transactions > 0

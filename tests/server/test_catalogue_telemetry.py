@@ -63,7 +63,7 @@ def manual_probe(instance: MysqldServer, folder: Path) -> Iterator[ManualProbe]:
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(10)
+            process.wait(60)
 
 
 async def engine_text(control: Control) -> tuple[int, int, int]:

@@ -12,8 +12,8 @@ import pytest
 from mydyno.drivers.base import DriverOutcome, Progress, StepContext
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import DriverError
-from mydyno.execution.private_environment import PrivateEnvironment
-from mydyno.model.experiment import Scalar, Step
+from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Address

@@ -18,14 +18,13 @@ from mydyno.drivers.sysbench import PACKAGES
 from mydyno.hosts.identity import ProcessIdentity, end_all
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
-from tests.support.engine import Target, build_test_programs, run_test_program, targets
+from tests.support.engine import Target, build_test_programs, run_other_tests, run_timed_tests, targets
 from tests.support.other_server import START_SERVER, open_copy
 
-pytestmark = pytest.mark.alone
 TARGETS = [target for target in targets() if target.needs_server]
 
 
@@ -77,9 +76,16 @@ def environment(real_paths: HostPaths, build: ServerBuild) -> Iterator[dict[str,
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.id)
+@pytest.mark.parametrize("target", [one for one in TARGETS if one.has_other_tests], ids=lambda target: target.id)
 def test_the_engine_passes_its_tests_on_a_real_server(
     target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]
 ) -> None:
-    program, folder = programs[target.id]
-    run_test_program([str(program), "--test-threads=2"], folder, environment)
+    run_other_tests(target, programs, environment)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("target", [one for one in TARGETS if one.timed_tests], ids=lambda target: target.id)
+def test_the_engine_passes_its_tests_of_times_on_a_real_server(
+    target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]
+) -> None:
+    run_timed_tests(target, programs, environment)

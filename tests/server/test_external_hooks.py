@@ -157,5 +157,13 @@ def test_the_users_hooks_run_before_each_run_and_the_servers_host_is_sampled(ext
         assert means["instance:1", "server_cpu_user_pct"] > 0, "of the process on the server's host"
         assert means["host", "cpu_user_pct"] > 0
         assert means[f"client:{socket.gethostname()}", "cpu_user_pct"] > 0
+    facts = folder.study().server_host
+    assert facts["hostname"] == socket.gethostname() and facts["cpus"] == os.cpu_count()
+    assert facts["memory_bytes"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024 * 1024
+    assert facts["kernel"] == os.uname().release
+    summary = folder.summary()
+    assert summary is not None
+    where = f"External server 127.0.0.1:{external.port} on {facts['hostname']} ("
+    assert summary.scope.startswith(where), summary.scope
     assert PASSWORD not in "".join(one.read_text(errors="replace") for one in path.rglob("*") if one.is_file())
     assert wait_until(lambda: not external.sshd.sessions(), 15)

@@ -40,6 +40,7 @@ measure = "2s"
 driver = "dynoload"
 [design]
 blocks = 1
+canary = false
 """
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import ServerError, UserError
-from mydyno.execution.builds import check_variables
-from mydyno.execution.private_environment import PrivateEnvironment
+from mydyno.execution.environments.builds import check_variables
+from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.initialisation import initialise
@@ -141,7 +141,7 @@ async def test_a_server_that_died_says_so_when_stopped(instance: MysqldServer) -
     await instance.start()
     os.kill(instance.pid, signal.SIGKILL)
     assert instance.process is not None
-    await instance.process.wait(10)
+    await instance.process.wait(60)
     assert "had ended with exit code -9" in str(await instance.stop())
 
 

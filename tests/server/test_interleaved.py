@@ -17,8 +17,9 @@ import pytest
 
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.quiet import process_cpu_s
-from mydyno.model.experiment import ServerSpec
-from mydyno.results.interleaved import interleaved_values
+from mydyno.hosts.tracing.perf import perf_obstacle
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.results.values.interleaved import interleaved_values
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.cgroup import CgroupTreatment
 from tests.support.interleaved import (
@@ -69,8 +70,9 @@ def test_a_study_has_every_slice_of_every_arm_and_an_answer(studied: tuple[Progr
         assert one.errors == 0
         assert one.server_cpu_s is not None
         assert one.server_cpu_s > 0
-        assert 0.29 < one.length_s < 5
+        assert 0 < one.length_s < 5
         assert len(one.histograms) == 1
+    assert np.median([one.length_s for one in slices]) > 0.29, "a stall of the host may shorten a few"
     assert all(found == LANES for found in lanes.values())
     assert len(slices) == 2 * CYCLES * len(LANES)
     positions = Counter((one.block, one.cycle, one.position) for one in slices)
@@ -132,7 +134,7 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
         assert set(beta) == set(told["covariates"])
         assert any(beta.values()), "without a coefficient this test would compare plain values only"
         exponent = sum(slope * (covariates[name] - np.median(covariates[name])) for name, slope in beta.items())
-        work = np.array([line[over] for line in lines])
+        work = np.array([line.get(over, 0) for line in lines])  # on a busy host nothing may end in a slice
         per = np.array([line[under] for line in lines])
         for run in summary["runs"]:
             own = np.array(
@@ -167,6 +169,7 @@ def test_the_report_is_made_again_from_the_slices(studied: tuple[Program, Path, 
     assert (study / "report.html").exists()
 
 
+@pytest.mark.alone  # profiles beside other tests have hardly any stacks of the planted library
 def test_planted_effects_are_found_with_their_size(program: Program) -> None:
     """CPU time burnt in every answer, and a CPU quota; interleaved with a control that has the same library."""
     library = planted(program.folder)
@@ -174,9 +177,11 @@ def test_planted_effects_are_found_with_their_size(program: Program) -> None:
     arms += f"burning = {{ {preloading(library, burn_ns=BURN_US * 1000)} }}\n"
     quota = quota_obstacle() is None
     if quota:
-        arms += f"quota = {{ cgroup = {{ cpu_quota = 0.1 }}, {preloading(library, burn_ns=0)} }}\n"
+        arms += f"quota = {{ cgroup = {{ cpu_quota = 0.2 }}, {preloading(library, burn_ns=0)} }}\n"
     before = program.leftovers()
-    done = program.run("run", program.write(interleaved_text("plant", arms, [("oltp_point_select", 4)], cycles=5)))
+    text = interleaved_text("plant", arms, [("oltp_point_select", 4)], cycles=4)
+    profile = perf_obstacle()
+    done = program.run("run", program.write(text), *(["--profile"] if profile is None else []))
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
     summary = summary_of(program.study())
@@ -188,6 +193,21 @@ def test_planted_effects_are_found_with_their_size(program: Program) -> None:
     assert effect_of(summary, "burning", "qps")["ratio"] < 0.7
     if quota:
         assert effect_of(summary, "quota", "qps")["ratio"] < 0.6
+    if profile is None:
+        assert_burnt_in(summary, "send")
+    else:
+        note_not_run(f"the profile of a planted function: {profile}")
+
+
+def assert_burnt_in(summary: dict[str, Any], function: str) -> None:
+    """The function of the planted library has the CPU time that it burns, in the arm that burns it alone."""
+    profiles = summary["profiles"]
+    assert profiles["missing"] == []
+    (contrast,) = [one for one in profiles["contrasts"] if one["arm"] == "burning"]
+    frames = {(one["module"], one["function"]): one["arm_us"] - one["control_us"] for one in contrast["frames"]}
+    seen = {name: value for name, value in profiles.items() if name != "contrasts"}, frames
+    assert frames["libplant.so", function] == pytest.approx(BURN_US, rel=0.5), seen
+    assert frames["libplant.so", function] > 0.5 * (contrast["arm_us"] - contrast["control_us"]), seen
 
 
 def quota_obstacle() -> str | None:
@@ -286,7 +306,8 @@ plain = {{ environment = {{ MARK = "plain" }} }}
 leaks = {{ cgroup = {{ memory_high = "400M" }}, {preloading(library, leak_bytes=1 << 20)} }}
 """
     before = program.leftovers()
-    done = program.run("run", program.write(interleaved_text("leaks", arms, [("oltp_point_select", 4)])))
+    text = interleaved_text("leaks", arms, [("oltp_point_select", 4)], blocks=1)
+    done = program.run("run", program.write(text))
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
     summary = summary_of(program.study())
@@ -298,7 +319,7 @@ leaks = {{ cgroup = {{ memory_high = "400M" }}, {preloading(library, leak_bytes=
         assert "the kernel killed the server for lack of memory" in words
         assert run["values"] == {} or not any(run["values"].values())
     assert effect_of(summary, "leaks", "qps")["ratio"] is None
-    assert "leaks failed in 2 of 2 blocks" in " ".join(summary["answer"]), summary["answer"]
+    assert "leaks failed in 1 of 1 block" in " ".join(summary["answer"]), summary["answer"]
 
 
 def test_a_server_that_dies_between_two_slices_is_that_arms_failure(program: Program) -> None:

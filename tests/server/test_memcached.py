@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiments import vocabulary
+from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ports import LOOPBACK
-from mydyno.model.experiment import Experiment
-from mydyno.model.parsing import parse_experiment
-from mydyno.model.records import RunRecord
-from mydyno.model.toml_source import TomlSource
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.parsing import parse_experiment
+from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.stored.records import RunRecord
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.treatments.memcached import MemcachedTreatment
@@ -310,3 +310,39 @@ def assert_loaded_by_others(record: RunRecord) -> None:
     assert 0 <= counted <= (4 if refused else 0)
     assert steps["kv_get"].server_counters["memcached_get_hits"] == 2000
     assert steps["kv_get"].server_counters["memcached_cmd_set"] == 500
+
+
+YCSB = "".join(
+    f"""\
+[[steps]]
+workload = "kv_ycsb_{letter}"
+driver = "dynoload"
+connections = 4
+warmup = "0.5s"
+measure = "1s"
+options = {{ verify = "100%" }}
+"""
+    for letter in "abcdf"
+)
+
+
+@pytest.mark.parametrize("arm", ["memcached", "innodb_only"])
+async def test_the_workloads_of_ycsb_load_plugin_and_native(real_paths: HostPaths, tmp_path: Path, arm: str) -> None:
+    head, tail = TEXT[: TEXT.index("[[steps]]")], TEXT[TEXT.index("[verdict]") :]
+    text = head.replace(", crash = true", "") + YCSB + tail
+    made = parse_experiment(TomlSource.parse("memcached.toml", text), vocabulary())
+    environment = await open_private_environment(real_paths, made, f"ycsb-{os.getpid()}-x", tmp_path, print)
+    try:
+        record = await one_run(environment, arm, tmp_path / arm)
+    finally:
+        assert environment.close() == []
+    assert_loaded(record)
+    whole = {step.workload.removeprefix("kv_ycsb_"): step.driver.whole for step in record.steps}
+    shares = {letter: one["cmd_set"] / one["transactions"] for letter, one in whole.items()}
+    expected = {"a": 0.5, "b": 0.05, "c": 0.0, "d": 0.05, "f": 0.5}
+    assert shares == pytest.approx(expected, abs=0.05), "F stores what it has read"
+    assert whole["f"]["cas"] == whole["f"]["cmd_set"]
+    assert whole["d"]["get_misses"] <= 0.01 * whole["d"]["cmd_get"]
+    assert all(whole[letter]["get_misses"] == 0 for letter in "abcf")
+    for step in record.steps:
+        assert step.driver.key_values["verified"] > 0

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mydyno.hosts import namespace
-from mydyno.hosts.link import (
+from mydyno.hosts.network import namespace
+from mydyno.hosts.network.link import (
     LOAD_INTERFACE,
     SERVER_INTERFACE,
     LinkEnd,
@@ -24,7 +24,7 @@ from mydyno.hosts.link import (
     shape_link,
     taken_networks,
 )
-from mydyno.hosts.transfer import timed_transfer
+from mydyno.hosts.network.transfer import timed_transfer
 from mydyno.hosts.undo import UndoJournal
 from mydyno.treatments.link_proof import judge
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
@@ -107,12 +107,12 @@ def test_a_shaped_link_delivers_what_its_speed_does_and_leaves_nothing(tmp_path:
 
 
 @pytest.fixture(scope="module")
-def study() -> Iterator[tuple[NetworkStudy, dict[str, Any]] | None]:
+def study(apart: list[str]) -> Iterator[tuple[NetworkStudy, dict[str, Any]] | None]:
     """{arm: run.json} of one block, and its summary under "summary"."""
     if not means_or_words():
         yield None
         return
-    with network_study("netserver", EXPERIMENT) as made:
+    with network_study("netserver", EXPERIMENT, apart) as made:
         for attempt in range(1, ATTEMPTS + 1):
             studies = made.studies / str(attempt)
             exit_code, output = made.finish("run", str(made.file), "--studies", str(studies))

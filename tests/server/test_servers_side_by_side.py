@@ -11,20 +11,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from mydyno.drivers.load_session import open_sessions
 from mydyno.execution.concurrency import all_or_none
-from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiments import vocabulary
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.kernel_settings import read_setting
-from mydyno.hosts.namespace import FOLDER
+from mydyno.hosts.network.namespace import FOLDER
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
-from mydyno.model.parsing import parse_experiment
-from mydyno.model.records import Evidence
-from mydyno.model.toml_source import TomlSource
-from mydyno.servers.load_session import LoadSession
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.parsing import parse_experiment
+from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.treatments.base import Treatment
@@ -36,8 +34,6 @@ from tests.server.test_memcached import TEXT as KV_EXPERIMENT
 from tests.support.network_study import means_or_words
 from tests.support.not_run import note_not_run
 from tests.support.real import SHORT_STEP, experiment_text
-
-pytestmark = pytest.mark.alone
 
 EVERYWHERE = """\
 control = "glibc"
@@ -122,7 +118,7 @@ async def all_up(environment: PrivateEnvironment, tmp_path: Path, seed: int) -> 
 
     async def apply(server: Server) -> None:
         for treatment in server.treatments:
-            await treatment.get(environment.paths.cache, environment.host)
+            await treatment.get(environment.paths, environment.host)
             await treatment.apply(server.instance)
 
     try:
@@ -166,8 +162,10 @@ async def test_servers_of_all_arms_are_up_and_proved_and_leave_nothing_in_whatev
                 assert len({(path.host, path.port) for path in paths}) == len(paths) >= 4
                 for server in servers:
                     if server.instance.has_sql:
-                        async with LoadSession(server.instance.address(LOAD_USER)) as session:
-                            assert int(await session.scalar("SELECT COUNT(*) FROM sbtest.sbtest1")) == 2000
+                        program, count = real_paths.program("dynoload"), "SELECT COUNT(*) FROM sbtest.sbtest1"
+                        address = server.instance.address(LOAD_USER)
+                        (session,) = await open_sessions(program, environment.host, address, [count])
+                        assert session.results[0].rows == (("2000",),)
                 ends = [t.end_evidence(s.instance) for s in servers for t in s.treatments]
                 (crash,) = [end for end in await asyncio.gather(*ends) if end is not None]
                 assert crash.holds, crash.text
@@ -192,7 +190,7 @@ async def test_what_a_killed_study_leaves_of_many_servers_is_undone_from_its_jou
             environment.scratch / f"run-{number}", tmp_path / f"{number}.log", number, arm=arm.name
         )
         for treatment in treatments_of(arm):
-            await treatment.get(environment.paths.cache, environment.host)
+            await treatment.get(environment.paths, environment.host)
             await treatment.apply(instance)
     if len(experiment.arms) > 6:
         assert host_state(study) != before

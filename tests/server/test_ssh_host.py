@@ -19,8 +19,8 @@ from mydyno.fleet.check import clock_offset
 from mydyno.fleet.installation import FOLDER, ensure_installed, installation_of, prepare, remove, state_of
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh import SshHost
-from mydyno.hosts.ssh_connection import Login
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.hosts.remote.ssh_connection import Login
 from tests.support.not_run import note_not_run
 from tests.support.real_sshd import Sshd, real_sshd, sshd_packages
 from tests.support.small_installation import small_installation

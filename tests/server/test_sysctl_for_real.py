@@ -10,7 +10,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.treatments.sysctl import SysctlTreatment
 from tests.support.not_run import note_not_run
 

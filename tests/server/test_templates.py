@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import DriverError, HostError
-from mydyno.execution.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.templates import Template, copy_template, present_template

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.servers.catalogue import CATALOGUE
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.servers.catalogue import get_build
 from tests.support.network_study import network_study
+from tests.support.real import lend_cache
 
 EXPERIMENT = """
 name = "spoken-{short}"
@@ -28,17 +32,18 @@ identity.compression = {second}
 [[steps]]
 workload = "oltp_read_only"
 connections = 2
-warmup = "1s"
-measure = "2s"
+warmup = "0.2s"
+measure = "1s"
 driver = "dynoload"
 [[steps]]
 workload = "connect"
 connections = 2
-warmup = "1s"
-measure = "2s"
+warmup = "0.2s"
+measure = "1s"
 driver = "dynoload"
 [design]
 blocks = 1
+canary = false
 """
 COMPRESSION = {
     "mariadb-11.8": ('{ algorithm = "zlib", level = 1 }', '"zlib"'),
@@ -52,11 +57,12 @@ def texts(run: dict[str, Any], treatment: str) -> list[str]:
 
 
 @pytest.mark.parametrize("server", COMPRESSION)
-def test_every_option_is_proved(server: str) -> None:
+def test_every_option_is_proved(server: str, real_paths: HostPaths, apart: list[str]) -> None:
+    asyncio.run(get_build(ServerSpec(name=server), real_paths.cache, LocalHost("tests", None)))
     first, second = COMPRESSION[server]
     text = EXPERIMENT.format(short=server.partition("-")[0], server=server, first=first, second=second)
-    with network_study(f"spoken-{server.partition('-')[0]}", text) as study:
-        lend_parts(study.cache)
+    with network_study(f"spoken-{server.partition('-')[0]}", text, apart) as study:
+        lend_cache(real_paths.cache, study.cache)
         exit_code, output = study.finish("run", str(study.file), "--studies", str(study.studies))
         assert exit_code == 0, output
         (folder,) = study.studies.iterdir()
@@ -77,11 +83,3 @@ def test_every_option_is_proved(server: str) -> None:
         assert "zstd" in texts(runs["suite"], "compression")[0]
         assert "7" in texts(runs["suite"], "compression")[0]
     assert all("Compression ON" in texts(runs[arm], "compression")[0] for arm in ("suite", "identity"))
-
-
-def lend_parts(cache: Any) -> None:
-    """What the real cache holds of servers, so that nothing is downloaded twice."""
-    for entry in HostPaths.resolve().cache.iterdir():
-        if entry.name not in ("undo", "data") and not (cache / entry.name).exists():
-            (cache / entry.name).symlink_to(entry)
-    assert "mysql-9.7" in CATALOGUE

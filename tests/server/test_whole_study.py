@@ -32,6 +32,7 @@ from tests.support.real import (
     study_processes,
     wait_for,
 )
+from tests.support.real_fleet import link_or_copy
 
 STEPS = """\
 [[steps]]
@@ -39,11 +40,11 @@ workload = "oltp_read_only"
 driver = "sysbench"
 connections = 2
 warmup = "1s"
-measure = "3s"
+measure = "2s"
 [[steps]]
 workload = "oltp_read_write"
 connections = 2
-warmup = "1s"
+warmup = "0s"
 measure = "2s"
 """
 
@@ -124,7 +125,8 @@ def test_every_program_that_was_started_is_in_the_study_folder(studied: tuple[Pr
     assert {ended[number]["exit_code"] for number in servers} == {0}
     assert {"cp", "sync"} <= set(names)
     loads = [number for number, line in started.items() if line["argv"][-1:] == ["run"]]
-    assert min(ended[number]["duration_s"] for number in loads) > 3, "a step's load lasts longer than its window"
+    assert len(loads) >= runs
+    assert min(ended[number]["duration_s"] for number in loads) > 2, "a step's load lasts longer than its window"
 
 
 def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Program) -> None:
@@ -249,7 +251,7 @@ def test_an_ordinary_user_makes_a_whole_study(real_paths: HostPaths, short_folde
         pytest.skip("not root: the other tests run as an ordinary user already")
     home = short_folder / "home"
     home.mkdir()
-    shutil.copytree(real_paths.cache / "debian", home / "cache" / "debian", symlinks=True)
+    shutil.copytree(real_paths.cache / "debian", home / "cache" / "debian", symlinks=True, copy_function=link_or_copy)
     settings = replace(real_paths, cache=home / "cache", data=home / "data")
     interpreter = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent]
     for folder, _, _ in os.walk(home):
@@ -257,7 +259,7 @@ def test_an_ordinary_user_makes_a_whole_study(real_paths: HostPaths, short_folde
     folders = [ROOT / "src", real_paths.engine, *(path for path in interpreter if not _is_open(path))]
     user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
     prefix = [*apart, *entering_command(user, folders, "nobody")]
-    program = Program(home, settings, prefix, {"HOME": str(home)})
+    program = Program(home, settings, prefix, {"HOME": str(home), "PYTHONPYCACHEPREFIX": ""})
     program.temporary.mkdir()
     path = program.write(experiment_text("ordinary", TWO_ARMS, SHORT_STEP))
     os.chown(program.temporary, 65534, 65534)
@@ -286,7 +288,7 @@ def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
         pytest.skip("not root: servers then run as the user that owns the cache")
     closed = short_folder / "closed"
     closed.mkdir(mode=0o700)
-    shutil.copytree(real_paths.cache / "debian", closed / "cache" / "debian", symlinks=True)
+    shutil.copytree(real_paths.cache / "debian", closed / "cache" / "debian", symlinks=True, copy_function=link_or_copy)
     settings = replace(real_paths, cache=closed / "cache", data=closed / "cache" / "data")
     program = Program(short_folder, settings, apart, {"TMPDIR": str(closed / "tmp")})
     (closed / "tmp").mkdir()
@@ -294,5 +296,5 @@ def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
     assert done.returncode == 0, done.stderr
     assert [run["valid"] for run in summary_of(program.study())["runs"]] == [True, True, True]
     assert closed.stat().st_mode & 0o777 == 0o700
-    assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(closed) in line]
+    assert not [line for line in program.mounts() if str(closed) in line]
     assert list((closed / "tmp").iterdir()) == []

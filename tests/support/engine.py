@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ GIVEN = (
     "DYNO_TEST_SYSBENCH_SHARE",
 )
 """The variables that tests/server/test_engine.py sets. Others are for servers that a person starts."""
-SIGN_OF_TIMES = "on_a_still_host"
-"""In a test program's own file: it judges times, and repeats what another program's load disturbs."""
+SIGN_OF_TIMES = "on_a_still_host("
+"""In a test: it judges times, and repeats what another program's load disturbs."""
+TEST = re.compile(r"^#\[test\]\s+fn (\w+)\(", re.MULTILINE)
+THREADS = "--test-threads=4"
+"""Most tests wait: for a load of a set rate to end, or for a time-out."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,17 @@ class Target:
         return self.kind == "test" and any(sign in self.source.read_text() for sign in SIGNS_OF_A_SERVER)
 
     @property
-    def judges_times(self) -> bool:
-        return self.kind == "test" and SIGN_OF_TIMES in self.source.read_text()
+    def timed_tests(self) -> list[str]:
+        """Names of its tests that judge times: they run alone."""
+        if self.kind != "test":
+            return []
+        _, *parts = TEST.split(self.source.read_text())  # name, text up to the next test, name, …
+        return [name for name, text in zip(parts[::2], parts[1::2], strict=True) if SIGN_OF_TIMES in text]
+
+    @property
+    def has_other_tests(self) -> bool:
+        """Whether some of its tests, or all, do not judge times."""
+        return self.kind != "test" or len(TEST.findall(self.source.read_text())) > len(self.timed_tests)
 
 
 def targets() -> list[Target]:
@@ -81,6 +94,19 @@ def build_test_programs() -> dict[str, tuple[Path, Path]]:
             target = message["target"]
             found[f"{folder.name}-{target['kind'][0]}-{target['name']}"] = (Path(message["executable"]), folder)
     return found
+
+
+def run_timed_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:
+    """Those that judge times, alone."""
+    program, folder = programs[target.id]
+    run_test_program([str(program), THREADS, "--exact", *target.timed_tests], folder, environment)
+
+
+def run_other_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:
+    """All but those that judge times."""
+    program, folder = programs[target.id]
+    skipped = [word for name in target.timed_tests for word in ("--skip", name)]
+    run_test_program([str(program), THREADS, "--exact", *skipped], folder, environment)
 
 
 def run_test_program(command: list[str], folder: Path, environment: dict[str, str]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mydyno.model.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.records import Metric, RunRecord, ServerRecord, StudyRecord
-from mydyno.model.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
+from mydyno.model.stored.records import Metric, RunRecord, ServerRecord, StudyRecord
+from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
 
 START_NS = 1_795_000_000_000_000_000
 MINUTE_NS = 60_000_000_000
@@ -75,7 +75,7 @@ def runs(of: Experiment, blocks: int = 6, failures: Mapping[tuple[int, str], str
 
 def summary(of: Experiment, effects: Sequence[EffectRecord], blocks: int = 6, **changes: Any) -> Summary:
     """A complete interleaved study at its first look, unless said otherwise."""
-    steal = changes.pop("steal", 0.01)
+    steal, strangers = changes.pop("steal", 0.01), changes.pop("strangers", None)
     values: dict[str, Any] = {
         "experiment": of.name,
         "question": of.question,
@@ -93,7 +93,9 @@ def summary(of: Experiment, effects: Sequence[EffectRecord], blocks: int = 6, **
         "design": "interleaved",
         "look": blocks if blocks >= 6 else None,
         "alpha": 0.03125,
-        "interleaving": InterleavingRecord(slice_s=2, washout_s=0.5, cycles=60, steal_mean=steal, steal_max=2 * steal),
+        "interleaving": InterleavingRecord(
+            slice_s=2, washout_s=0.5, cycles=60, steal_mean=steal, steal_max=2 * steal, strangers_mean=strangers
+        ),
     }
     return Summary(**values | changes)
 

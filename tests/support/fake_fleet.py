@@ -11,10 +11,12 @@ from typing import Any
 
 from mydyno.cli.exit_codes import exit_code_of
 from mydyno.errors import HostError, MydynoError
-from mydyno.execution.environment import Opener
+from mydyno.execution.environments.environment import Opener
 from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+from mydyno.fleet.installation import Say
+from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.host_groups import HostGroup
+from mydyno.model.definition.host_groups import HostGroup
 from mydyno.results.projection import Precision
 from mydyno.store.study_folder import StudyFolder
 
@@ -29,6 +31,8 @@ class Mishaps:
     refuses_block: str = ""
     """Why `mydyno block` ends with exit code 3."""
     damages_copy: bool = False
+    before_prepare: Callable[[str], Any] = lambda _study: None
+    """Receives the study's name when the host is about to be prepared for it."""
     before_block: Callable[[int], Any] = lambda _block: None
     """Awaited if it is awaitable, when the block begins on the host."""
 
@@ -47,6 +51,11 @@ class FakeProcess:
         self._task = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
+        if self.arguments == ["clean"]:
+            self.link.cleanings += 1
+            self._code = 0
+            self._lines.put_nowait(None)
+            return
         folder = Path(self.arguments[1])
         paths, opener, mishaps = self.link.paths, self.link.opener, self.link.mishaps
 
@@ -55,6 +64,7 @@ class FakeProcess:
 
         try:
             if "--prepare" in self.arguments:
+                mishaps.before_prepare(folder.name)
                 await prepare_host(StudyFolder.open(folder).study(), folder, paths, emit, opener)
             else:
                 block = int(self.arguments[self.arguments.index("--block") + 1])
@@ -87,6 +97,9 @@ class FakeProcess:
                 raise line
             yield line
 
+    def close_stdin(self) -> None:
+        return None
+
     async def wait(self) -> int:
         await self._task
         assert self._code is not None
@@ -108,10 +121,16 @@ class FakeLink:
     began: list[int] = field(default_factory=list)
     lengths_s: list[float] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
+    cleanings: int = 0
+    """How often `mydyno clean` was started."""
 
     async def open(self) -> None:
         if self.mishaps.unreachable:
             raise HostError(f"{self.group.name}: no route to host")
+
+    @property
+    def connected(self) -> bool:
+        return not self.mishaps.unreachable
 
     async def write_files(self, study: str, files: dict[str, str]) -> str:
         folder = self.root / study
@@ -119,6 +138,14 @@ class FakeLink:
         for name, text in files.items():
             (folder / name).write_text(text)
         return str(folder)
+
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:
+        del say
+        root = self.root / study / FOLDER
+        for one in files.files:
+            (root / one.name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(one.path, root / one.name)
+        return str(root)
 
     async def start(self, arguments: Sequence[str]) -> FakeProcess:
         process = FakeProcess(self, list(arguments))
@@ -132,6 +159,7 @@ class FakeLink:
             next(to.rglob("run.json")).write_text("{}")
 
     async def remove(self, study: str) -> None:
+        await self.open()
         shutil.rmtree(self.root / study, ignore_errors=True)
 
     async def close(self) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from mydyno.model.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
-from mydyno.model.plan import PlannedBlock, make_plan
-from mydyno.model.records import (
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
+from mydyno.model.definition.plan import PlannedBlock, make_plan
+from mydyno.model.stored.records import (
     DriverResult,
     Evidence,
     Metric,
@@ -27,8 +27,8 @@ from mydyno.model.records import (
     StepRecord,
     StudyRecord,
 )
-from mydyno.model.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
-from mydyno.results.answer import with_answer
+from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
+from mydyno.results.words.answer import with_answer
 from mydyno.store.slices import SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
 
@@ -157,7 +157,7 @@ def _slice(
         length_s=2.0,
         transactions=queries // 16,
         queries=queries,
-        latency_us={"p50": 64e6 / qps * 8, "p99": 64e6 / qps * 21},
+        latency_us={"mean": step.connections * 16e6 / qps, "p50": 64e6 / qps * 8, "p99": 64e6 / qps * 21},
         driver_cpu_s=queries * 31e-6 / speed * math.exp(noise[1] / 3),
         server_cpu_s=queries * 150e-6 * (1 + cost) / speed * math.exp(noise[2] / 2),
         idle_servers_cpu_s=0.004,

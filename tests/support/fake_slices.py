@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from mydyno.model.records import SliceRecord
+from mydyno.model.stored.records import SliceRecord
 
 GRID_S = 0.1
 STARTED_NS = 1_795_000_000_000_000_000

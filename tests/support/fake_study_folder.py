@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mydyno.model.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
-from mydyno.model.plan import PlannedRun, make_plan
-from mydyno.model.reasons import Reason
-from mydyno.model.records import (
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
+from mydyno.model.definition.plan import PlannedRun, make_plan
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import (
     DriverResult,
     Evidence,
     RunRecord,
@@ -26,7 +26,7 @@ from mydyno.model.records import (
     StudyRecord,
     WindowSteadiness,
 )
-from mydyno.results.answer import with_answer
+from mydyno.results.words.answer import with_answer
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_summary import summarise

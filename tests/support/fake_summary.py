@@ -7,9 +7,9 @@ import math
 import numpy as np
 from scipy import stats
 
-from mydyno.model.experiment import Experiment
-from mydyno.model.records import Metric, RunRecord
-from mydyno.model.summary import EffectRecord, RunSummary, Summary, Window
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import Metric, RunRecord
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, Window
 from mydyno.store.query import window_means
 from mydyno.store.study_folder import StudyFolder
 

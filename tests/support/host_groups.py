@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.model.experiment import Experiment, StepSpec
-from mydyno.model.summary import RunSummary
-from tests.support.fake_environment import experiment
+from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.stored.summary import RunSummary
+from tests.support.fake_script import experiment
 
 STEP = "oltp_read_only-4"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.records import SliceRecord
+from mydyno.model.stored.records import SliceRecord
 from mydyno.store.slices import SLICES_FILE, read_slices
 from tests.support.real import experiment_text
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.model.live import LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
+from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
 from mydyno.store.live_log import LiveLog
 from tests.support import ROOT
 

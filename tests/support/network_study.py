@@ -8,14 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.hosts.network_capabilities import network_means
+from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.paths import HostPaths
 from tests.support.not_run import note_not_run
+from tests.support.processes import processes
 
 OTHER_STUDY = "another study is running"
 WAIT_S = 600.0
@@ -23,7 +24,7 @@ WAIT_S = 600.0
 
 def means_or_words() -> bool:
     """Whether links can be made here; where not, lists it, and checks that mydyno says why."""
-    missing = network_means().obstacle(bandwidth=True, latency=False)
+    missing = network_capabilities().obstacle(bandwidth=True, latency=False)
     if missing is None:
         return True
     assert "need" in missing or "CONFIG_" in missing or "namespace" in missing
@@ -32,12 +33,15 @@ def means_or_words() -> bool:
 
 
 @contextmanager
-def network_study(name: str, text: str) -> Iterator[NetworkStudy]:
-    """One experiment in a folder that the server's user can enter (pytest's own are closed to others)."""
+def network_study(name: str, text: str, prefix: Sequence[str] = ()) -> Iterator[NetworkStudy]:
+    """One experiment in a folder that the server's user can enter (pytest's own are closed to others).
+
+    `prefix` is put before its commands, to run them in namespaces of the tests' own.
+    """
     folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
     folder.chmod(0o755)
     try:
-        yield NetworkStudy(folder, name, text)
+        yield NetworkStudy(folder, name, text, prefix)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -49,6 +53,7 @@ class NetworkStudy:
     folder: Path
     name: str
     text: str
+    prefix: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.cache = self.folder / "cache"
@@ -67,7 +72,7 @@ class NetworkStudy:
         return {**os.environ, "MYDYNO_CACHE": str(self.cache), "MYDYNO_ENGINE": engine, "PYTHONPATH": source}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "mydyno.cli", *arguments]
+        command = [*self.prefix, sys.executable, "-m", "mydyno.cli", *arguments]
         return subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -83,19 +88,17 @@ class NetworkStudy:
             time.sleep(2)
 
     def namespaces(self) -> list[Path]:
-        folder = Path("/run/netns")
-        return sorted(folder.glob(f"mydyno-{self.name}-*")) if folder.is_dir() else []
+        found = self.entering("find", "/run/netns", "-name", f"mydyno-{self.name}-*")
+        return sorted(map(Path, found.stdout.splitlines()))
+
+    def entering(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """What a command says where the study's commands run."""
+        return subprocess.run([*self.prefix, *command], capture_output=True, text=True, check=False)
 
     def processes(self) -> list[int]:
         """Every process that carries a study's cookie of this experiment."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"MYDYNO_STUDY={self.name}-".encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
+        cookie = f"MYDYNO_STUDY={self.name}-".encode()
+        return [pid for pid, _, environment in processes() if cookie in environment]
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:

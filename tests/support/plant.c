@@ -18,22 +18,12 @@
 #include <unistd.h>
 
 static ssize_t (*real_send)(int, const void *, size_t, int);
-static long burn_ns, end_after, exit_code, leak_bytes, stall_every_ms, stall_ms;
+static long burn_ns, clock_ns, end_after, exit_code, leak_bytes, stall_every_ms, stall_ms;
 static atomic_long calls;
 
 static long number(const char *name) {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
-}
-
-__attribute__((constructor)) static void read_environment(void) {
-    real_send = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
-    burn_ns = number("PLANT_BURN_NS");
-    end_after = number("PLANT_END_AFTER");
-    exit_code = number("PLANT_EXIT_CODE");
-    leak_bytes = number("PLANT_LEAK_BYTES");
-    stall_every_ms = number("PLANT_STALL_EVERY_MS");
-    stall_ms = number("PLANT_STALL_MS");
 }
 
 static void wait_for_end_of_stall(void) {
@@ -47,10 +37,48 @@ static void wait_for_end_of_stall(void) {
     nanosleep(&rest, NULL);
 }
 
-static long thread_cpu_ns(void) {
+/* Read without a system call: one alone takes as long as the shortest burns. */
+static long clock_now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+__attribute__((constructor)) static void read_environment(void) {
+    real_send = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
+    burn_ns = number("PLANT_BURN_NS");
+    end_after = number("PLANT_END_AFTER");
+    exit_code = number("PLANT_EXIT_CODE");
+    leak_bytes = number("PLANT_LEAK_BYTES");
+    stall_every_ms = number("PLANT_STALL_EVERY_MS");
+    stall_ms = number("PLANT_STALL_MS");
+    /* What reading the clock takes is burnt, too. */
+    long began_ns = clock_now_ns();
+    for (int i = 0; i < 1000; i++)
+        clock_now_ns();
+    clock_ns = (clock_now_ns() - began_ns) / 1000;
+}
+
+/* Longer between two readings of the clock: another thread, or another machine, had the CPU. */
+#define ABSENT_NS 50000
+
+/* Some microseconds without a call, so that samples are taken in the function that spins; at most a tenth of the time
+   that is to be burnt, as the last turn may end that much too late. */
+static inline __attribute__((always_inline)) void spin(void) {
+    long turns = burn_ns / 10 < 5000 ? burn_ns / 10 : 5000;
+    for (volatile long i = 0; i < turns; i++)
+        ;
+}
+
+static inline __attribute__((always_inline)) void burn(void) {
+    long now_ns = clock_now_ns(), end_ns = now_ns + burn_ns - 2 * clock_ns;
+    while (now_ns < end_ns) {
+        spin();
+        long later_ns = clock_now_ns();
+        if (later_ns - now_ns > ABSENT_NS)
+            end_ns += later_ns - now_ns;
+        now_ns = later_ns;
+    }
 }
 
 ssize_t send(int socket, const void *bytes, size_t length, int flags) {
@@ -66,10 +94,7 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags) {
     }
     if (stall_every_ms)
         wait_for_end_of_stall();
-    if (burn_ns) {
-        long end_ns = thread_cpu_ns() + burn_ns;
-        while (thread_cpu_ns() < end_ns)
-            ;
-    }
+    if (burn_ns)
+        burn();
     return real_send(socket, bytes, length, flags);
 }

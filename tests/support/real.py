@@ -17,11 +17,14 @@ from typing import TypeVar
 from mydyno.hosts.identity import COOKIE
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
+from tests.support.processes import processes, shown
 
 Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
 LOCK_WAIT_S = 300.0
 """Another study on this host is waited for; two at once are refused."""
+PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPYCACHEPREFIX", "OPENBLAS_NUM_THREADS")
+"""Of the environment of the tests."""
 SMALL = """\
 [server]
 name = "mariadb-10.11"
@@ -53,26 +56,42 @@ SHORT_STEP = (
 )
 
 
-def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], timeout_s: float = 60) -> Found:
+def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], timeout_s: float = 240) -> Found:
     """Poll until there is something. Raises AssertionError where the process ends first, or time is up."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
+        before_s = time.thread_time()
         found = what()
         if found:
             return found
         assert process.poll() is None, f"the program ended with {process.returncode} before it came to that"
-        time.sleep(0.005)
+        _pause(before_s, 0.005)
     raise AssertionError(f"did not happen within {timeout_s:.0f} s")
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
     """Poll until the condition holds; gives whether it did."""
     deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    while time.monotonic() < deadline:
+        before_s = time.thread_time()
+        if condition():
+            return True
+        _pause(before_s, 0.02)
+    return condition()
+
+
+def _pause(before_s: float, least_s: float) -> None:
+    """Between two looks, `before_s` being the CPU time of this thread before the last one: who waits must not use the
+    CPU of what it waits for."""
+    time.sleep(max(least_s, 2 * (time.thread_time() - before_s)))
+
+
+def lend_cache(cache: Path, own: Path) -> None:
+    """Make a cache that has the common one's packages and servers, and no undo journals or data of other tests."""
+    own.mkdir(exist_ok=True)
+    for entry in cache.iterdir():
+        if entry.name not in ("undo", "data") and not (own / entry.name).exists():
+            (own / entry.name).symlink_to(entry)
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,8 @@ class Program:
     prefix: list[str] = field(default_factory=list)
     """Put before the command (setpriv, nsenter)."""
     environment: dict[str, str] = field(default_factory=dict)
+    start: tuple[str, ...] = ("-m", "mydyno.cli")
+    """What Python executes."""
 
     @property
     def studies(self) -> Path:
@@ -109,11 +130,10 @@ class Program:
     def all_environment(self) -> dict[str, str]:
         """As ./test sets it, with folders of its own."""
         self.temporary.mkdir(parents=True, exist_ok=True)
-        plain = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        plain = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         own = {
             "PYTHONPATH": str(ROOT / "src"),
             "PYTHONSAFEPATH": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "MYDYNO_CACHE": str(self.paths.cache),
             "MYDYNO_DATA": str(self.paths.data),
             "MYDYNO_ENGINE": str(self.paths.engine),
@@ -123,7 +143,7 @@ class Program:
 
     def command(self, *arguments: str) -> list[str]:
         """The whole command line."""
-        return [*self.prefix, sys.executable, "-m", "mydyno.cli", *arguments]
+        return [*self.prefix, sys.executable, *self.start, *arguments]
 
     def run(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
         """Run to the end; waits for another study on this host to end first."""
@@ -185,6 +205,11 @@ class Program:
         path.write_text(text)
         return str(path)
 
+    def mounts(self) -> list[str]:
+        """The lines of /proc/self/mounts where the command runs."""
+        shown = subprocess.run([*self.prefix, "cat", "/proc/self/mounts"], capture_output=True, text=True, check=True)
+        return shown.stdout.splitlines()
+
     def leftovers(self) -> Leftovers:
         """What is there now of all that a study makes outside its folder."""
         data = self.paths.data
@@ -192,7 +217,7 @@ class Program:
             processes=frozenset(f"{pid} {name}" for pid, name in study_processes().items()),
             mounts=frozenset(
                 line
-                for line in Path("/proc/self/mounts").read_text().splitlines()
+                for line in self.mounts()
                 if line.startswith("mydyno") or str(self.folder) in line or str(data) in line
             ),
             temporary=frozenset(path.name for path in self.temporary.glob("*")),
@@ -207,17 +232,12 @@ class Program:
 
 def study_processes() -> dict[int, str]:
     """pid → command line of every process that carries the cookie of a study of this test process."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                environment = (entry / "environ").read_bytes().split(b"\0")
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if any(one.startswith(f"{COOKIE}=".encode()) and f"-{os.getpid()}-".encode() in one for one in environment):
-                found[int(entry.name)] = command
-    return found
+    name, mine = f"{COOKIE}=".encode(), f"-{os.getpid()}-".encode()
+    return {
+        pid: shown(command)
+        for pid, command, environment in processes()
+        if mine in environment and any(one.startswith(name) and mine in one for one in environment.split(b"\0"))
+    }
 
 
 def server_pid() -> int | None:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from pathlib import Path
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh_connection import Login
+from mydyno.hosts.remote.ssh_connection import Login
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from tests.support.ssh_server import children, prepare
 
@@ -80,14 +80,24 @@ def sshd_packages(paths: HostPaths) -> UnpackedPackages | str:
 
 @contextmanager
 def real_sshd(
-    folder: Path, packages: UnpackedPackages, net: str = "", listen: str = "127.0.0.1"
+    folder: Path,
+    packages: UnpackedPackages,
+    net: str = "",
+    listen: str = "127.0.0.1",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Sshd | str]:
-    """Start it, in the network namespace `net` (a path) if given; a reason where the host does not allow it."""
+    """Start it, in the network namespace `net` (a path) if given; a reason where the host does not allow it.
+
+    `environment`: of every session.
+    """
     prepare(folder)
     entering = ["nsenter", f"--net={net}", "--"] if net else []
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder, listen=listen))
+    config = CONFIG.format(port=port, folder=folder, listen=listen)
+    if environment:
+        config += "SetEnv " + " ".join(f'{name}="{value}"' for name, value in environment.items()) + "\n"
+    (folder / "sshd_config").write_text(config)
     users = [one for one in Path("/etc/passwd").read_text().splitlines() if not one.startswith(("root:", "sshd:"))]
     shell = pwd.getpwuid(0).pw_shell
     users = [f"root:x:0:0:root:{folder}/remote-home:{shell}", "sshd:x:65533:65534::/run/sshd:/bin/false", *users]

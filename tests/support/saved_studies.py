@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.model.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec, VerdictSpec
+from mydyno.model.definition.experiment import (
+    ArmSpec,
+    DataSpec,
+    DesignSpec,
+    Experiment,
+    ServerSpec,
+    StepSpec,
+    VerdictSpec,
+)
+from mydyno.model.definition.looks import SIX
+from mydyno.model.definition.plan import make_plan
 from mydyno.model.metrics import METRICS
-from mydyno.model.plan import make_plan
-from mydyno.model.records import RunRecord, ServerRecord, StudyRecord
-from mydyno.model.summary import RunSummary, StepLevel, Summary
+from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.stored.summary import RunSummary, StepLevel, Summary
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.families import families
 from mydyno.results.summarise import effect_record
@@ -82,7 +91,7 @@ def saved(
         for place, (arm, copy) in enumerate(servers)
     )
     metrics = ("qps", "latency_p99_us") if latency else ("qps",)
-    effects = decide_study(list(families(study, runs, metrics, {})), alpha, look is not None)
+    effects = decide_study(list(families(study, runs, metrics, {})), alpha, None if look is None else SIX)
     summary = Summary(
         experiment=study.name,
         question=study.question,
@@ -98,6 +107,7 @@ def saved(
         effects=tuple(effect_record(effect) for effect in effects),
         noise_floor={},
         look=look,
+        looks=None if look is None else dict(SIX.rates),
         alpha=alpha,
         answer=("It is.",),
         **changes,

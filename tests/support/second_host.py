@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pymysql
 
-from mydyno.hosts.certificates import make_certificates
+from mydyno.hosts.network.certificates import make_certificates
 from mydyno.servers.build import ServerBuild
 from tests.support.fake_ethtool import FakeEthtool
 from tests.support.other_server import START_SERVER, open_copy

@@ -11,7 +11,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 import asyncssh
 
-from mydyno.hosts.ssh_connection import Login
+from mydyno.hosts.remote.ssh_connection import Login
 from tests.support import ROOT
 
 SESSION = '/bin/sh -c "$1"; exit "$?"'
@@ -58,9 +58,16 @@ class SshServer:
 
 
 @contextmanager
-def ssh_server(folder: Path) -> Iterator[SshServer]:
-    """Start one below a folder, with keys, known_hosts and a configuration that finds them."""
+def ssh_server(folder: Path, more_host_keys: Sequence[str] = ()) -> Iterator[SshServer]:
+    """Start one below a folder, with keys, known_hosts and a configuration that finds them.
+
+    more_host_keys: algorithms of further keys, host_key_ALGORITHM, that are not in known_hosts.
+    """
     prepare(folder)
+    for algorithm in more_host_keys:
+        key = asyncssh.generate_private_key(algorithm)
+        key.write_private_key(str(folder / f"host_key_{algorithm}"))
+        key.write_public_key(str(folder / f"host_key_{algorithm}.pub"))
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PYTHONSAFEPATH": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.ssh_server", str(folder)],
@@ -188,8 +195,9 @@ class _Server(asyncssh.SSHServer):
 async def main(folder: Path) -> None:
     home = folder / "remote-home"
     _Sftp.home = os.fsencode(home)
+    host_keys = [str(path) for path in sorted(folder.glob("host_key*")) if path.suffix != ".pub"]
     server = await asyncssh.listen(
-        "127.0.0.1", 0, server_factory=lambda: _Server(home), server_host_keys=[str(folder / "host_key")],
+        "127.0.0.1", 0, server_factory=lambda: _Server(home), server_host_keys=host_keys,
         authorized_client_keys=str(folder / "authorized_keys"), encoding=None,
     )  # fmt: skip
     print(server.get_port(), flush=True)

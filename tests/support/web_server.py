@@ -50,6 +50,11 @@ class WebServer:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._process.pid
+
     def request(
         self, path: str, method: str = "GET", body: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:

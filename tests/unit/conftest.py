@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import mydyno
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
-from tests.support.fake_environment import Script
+from tests.support.fake_script import Script
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_failure() -> Iterator[None]:
+    """Nothing here survives a power failure, and fsync would wait for the disk in each fake study."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture

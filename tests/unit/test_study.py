@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
-from mydyno.model.plan import PlannedRun
-from mydyno.model.records import Evidence
-from mydyno.model.summary import Summary
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.stored.records import DriverFinding, Evidence
+from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
-from tests.support.fake_environment import Script, Watched, experiment, opener
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
 
 
 async def study(
@@ -96,6 +99,25 @@ async def test_values_are_the_means_of_the_measured_window_alone(
     asked = experiment(design={"blocks": 1})
     _, summary, _ = await study(script, paths, tmp_path, asked)
     assert all(run.values["oltp_read_only-4"]["qps"] == pytest.approx(1000.5) for run in summary.runs)
+
+
+async def test_a_run_that_settles_late_moves_the_window_of_no_run(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    """The window is fixed before the first block: a cut of the throughput is a doubt, not another window."""
+
+    def qps(run: PlannedRun | None, _step: object, second: int) -> float:
+        late = run is not None and (run.block, run.arm) == (1, "jemalloc") and second <= 40
+        return (500.0 if late else 1000.0) + second % 3
+
+    script.qps = qps
+    steps = [{"workload": "oltp_read_only", "connections": [4], "warmup": 2, "measure": 148}]
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 2}, steps=steps))
+    cuts = [step.steady.mser5_cut_s for run in folder.runs() for step in run.steps if step.steady]
+    assert max(cuts) == 40
+    assert summary.windows["oltp_read_only-4"].model_dump() == {"from_s": 2.0, "to_s": 150.5}
+    late = next(run for run in summary.runs if (run.block, run.arm) == (1, "jemalloc"))
+    assert late.values["oltp_read_only-4"]["qps"] == pytest.approx(1001 - 500 * 38 / 148, abs=0.1)
 
 
 async def test_a_treatment_that_is_not_proved_never_gives_a_number(
@@ -245,3 +267,66 @@ async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
     assert (summary.state, summary.effects) == ("complete", ())
     assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
     assert "noise floor" in summary.sentences[0]
+
+
+def of_rule(rule: str, level: Literal["suspect", "invalid"] = "invalid") -> tuple[DriverFinding, ...]:
+    return (DriverFinding(rule=rule, level=level, text=f"{rule}: 12.34 %"),)
+
+
+RATE = [{"workload": "oltp_read_only", "connections": [4], "rate": [100], "warmup": 2, "measure": 20}]
+
+
+@pytest.mark.parametrize("rule", ["unfinished", "dropped"])
+async def test_an_arm_that_stalls_under_a_rate_has_failed_and_gets_no_ratio_of_its_good_blocks(
+    script: Script, paths: HostPaths, tmp_path: Path, rule: str
+) -> None:
+    def findings(run: PlannedRun | None, _step: object) -> tuple[DriverFinding, ...]:
+        return of_rule(rule) if run is not None and run.arm == "jemalloc" and run.block % 3 == 1 else ()
+
+    script.findings = findings
+    script.qps = lambda run, _step, _second: 1050.0 if run is not None and run.arm == "jemalloc" else 1000.0
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 10}, steps=RATE))
+    assert summary.state == "complete"
+    effects = [effect for effect in summary.effects if effect.primary]
+    assert [(effect.verdict, effect.ratio) for effect in effects] == [("not_measurable", None)]
+    assert "failed in 4 of 10 blocks (it did not keep up: " in effects[0].sentence
+    stalled = next(step for run in folder.runs() for step in run.steps if step.failed)
+    assert (stalled.valid, stalled.reasons) == (False, ())
+
+
+@pytest.mark.parametrize("rule", ["lag", "cpu_wait", "network"])
+async def test_what_the_host_does_to_the_driver_is_a_warning_and_the_step_counts(
+    script: Script, paths: HostPaths, tmp_path: Path, rule: str
+) -> None:
+    script.findings = lambda _run, _step: of_rule(rule)
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 6}, steps=RATE))
+    assert summary.state == "complete"
+    assert {effect.verdict for effect in summary.effects if effect.primary} == {"equivalent"}
+    assert all(step.warnings == (f"{rule}: 12.34 %",) for run in folder.runs() for step in run.steps)
+    assert summary.runs[0].warnings == (f"oltp_read_only-4-at-100: {rule}: 12.34 %",)
+
+
+async def test_a_doubt_about_lag_is_no_warning(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.findings = lambda _run, _step: of_rule("lag", "suspect")
+    _, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}, steps=RATE))
+    assert summary.runs[0].warnings == ()
+
+
+async def test_wrong_values_still_close_the_gate_of_the_drivers_own_checks(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.findings = lambda _run, _step: (*of_rule("wrong_values"), *of_rule("lag"))
+    with pytest.raises(StudyError, match=r"by the driver's own checks: fake: wrong_values: 12\.34 %\n"):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+
+
+async def test_a_study_on_a_host_too_busy_for_every_run_is_partial_and_no_error(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.findings = lambda _run, _step: of_rule("cpu")
+    folder, summary, watcher = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    assert len(watcher.ended) == 6
+    assert {reason.gate for run in folder.runs() for step in run.steps for reason in step.reasons} == {"driver_cpu"}
+    assert not any(run.valid for run in summary.runs)
+    assert summary.state == "partial"
+    finish(folder, summary, as_json=False)  # raises typer.Exit for exit code 1

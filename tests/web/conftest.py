@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from mydyno.reports import write
 from mydyno.store.study_folder import StudyFolder
@@ -19,6 +19,8 @@ from tests.support.fake_study_folder import Shape, build
 from tests.support.web_server import WebServer
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
+LIMIT_MS = 60_000
+"""Generous: the host may be busy."""
 COMPLETE = "allocators-20261120T100000Z"
 RUNNING = "allocators-20261120T120000Z"
 PLANTED = {"glibc": (0.0, 0.0), "jemalloc": (0.05, -0.04)}
@@ -53,6 +55,18 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def comparable(studies: Path) -> Iterator[list[str]]:
+    """Two finished studies of one experiment, in the folder while a file's tests of comparisons need them."""
+    names = ["flush-20261120T040000Z", "flush-20261120T050000Z"]
+    for name in names:
+        shape = Interleaved(planted=PLANTED, workloads=("oltp_read_write",), cycles=3)
+        build_interleaved(studies / name, shape)
+    yield names
+    for name in names:
+        shutil.rmtree(studies / name)
+
+
 def _make_hostile(study: StudyFolder) -> None:
     summary = study.summary()
     assert summary is not None
@@ -84,3 +98,17 @@ def browser() -> Iterator[Browser]:
         found = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
         yield found
         found.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: WebServer) -> Iterator[Page]:
+    """A browser that has logged in by the printed URL."""
+    expect.set_options(timeout=LIMIT_MS)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(LIMIT_MS)
+    found = context.new_page()
+    found.goto(server.url)
+    expect(found.locator("h1")).to_have_text("Studies")
+    assert "token" not in found.url, "the token does not stay in the address"
+    yield found
+    context.close()

@@ -14,28 +14,12 @@ from mydyno.store.live_log import LIVE_FILE
 from tests.support.breaking_proxy import BreakingProxy
 from tests.support.live_writer import LiveWriter
 from tests.support.web_server import WebServer
-from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
+from tests.web.conftest import COMPLETE, HOSTILE, LIMIT_MS, RUNNING
 
-LIMIT_MS = 60_000
-"""Generous: the host may be busy."""
 LIVE = f"/studies/{RUNNING}/live"
 LOADED = {"state": "slice", "block": 2, "blocks": 6, "arm": "jemalloc", "copy": 1, "step": "oltp_read_write-64",
           "cycle": 3, "left_s": 90.0, "tps": 60.0, "latency_us": {"p50": 1e3, "p95": 2e3, "p99": 3e3},
           "cpu_busy_pct": 80.0, "cpu_steal_pct": 1.0, "server": {"innodb_buffer_pool_hit_pct": 99.0}}  # fmt: skip
-
-
-@pytest.fixture
-def page(browser: Browser, server: WebServer) -> Iterator[Page]:
-    """A browser that has logged in by the printed URL."""
-    expect.set_options(timeout=LIMIT_MS)
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(LIMIT_MS)
-    found = context.new_page()
-    found.goto(server.url)
-    expect(found.locator("h1")).to_have_text("Studies")
-    assert "token" not in found.url, "the token does not stay in the address"
-    yield found
-    context.close()
 
 
 @pytest.fixture
@@ -51,6 +35,17 @@ def at(server: WebServer, path: str, port: int | None = None) -> str:
 
 def tile(page: Page, name: str) -> str:
     return page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True)).locator("dd").inner_text()
+
+
+def serious_violations(page: Page) -> list[str]:
+    """What axe finds in the page, without the documents in its frames."""
+    found = Axe().run(page, options={"iframes": False}).response
+    assert found["passes"], "it has looked"
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
 
 
 def test_without_the_token_a_browser_is_told_how_to_get_access(browser: Browser, server: WebServer) -> None:
@@ -80,11 +75,31 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
     assert tile(page, "p99") == "3.00 ms"
     reason = {"gate": "unproved", "text": "the library is not mapped"}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
-    expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc is not used: the library is not mapped")
+    expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
     page.get_by_role("button", name="Stop the study").click()
     page.get_by_role("button", name="Stop it").click()
     expect(page.locator("#ended")).to_contain_text("interrupted; finished runs are kept")
     assert writer.process.wait(60) == 130
+
+
+def test_host_groups_are_shown_and_one_of_them_is_chosen(page: Page, server: WebServer, writer: LiveWriter) -> None:
+    writer.write("second", state="hosts", made=1, blocks=6, left_s=90.0)
+    for group, qps in (("vm01", 1000.0), ("vm02", 2000.0)):
+        writer.write("second", **LOADED, group=group, qps=qps)
+    page.goto(at(server, LIVE))
+    expect(page.locator("#now")).to_contain_text("1 of 6 blocks finished")
+    expect(page.locator("#now")).to_contain_text("Host groups execute the blocks. About 1 min 30 s left")
+    rows = page.locator("#group-rows tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("jemalloc, oltp_read_write-64")
+    expect(page.locator("#tiles dd").first).to_contain_text("1,000")
+    page.get_by_role("button", name="vm02").click()
+    expect(page.locator("#figures-title")).to_have_text("Now: vm02")
+    expect(page.locator("#tiles dd").first).to_contain_text("2,000")
+    writer.write("second", state="lost", group="vm02")
+    expect(rows.nth(1).locator("td").first).to_have_text("lost")
+    found = Axe().run(page)
+    assert not [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
 
 
 def test_a_connection_that_breaks_loses_no_line(browser: Browser, server: WebServer, writer: LiveWriter) -> None:
@@ -180,9 +195,10 @@ def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: W
     expect(page.locator("#report-title")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_a_phone_and_are_accessible(
-    browser: Browser, server: WebServer, studies: Path, writer: LiveWriter, scheme: str
+def test_pages_fit_a_phone_and_a_desk_and_are_accessible(
+    browser: Browser, server: WebServer, studies: Path, writer: LiveWriter, scheme: str, width: int
 ) -> None:
     writer.write("second", **LOADED, qps=1000.0)
     writer.write("note", text="a message " * 30)
@@ -191,7 +207,7 @@ def test_pages_fit_a_phone_and_are_accessible(
     (run,) = (studies / COMPLETE / "blocks/01").glob("1-*")
     hostile = quote(HOSTILE.replace("/", "∕"))
     context = browser.new_context(
-        viewport={"width": 390, "height": 844}, color_scheme="dark" if scheme == "dark" else "light"
+        viewport={"width": width, "height": 844}, color_scheme="dark" if scheme == "dark" else "light"
     )
     page = context.new_page()
     page.goto(server.url)
@@ -205,12 +221,7 @@ def test_pages_fit_a_phone_and_are_accessible(
         )
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        serious = [
-            f"{path}: {one['id']}: {one['nodes'][0]['html'][:200]}"
-            for one in Axe().run(page, options={"iframes": False}).response["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        assert serious_violations(page) == [], path
     assert len(backgrounds) == 1
     (colour,) = backgrounds
     levels = [int(level) for level in colour.removeprefix("rgb(").removesuffix(")").split(",")]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -19,23 +17,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.store.live_log import LIVE_FILE, read_live
 from tests.support import ROOT
-from tests.support.fake_interleaved_folder import Interleaved
-from tests.support.fake_interleaved_folder import build as build_interleaved
 from tests.support.live_writer import LiveWriter
 from tests.support.web_server import WebServer
-from tests.web.conftest import COMPLETE, HOSTILE, PLANTED, RUNNING
-
-
-@pytest.fixture(scope="module")
-def comparable(studies: Path) -> Iterator[list[str]]:
-    """Two finished studies of one experiment, in the folder while this file's tests of comparisons need them."""
-    names = ["flush-20261120T040000Z", "flush-20261120T050000Z"]
-    for name in names:
-        shape = Interleaved(planted=PLANTED, workloads=("oltp_read_write",), cycles=3)
-        build_interleaved(studies / name, shape)
-    yield names
-    for name in names:
-        shutil.rmtree(studies / name)
+from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
 
 
 def test_every_study_is_listed_also_those_with_something_wrong(server: WebServer, studies: Path) -> None:
@@ -209,6 +193,16 @@ def test_a_linked_file_is_not_followed(server: WebServer, studies: Path) -> None
     (run / "server-9.log").symlink_to("/etc/passwd")
     page = server.get(f"/studies/{RUNNING}/runs/01/{run.name}").text
     assert "server-9.log" not in page and "root:" not in page
+
+
+def test_the_output_of_an_external_servers_hooks_is_shown(server: WebServer, studies: Path) -> None:
+    run = next((studies / COMPLETE / "blocks/01").glob("1-*"))
+    (run / "hooks.log").write_text("$ systemctl restart mariadb\n<stopped>\n")
+    (run / "hooks.log.old").write_text("SECRET")
+    page = server.get(f"/studies/{COMPLETE}/runs/01/{run.name}").text
+    assert "hooks.log" in page and "$ systemctl restart mariadb\n&lt;stopped&gt;" in page
+    assert "SECRET" not in page
+    (run / "hooks.log").unlink()
 
 
 def test_every_response_has_the_security_headers(server: WebServer) -> None:

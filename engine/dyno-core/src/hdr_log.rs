@@ -5,11 +5,11 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
 
-use crate::histogram::{Histogram, HIGHEST_NS};
+use crate::histogram::hdr::convert;
+use crate::histogram::Histogram;
 
 /// One interval of one kind of value.
 #[derive(Debug)]
@@ -22,32 +22,6 @@ pub struct Interval<'a> {
     pub length: Duration,
     /// The values.
     pub histogram: &'a Histogram,
-}
-
-/// The same counts in HdrHistogram's own type; buckets agree, values above the range stand at its end.
-///
-/// # Panics
-/// Never: the bounds are constants that the type accepts.
-pub fn convert(histogram: &Histogram) -> hdrhistogram::Histogram<u64> {
-    let mut converted = hdrhistogram::Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("constant bounds are valid");
-    for (value, count) in histogram.buckets() {
-        converted
-            .record_n(value, count)
-            .expect("every bucket is inside the bounds");
-    }
-    converted
-}
-
-/// One histogram as text: HdrHistogram's V2 form, deflated, in base 64; values in nanoseconds.
-///
-/// # Errors
-/// When it cannot be deflated.
-pub fn encode(histogram: &Histogram) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    V2DeflateSerializer::new()
-        .serialize(&convert(histogram), &mut bytes)
-        .map_err(|error| io::Error::other(format!("a histogram cannot be encoded: {error}")))?;
-    Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 /// A log under way; each interval is a line of its own, so a broken run leaves a log that can be read.
@@ -111,7 +85,6 @@ impl<W: Write> HdrLog<W> {
 mod tests {
     use super::*;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-    use hdrhistogram::serialization::Deserializer;
 
     #[test]
     fn a_written_log_reads_back_with_the_same_percentiles() {
@@ -138,10 +111,7 @@ mod tests {
             (entry.tag().unwrap().as_str(), entry.start_timestamp()),
             ("response", Duration::from_secs(3))
         );
-        let payload = base64::engine::general_purpose::STANDARD
-            .decode(entry.encoded_histogram())
-            .unwrap();
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new().deserialize(&mut &payload[..]).unwrap();
+        let read = crate::histogram::hdr::decode(entry.encoded_histogram()).unwrap();
         for percentile in [10.0, 50.0, 99.0, 99.9] {
             assert_eq!(
                 read.value_at_percentile(percentile),

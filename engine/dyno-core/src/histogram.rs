@@ -5,7 +5,8 @@
 //! and memory that no value falls in is never made resident. A record is a shift, an increment and four scalars.
 //! Nothing is clamped in silence: values above the range are counted in [`Histogram::above_range`] and in `max`.
 
-mod sparse;
+pub mod hdr;
+mod travel;
 
 const SUB_BUCKET_BITS: u32 = 11;
 const HALF: usize = 1 << (SUB_BUCKET_BITS - 1);

@@ -6,6 +6,7 @@ pub mod duration;
 pub mod hdr_log;
 pub mod histogram;
 pub mod operation;
+pub mod panics;
 pub mod prefetch;
 pub mod queue;
 pub mod random;

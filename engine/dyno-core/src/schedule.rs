@@ -226,6 +226,15 @@ impl ArrivalSchedule {
         Self::new(arrivals, segments, seed)
     }
 
+    /// The same kind of arrivals, with the same random gaps, at one rate for ever.
+    ///
+    /// # Errors
+    /// When that is no rate above 0.
+    pub fn at_rate(&self, per_s: f64) -> Result<Self, String> {
+        let hold = Segment::linear(per_s, per_s, f64::INFINITY);
+        Self::new(self.arrivals, vec![hold], self.seed)
+    }
+
     /// Seconds after the plan's start at which `count` operations are expected.
     pub fn time_of(&self, mut count: f64) -> f64 {
         let mut start_s = 0.0;
@@ -329,15 +338,30 @@ impl ArrivalCursor {
 }
 
 impl ArrivalCursor {
-    /// How many further arrivals come before a time, ns after the plan's start. Walks a Poisson plan, computes others.
-    pub fn count_before(&self, limit_ns: u64) -> u64 {
+    /// Skips the further arrivals before a time, ns after the plan's start: how many they are, and the arrival after them.
+    ///
+    /// Walks a Poisson plan, computes others.
+    pub fn skip_before(&mut self, limit_ns: u64) -> (u64, Arrival) {
+        let is_walked = self.plan.trace.is_none() && self.plan.arrivals == Arrivals::Poisson;
+        let mut skipped = 0;
+        if !is_walked {
+            skipped = self.count_before(limit_ns);
+            self.next += skipped * self.workers;
+        }
+        loop {
+            let arrival = self.next_arrival();
+            if !is_walked || arrival.intended_ns >= limit_ns {
+                return (skipped, arrival);
+            }
+            skipped += 1;
+        }
+    }
+
+    /// How many further arrivals come before a time; not of a Poisson plan.
+    fn count_before(&self, limit_ns: u64) -> u64 {
         if let Some(times) = &self.plan.trace {
             let all = times.partition_point(|time| *time < limit_ns) as u64;
             return all.saturating_sub(self.next).div_ceil(self.workers);
-        }
-        if self.plan.arrivals == Arrivals::Poisson {
-            let before = |arrival: &Arrival| arrival.intended_ns < limit_ns;
-            return self.clone().take_while(before).count() as u64;
         }
         // Times do not decrease with the number: double the step until one is too late, then halve the rest.
         let is_before = |place: u64| {

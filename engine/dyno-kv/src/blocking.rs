@@ -114,7 +114,12 @@ impl Client {
                 return Err(failed(ErrorKind::TimedOut.into()));
             }
             self.stream.set_timeout(left).map_err(failed)?;
-            let count = self.stream.read(&mut buffer).map_err(failed)?;
+            let count = match self.stream.read(&mut buffer) {
+                Ok(count) => count,
+                // A process that was stopped and goes on: a read with a time limit is not restarted.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed(error)),
+            };
             if count == 0 {
                 let outstanding = self.connection.outstanding();
                 return Err(Error::Closed { outstanding });
@@ -179,5 +184,54 @@ fn describe(error: &std::io::Error, endpoint: &str, within: Duration) -> Error {
             within,
         },
         _ => Error::Io(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers with these; then the stream is closed.
+    struct Answers(Vec<std::io::Result<&'static [u8]>>);
+
+    impl Read for Answers {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let bytes = self.0.remove(0)?;
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    impl Write for Answers {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Stream for Answers {
+        fn set_timeout(&self, _: Duration) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn version(answers: Vec<std::io::Result<&'static [u8]>>) -> Result<String, Error> {
+        let stream = Answers(answers);
+        Client::over(stream, Protocol::Text, Duration::from_mins(1), "fake".into()).version()
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated() {
+        let interrupted = || Err(ErrorKind::Interrupted.into());
+        let answers = vec![interrupted(), Ok(&b"VERSION 1."[..]), interrupted(), Ok(b"6.18\r\n")];
+        assert_eq!(version(answers).unwrap(), "1.6.18");
+        let answers = vec![Ok(&b"VERSION 1."[..]), Err(ErrorKind::ConnectionReset.into())];
+        assert!(matches!(version(answers), Err(Error::Io(_))));
     }
 }

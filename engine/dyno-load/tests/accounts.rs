@@ -11,6 +11,7 @@ use common::freeze::freeze;
 use common::{command, parse, signal, NullServer, Run};
 use held::{count, Held};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 fn load(server: &NullServer, rest: &str) -> String {
     format!(
@@ -27,8 +28,48 @@ fn start(arguments: &str) -> std::process::Child {
         .unwrap()
 }
 
+/// Checks the plan of every interval: it is accounted for, by what the intervals counted until then; the last one's is
+/// that of the whole run.
+fn check_intervals(result: &Run) {
+    let mut phase = "warmup".to_string();
+    let (mut ended, mut dropped, mut planned) = (0, 0, 0);
+    let intervals: Vec<&Value> = result
+        .records
+        .iter()
+        .filter(|one| one["record"] == "interval")
+        .collect();
+    for interval in &intervals {
+        let of_plan = |key: &str| count(interval, &format!("/plan/{key}"));
+        if interval["phase"] != phase.as_str() {
+            if phase == "warmup" {
+                (ended, dropped, planned) = (0, 0, 0);
+            }
+            phase = interval["phase"].as_str().unwrap().to_string();
+        }
+        ended += count(interval, "/counts/transactions");
+        dropped += count(interval, "/counts/dropped_late");
+        assert_eq!(
+            (of_plan("ended"), of_plan("dropped_late")),
+            (ended, dropped),
+            "{interval}"
+        );
+        let left = of_plan("unfinished") + of_plan("in_flight") + of_plan("not_started");
+        assert_eq!(of_plan("planned"), ended + dropped + left, "{interval}");
+        assert!(of_plan("planned") >= planned, "{interval}");
+        planned = of_plan("planned");
+    }
+    let last = &intervals.last().unwrap()["plan"];
+    // Only a lost agent leaves operations in flight: nobody knows what became of them.
+    assert!(last["in_flight"] == 0 || result.code == 1, "{last}");
+    assert_eq!(last["planned"], result.last()["plan"]["planned"]);
+    assert_eq!(last["not_started"], result.last()["plan"]["not_started"]);
+    let unfinished = count(last, "/unfinished") + count(last, "/in_flight");
+    assert_eq!(unfinished, result.count("/ends/unfinished"));
+}
+
 /// What was planned, after it was found to be accounted for.
 fn planned(result: &Run) -> u64 {
+    check_intervals(result);
     let planned = result.count("/plan/planned");
     let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
     let sum = ended
@@ -104,4 +145,84 @@ fn a_rate_that_nobody_can_keep_ends_by_the_clock_with_its_whole_plan() {
     assert_eq!(planned(&result), 1_000_000_000);
     assert!(result.count("/counts/transactions") > 0);
     assert_eq!(result.code, 4, "{}", result.stderr);
+}
+
+#[test]
+fn every_interval_has_its_plan_also_of_the_warm_up_and_while_nothing_ends() {
+    let server = NullServer::start();
+    for (rest, stop_ms) in [
+        ("--rate 2000 --arrivals poisson", 700),
+        ("--rate 2000 --overload drop-late --late-limit 50ms", 700),
+        // The server does not answer again: what is in flight stays unfinished.
+        ("--rate 1000 --grace 500ms", 60_000),
+    ] {
+        let child = start(&load(
+            &server,
+            &format!("{rest} --connections 4 --threads 2 --warmup 500ms --duration 1500ms --interval 100ms --quiet"),
+        ));
+        std::thread::sleep(Duration::from_millis(900));
+        signal(server.child.id(), Signal::SIGSTOP);
+        let id = server.child.id();
+        let resume = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(stop_ms.min(5_000)));
+            signal(id, Signal::SIGCONT);
+        });
+        let result = parse(child.wait_with_output().unwrap());
+        resume.join().unwrap();
+        assert!(planned(&result) > 1000, "{rest}: {}", result.last());
+        let plans = |phase: &str, key: &str| {
+            let own = result.records.iter().filter(|one| one["phase"] == phase);
+            own.map(|one| count(one, &format!("/plan/{key}"))).collect::<Vec<_>>()
+        };
+        assert!(
+            plans("warmup", "planned").iter().any(|planned| *planned > 200),
+            "{rest}"
+        );
+        assert!(
+            plans("measure", "in_flight").contains(&4),
+            "{rest}: {:?}",
+            plans("measure", "in_flight")
+        );
+        assert!(
+            plans("measure", "not_started").iter().any(|waiting| *waiting > 100),
+            "{rest}"
+        );
+    }
+    let closed = common::run(&load(
+        &server,
+        "--connections 2 --duration 300ms --interval 100ms --quiet",
+    ));
+    assert!(closed.records.iter().all(|record| record.get("plan").is_none()));
+}
+
+#[test]
+fn the_plans_of_agents_are_added_and_one_that_dies_leaves_its_last() {
+    let server = NullServer::start();
+    let agents = format!("--agent|{0} agent|--agent|{0} agent", common::PROGRAM);
+    let rest = "--connections 4 --threads 2 --rate 1000 --warmup 300ms --duration 1500ms --interval 100ms --quiet";
+    let with_agents = |rest: &str| {
+        let mut command = command(&load(&server, rest));
+        command
+            .args(agents.split('|'))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    let result = parse(with_agents(rest).output().unwrap());
+    assert_eq!(planned(&result), 1500, "{}", result.stderr);
+    let rest = "--connections 4 --threads 2 --rate 1000 --duration 30s --interval 100ms --overload drop-late --late-limit 20ms \
+                --quiet";
+    let child = with_agents(rest).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(900));
+    signal(server.child.id(), Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(server.child.id(), Signal::SIGCONT);
+    std::thread::sleep(Duration::from_millis(600));
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    let agent: u32 = children.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    signal(agent, Signal::SIGKILL);
+    let lost = parse(child.wait_with_output().unwrap());
+    assert_eq!(lost.code, 1, "{}", lost.stderr);
+    assert!(lost.count("/counts/dropped_late") > 0, "{}", lost.last());
+    assert!(planned(&lost) > 500, "{}", lost.last());
 }

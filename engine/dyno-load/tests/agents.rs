@@ -250,10 +250,11 @@ fn an_agent_that_cannot_do_it_is_named_and_no_load_is_sent() {
         3,
         &["agent 'sh -c", "255", "no such host"],
     );
+    // It stays until it is left: of one that ended the end may be seen first.
     refuse(
-        "echo Welcome",
+        "sh -c 'echo Welcome; cat'",
         3,
-        &["agent 'echo Welcome'", "'Welcome'", "prints nothing else"],
+        &["agent 'sh -c", "'Welcome'", "prints nothing else"],
     );
     let other = r#"sh -c 'echo "{\"hello\":{\"protocol\":1,\"version\":\"0.0.7\",\"host\":\"old\",\"cpus\":1}}"; cat'"#;
     refuse(

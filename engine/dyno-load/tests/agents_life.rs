@@ -32,6 +32,18 @@ fn is_alive(id: u32) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
+/// Those still alive after at most 4 s: a process that has been sent SIGKILL ends only when it next gets a CPU.
+fn left_after_a_while(ids: &[u32]) -> Vec<u32> {
+    let deadline = Instant::now() + Duration::from_secs(4);
+    loop {
+        let left: Vec<u32> = ids.iter().copied().filter(|id| is_alive(*id)).collect();
+        if left.is_empty() || Instant::now() > deadline {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 impl Started {
     fn start(server: &NullServer, more: &str) -> Self {
         let agent = format!("--agent='{PROGRAM}' agent");
@@ -64,9 +76,7 @@ impl Started {
     fn end(self) -> (Run, Duration) {
         let result = parse(self.coordinator.wait_with_output().unwrap());
         let took = self.began.elapsed();
-        for id in &self.agents {
-            assert!(!is_alive(*id), "agent {id} is left");
-        }
+        assert_eq!(left_after_a_while(&self.agents), [0; 0], "these agents are left");
         assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
         (result, took)
     }
@@ -156,13 +166,7 @@ fn a_killed_coordinator_leaves_no_agent() {
     std::thread::sleep(Duration::from_millis(700));
     signal(run.coordinator.id(), Signal::SIGKILL);
     run.coordinator.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(4);
-    while run.agents.iter().any(|id| is_alive(*id)) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    for id in &run.agents {
-        assert!(!is_alive(*id), "agent {id} is left");
-    }
+    assert_eq!(left_after_a_while(&run.agents), [0; 0], "these agents are left");
 }
 
 #[test]
@@ -188,5 +192,9 @@ fn a_command_that_never_becomes_an_agent_is_ended_with_all_it_has_started() {
         result.stderr
     );
     assert!(took < Duration::from_secs(10), "{took:?}");
-    assert!(!is_alive(sleeper));
+    assert_eq!(
+        left_after_a_while(&[sleeper]),
+        [0; 0],
+        "the child of the command is left"
+    );
 }

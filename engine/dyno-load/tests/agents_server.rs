@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use common::freeze::on_a_still_host;
@@ -88,4 +89,76 @@ fn agents_run_tpcc_and_leave_it_consistent() {
     assert_eq!(result.count("/settings/options/warehouses"), 2);
     let checked = plain(&format!("tpcc check --socket {socket} --database tpcc"));
     assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("dyno-agents-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn with(&self, file: &str, text: &str) -> String {
+        let path = self.0.join(file);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn agents_run_scripts_and_files_of_sql_and_draw_what_is_unique_once() {
+    let test = "agents_run_scripts_and_files_of_sql_and_draw_what_is_unique_once";
+    let Some(server) = PrivateServer::start("agents-files", test) else {
+        return;
+    };
+    let socket = server.socket();
+    let mut control = client(&socket);
+    let mut one = |question: &str| control.query_text(question).unwrap().unwrap();
+    one("SELECT 1");
+    let folder = Folder::new("files");
+    folder.with("words.csv", "word\nfirst\nsecond\n");
+    let file = folder.with(
+        "load.sql",
+        "-- transaction: add\nINSERT INTO made VALUES ({sequence(1)}, {csv('words.csv', 'word')});\n",
+    );
+    folder.with(
+        "common.lua",
+        "function add(value) con:query('INSERT INTO drawn VALUES (' .. value .. ')') end\n",
+    );
+    let script = folder.with(
+        "load.lua",
+        "require('common')\n\
+         function connect() con = sysbench.sql.driver():connect() end\n\
+         function init() connect() con:query(\"INSERT INTO seen VALUES (-1, 'init')\") end\n\
+         function thread_init() connect() con:query('INSERT INTO seen VALUES (' .. sysbench.tid .. \", 'begins')\") end\n\
+         function event() add(sysbench.rand.unique()) end\n\
+         function thread_done() con:query('INSERT INTO seen VALUES (' .. sysbench.tid .. \", 'ends')\") end\n",
+    );
+    let mut control = client(&socket);
+    control
+        .exec(
+            "CREATE DATABASE own; USE own; CREATE TABLE made (id BIGINT PRIMARY KEY, word VARCHAR(20)); CREATE TABLE drawn \
+             (id BIGINT PRIMARY KEY); CREATE TABLE seen (tid INT, what VARCHAR(20), PRIMARY KEY (tid, what))",
+        )
+        .unwrap();
+    let options = format!("--socket {socket} --database own --connections 5 --duration 500ms --quiet");
+    let result = with_agents(command(&format!("sql run {file} {options}")), 2);
+    assert_reconciled(&result);
+    let rows = one("SELECT CONCAT(COUNT(*), ' ', COUNT(DISTINCT word)) FROM own.made");
+    assert_eq!(rows, format!("{} 2", result.count("/whole_load_counts/transactions")));
+    let result = with_agents(command(&format!("script {script} {options} run")), 2);
+    assert_reconciled(&result);
+    let rows = one("SELECT COUNT(*) FROM own.drawn");
+    assert_eq!(rows, result.count("/whole_load_counts/transactions").to_string());
+    let seen = one("SELECT GROUP_CONCAT(CONCAT(what, tid) ORDER BY tid, what) FROM own.seen");
+    let each = (0..5).map(|tid| format!("begins{tid},ends{tid}")).collect::<Vec<_>>();
+    assert_eq!(seen, format!("init-1,{}", each.join(",")));
 }

@@ -58,7 +58,7 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         acknowledged: None,
     });
     let before = of_the_process();
-    let outcome = dyno_loop::run::<SqlSession>(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<SqlSession>(&settings, &AtomicBool::new(false), &mut |_| (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let transactions = outcome.totals.unwrap().all.transactions;
     (of_the_process() - before, transactions)

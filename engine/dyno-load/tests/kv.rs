@@ -102,6 +102,84 @@ fn every_protocol_and_transport_counts_what_the_server_counts() {
 }
 
 #[test]
+fn the_workloads_of_ycsb_have_their_shares_and_find_right_values() {
+    let Some(server) = Memcached::start("the_workloads_of_ycsb_have_their_shares_and_find_right_values", &[]) else {
+        return;
+    };
+    // Shares of set and of cas in all operations.
+    for (letter, set, cas) in [
+        ("a", 0.5, 0.0),
+        ("b", 0.05, 0.0),
+        ("c", 0.0, 0.0),
+        ("d", 0.05, 0.0),
+        ("f", 0.0, 0.5),
+    ] {
+        for protocol in ["text", "binary", "meta"] {
+            let what = format!("{letter} {protocol}");
+            let result = run(&format!(
+                "kv run {} --ycsb {letter} --protocol {protocol} --keys 500 --fill 100% --connections 4 --verify 100% \
+                 --duration 400ms --quiet",
+                server.place()
+            ));
+            assert_sound(&result, &what);
+            assert_reconciled(&result, &what);
+            assert_eq!(
+                result.last()["settings"]["words"]["preset"],
+                format!("ycsb_{letter}"),
+                "{what}"
+            );
+            let operations = result.count("/whole_load_counts/transactions") as f64;
+            assert!(operations > 1000.0, "{what}: {operations} operations");
+            let share = |count: u64| count as f64 / operations;
+            let cas_seen = kv(&result, "cas");
+            assert!((share(cas_seen) - cas).abs() < 0.05, "{what}: {}", share(cas_seen));
+            let set_seen = kv(&result, "cmd_set") - cas_seen;
+            assert!((share(set_seen) - set).abs() < 0.05, "{what}: {}", share(set_seen));
+            assert!(kv(&result, "verified") > 100, "{what}");
+            assert_eq!(kv(&result, "wrong_values"), 0, "{what}");
+            // Of d, a key whose set is not answered yet can be asked for; all else was stored before.
+            let missed = share(kv(&result, "get_misses"));
+            assert!(missed <= if letter == "d" { 0.01 } else { 0.0 }, "{what}: {missed}");
+        }
+    }
+    for (options, words) in [
+        ("--ycsb e", "memcached's protocol has no command for that"),
+        ("--ycsb x", "use a, b, c, d or f"),
+        ("--ycsb a --ratio 1:1", "cannot be used with"),
+        ("--ycsb d --hit-ratio 90%", "remove --hit-ratio"),
+        ("--ycsb d --connections 2 --agent true", "which key is the newest"),
+    ] {
+        let result = plain(&format!("kv run {} {options} --duration 100ms --quiet", server.place()));
+        assert_eq!(result.code, 2, "{options}: {}", result.stderr);
+        assert!(result.stderr.contains(words), "{options}: {}", result.stderr);
+    }
+}
+
+#[test]
+fn every_set_of_the_latest_makes_a_key_of_its_own() {
+    let Some(server) = Memcached::start("every_set_of_the_latest_makes_a_key_of_its_own", &[]) else {
+        return;
+    };
+    let result = run(&format!(
+        "kv run {} --ycsb d --keys 100 --key-size 12 --fill 100% --connections 4 --depth 4 --verify 100% \
+         --operations 40000 --quiet",
+        server.place()
+    ));
+    assert_sound(&result, "latest");
+    // About 2,000 new keys, after the 100 that were stored: their numbers have more digits.
+    let mut client = Client::tcp(("127.0.0.1", server.port), Protocol::Text, Duration::from_secs(10)).unwrap();
+    let items = client
+        .stats("")
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| name == "curr_items");
+    let items: u64 = items.unwrap().1.parse().unwrap();
+    let sets = kv(&result, "cmd_set");
+    assert_eq!(items, 100 + sets, "every set makes a key of its own");
+    assert!((1700..2300).contains(&sets), "{sets}");
+}
+
+#[test]
 fn sets_without_a_reply_are_done_and_counted() {
     let Some(server) = Memcached::start("sets_without_a_reply_are_done_and_counted", &[]) else {
         return;
@@ -127,7 +205,8 @@ fn wrong_values_are_found_and_make_the_run_invalid() {
     };
     let data = "--keys 100 --value-size 200 --key-size 30";
     let made = plain(&format!("kv prepare {} {data} --quiet", server.place()));
-    assert_eq!(made.code, 0, "{}", made.stderr);
+    // A busy host may make so short a load invalid; whether every value is there is seen below.
+    assert!(made.code == 0 || made.code == 4, "{}", made.stderr);
     let get = format!(
         "kv run {} {data} --ratio 1:0 --duration 200ms --quiet --verify 100%",
         server.place()

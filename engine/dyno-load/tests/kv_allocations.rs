@@ -30,8 +30,8 @@ impl<E> Observer<E> for Nobody {
 }
 
 /// Allocations and operations of one run.
-fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64) -> (u64, u64) {
-    let keys = Keys::new(1000, Choice::Uniform, "", Sizes::Fixed(40)).unwrap();
+fn measure(server: &Memcached, choice: &str, (protocol, depth): (Protocol, u32), duration_ns: u64) -> (u64, u64) {
+    let keys = Keys::new(1000, Choice::parse(choice, 1000).unwrap(), "", Sizes::Fixed(40)).unwrap();
     let mix = Mix {
         set: 0.3,
         multi_get: 0.1,
@@ -42,7 +42,7 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
     let shares = Shares {
         mix,
         verify: 0.5,
-        absent: 0.1,
+        absent: if choice == "latest" { 0.0 } else { 0.1 },
     };
     let mut workload = Workload::new(keys, Values::new(Sizes::Uniform(10, 2000)), shares, 1).unwrap();
     workload.multi_get_keys = 5;
@@ -69,7 +69,7 @@ fn measure(server: &Memcached, protocol: Protocol, depth: u32, duration_ns: u64)
         workload,
     });
     let before = of_the_process();
-    let outcome = dyno_loop::run::<KvSession>(&settings, &AtomicBool::new(false), &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<KvSession>(&settings, &AtomicBool::new(false), &mut |_| (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let operations = outcome.totals.unwrap().all.transactions;
     (of_the_process() - before, operations)
@@ -80,15 +80,20 @@ fn no_operation_allocates() {
     let Some(server) = Memcached::start("kv_allocations: no_operation_allocates", &[]) else {
         return;
     };
-    for (protocol, depth) in [(Protocol::Text, 1), (Protocol::Binary, 1), (Protocol::Meta, 8)] {
-        let (short, few) = measure(&server, protocol, depth, 300_000_000);
-        let (long, many) = measure(&server, protocol, depth, 1_300_000_000);
+    for (choice, protocol, depth) in [
+        ("uniform", Protocol::Text, 1),
+        ("uniform", Protocol::Binary, 1),
+        ("uniform", Protocol::Meta, 8),
+        ("latest", Protocol::Text, 1),
+    ] {
+        let (short, few) = measure(&server, choice, (protocol, depth), 300_000_000);
+        let (long, many) = measure(&server, choice, (protocol, depth), 1_300_000_000);
         assert!(many > few + 1000, "{few} and {many} operations show nothing");
         let per_operation = long.saturating_sub(short) as f64 / (many - few) as f64;
         // Warm-up of buffers and the end of the run differ by a few.
         assert!(
             per_operation < 0.02,
-            "{}: {per_operation} allocations an operation",
+            "{choice} {}: {per_operation} allocations an operation",
             protocol.name()
         );
     }

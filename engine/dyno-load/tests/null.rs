@@ -224,3 +224,29 @@ fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
         assert!(result.stderr.contains(word), "{arguments}: {}", result.stderr);
     }
 }
+
+#[test]
+fn sessions_are_made_one_after_the_other_and_printed_as_one_object() {
+    let server = NullServer::start();
+    let port = server.port();
+    let made = plain(&format!(
+        "session --port {port} --sessions 2 --sql SELECT/**/1 --sql SELECT/**/2"
+    ));
+    assert_eq!((made.code, made.records.len()), (0, 1), "{}", made.stderr);
+    let report = made.last();
+    assert_eq!(
+        (report["format"].as_str(), report["format_version"].as_u64()),
+        (Some("dynoload-session"), Some(1))
+    );
+    let sessions = report["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2);
+    for session in sessions {
+        assert_eq!(session["results"].as_array().unwrap().len(), 2, "{session}");
+        assert!(session.get("tls").is_none(), "{session}");
+    }
+    let refused = plain(&format!("session --port {port} --compression gzip"));
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.stderr);
+    let refused = plain(&format!("session --port {port} --ssl-mode required"));
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("does not offer"), "{}", refused.stderr);
+}

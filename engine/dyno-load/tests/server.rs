@@ -96,13 +96,22 @@ fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
             "oltp run --workload oltp_read_write --socket {socket} --table-size 1000 --connections 4 --duration 2s --quiet \
              {rest}"
         );
+        let mut control = client(&socket);
+        let mut commits = || -> u64 {
+            let question =
+                "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'COM_COMMIT'";
+            control.query_text(question).unwrap().unwrap().parse().unwrap()
+        };
+        let before = commits();
         let child = command(&arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(800));
-        let mut control = client(&socket);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while commits() < before + 20 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id DESC LIMIT 1";
         let victim = control.query_text(question).unwrap().unwrap();
         control.exec(&format!("KILL {victim}")).unwrap();

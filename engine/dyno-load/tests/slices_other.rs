@@ -10,6 +10,7 @@ mod memcached;
 
 use std::time::Duration;
 
+use common::freeze::on_a_still_host;
 use common::{client, plain, signal, PrivateServer};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Detail, Event, Protocol};
@@ -190,17 +191,19 @@ fn the_counted_part_ends_in_time_when_memcached_does_not_answer() {
     let Some(server) = Memcached::start(test, &[]) else {
         return;
     };
-    let mut held = Held::start(&format!("kv run --port {} --connections 2 --keys 100", server.port));
-    held.slice("go a 1 0 100");
-    // Stopped workers woke up only every 200 ms: the limits of the counted part were up to that late.
-    held.send("go b 2 150 330");
-    std::thread::sleep(Duration::from_millis(60));
-    signal(server.child.id(), Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(700));
-    signal(server.child.id(), Signal::SIGCONT);
-    let slice = held.next("slice");
-    assert!((number(&slice, "/length_s") - 0.33).abs() < 0.03, "{slice}");
-    held.end();
+    on_a_still_host(test, || {
+        let mut held = Held::start(&format!("kv run --port {} --connections 2 --keys 100", server.port));
+        held.slice("go a 1 0 100");
+        // Stopped workers woke up only every 200 ms: the limits of the counted part were up to that late.
+        held.send("go b 2 150 330");
+        std::thread::sleep(Duration::from_millis(60));
+        signal(server.child.id(), Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(700));
+        signal(server.child.id(), Signal::SIGCONT);
+        let slice = held.next("slice");
+        assert!((number(&slice, "/length_s") - 0.33).abs() < 0.03, "{slice}");
+        held.end();
+    });
 }
 
 #[test]

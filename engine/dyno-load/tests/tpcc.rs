@@ -236,6 +236,17 @@ fn restart(server: &mut PrivateServer) {
     server.id = id.trim().parse().unwrap();
 }
 
+fn assert_accounted_for(result: &Run) {
+    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
+    let left = result.count("/ends/unfinished") + result.count("/plan/not_started");
+    assert_eq!(
+        ended + result.count("/counts/dropped_late") + left,
+        result.count("/plan/planned"),
+        "{}",
+        result.last()
+    );
+}
+
 #[test]
 fn ten_thousand_terminals_share_few_connections() {
     let Some(server) = PrivateServer::start("tpcc-terminals", "ten_thousand_terminals_share_few_connections") else {
@@ -252,7 +263,19 @@ fn ten_thousand_terminals_share_few_connections() {
     // First times spread over 480 s: 10,000 / 480 a second for 10 s, each at most once.
     let ended = result.count("/response/count") as f64;
     assert!((ended - 208.0).abs() < 60.0, "{ended}");
+    assert_accounted_for(&result);
     assert_consistent(&server, "");
+    // Terminals wait for their turn: nothing is dropped without a rate.
+    let dropping = plain(&format!(
+        "tpcc run --socket {} --database tpcc --connections 1 --terminals 2000 --key-and-think-times on \
+         --overload drop-late",
+        server.socket()
+    ));
+    assert!(
+        dropping.code == 2 && dropping.stderr.contains("--rate"),
+        "{}",
+        dropping.stderr
+    );
     let refused = plain(&format!(
         "tpcc run --socket {} --database tpcc --connections 8 --terminals 100",
         server.socket()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use super::recorder::{Counts, Extra, Recorder, ThreadUsage};
+use super::report::PlanAccount;
 use super::timeline::{IntervalId, Phase, Timeline};
 
 /// One interval of the whole run.
@@ -19,6 +20,8 @@ pub struct Interval<'a, E> {
     pub length_s: f64,
     /// What happened.
     pub recorder: &'a Recorder<E>,
+    /// The plan at its end, of all workers; none in a closed loop.
+    pub plan: Option<PlanAccount>,
 }
 
 /// Receives each interval when it is complete.
@@ -67,6 +70,8 @@ impl<E: Extra> Totals<E> {
 struct Pending<E> {
     reports: usize,
     recorder: Box<Recorder<E>>,
+    /// By worker.
+    plans: Vec<(usize, PlanAccount)>,
 }
 
 /// Collects, and passes on.
@@ -75,6 +80,9 @@ pub(super) struct Collector<'a, E: Extra> {
     open_loop: bool,
     timeline: Timeline,
     pending: BTreeMap<IntervalId, Pending<E>>,
+    /// The last account of each worker in the phase; empty in a closed loop.
+    plans: Vec<PlanAccount>,
+    is_warmup: bool,
     totals: Totals<E>,
     /// Whether connections were lost since the last transaction.
     is_away: bool,
@@ -95,6 +103,8 @@ impl<'a, E: Extra> Collector<'a, E> {
             open_loop,
             timeline,
             pending: BTreeMap::new(),
+            plans: vec![PlanAccount::default(); if open_loop { spares.len() } else { 0 }],
+            is_warmup: true,
             totals: Totals::new(slowest),
             is_away: false,
             spares,
@@ -103,14 +113,27 @@ impl<'a, E: Extra> Collector<'a, E> {
     }
 
     /// Takes one worker's interval; passes the interval on when it was the last.
-    pub fn take(&mut self, id: IntervalId, worker: usize, recorder: Box<Recorder<E>>) -> std::io::Result<()> {
+    pub fn take(
+        &mut self,
+        id: IntervalId,
+        worker: usize,
+        recorder: Box<Recorder<E>>,
+        plan: Option<PlanAccount>,
+    ) -> std::io::Result<()> {
         self.note_cpu(id, &recorder.usage);
+        let plan = plan.map(|plan| (worker, plan));
         match self.pending.get_mut(&id) {
             None => {
-                self.pending.insert(id, Pending { reports: 1, recorder });
+                let first = Pending {
+                    reports: 1,
+                    recorder,
+                    plans: plan.into_iter().collect(),
+                };
+                self.pending.insert(id, first);
             }
             Some(pending) => {
                 pending.reports += 1;
+                pending.plans.extend(plan);
                 pending.recorder.merge(&recorder);
                 self.give_back(worker, recorder);
             }
@@ -123,7 +146,7 @@ impl<'a, E: Extra> Collector<'a, E> {
             // A worker that skipped an interval reports nothing for it: everything before a complete one is complete.
             while let Some(entry) = self.pending.first_entry().filter(|entry| *entry.key() <= id) {
                 let (id, pending) = entry.remove_entry();
-                self.complete(id, worker, pending.recorder)?;
+                self.complete(id, worker, pending)?;
             }
         }
         Ok(())
@@ -132,7 +155,7 @@ impl<'a, E: Extra> Collector<'a, E> {
     /// Passes on what is left, and returns the sums.
     pub fn finish(mut self) -> std::io::Result<Totals<E>> {
         while let Some((id, pending)) = self.pending.pop_first() {
-            self.complete(id, 0, pending.recorder)?;
+            self.complete(id, 0, pending)?;
         }
         Ok(self.totals)
     }
@@ -144,7 +167,9 @@ impl<'a, E: Extra> Collector<'a, E> {
         }
     }
 
-    fn complete(&mut self, id: IntervalId, worker: usize, recorder: Box<Recorder<E>>) -> std::io::Result<()> {
+    fn complete(&mut self, id: IntervalId, worker: usize, pending: Pending<E>) -> std::io::Result<()> {
+        let plan = self.plan_at(id, &pending.plans);
+        let recorder = pending.recorder;
         self.totals.all.add(&recorder.counts);
         recorder.extra.add_to(&mut self.totals.sums);
         let (start, end) = self.timeline.interval_bounds(id);
@@ -175,9 +200,24 @@ impl<'a, E: Extra> Collector<'a, E> {
             start_s: (start as f64 - self.timeline.measure_ns as f64) / 1e9,
             length_s,
             recorder: &recorder,
+            plan,
         })?;
         self.give_back(worker, recorder);
         Ok(())
+    }
+
+    /// The sum of the workers' accounts. A worker that was too late to report the interval has that of its last one.
+    fn plan_at(&mut self, id: IntervalId, reported: &[(usize, PlanAccount)]) -> Option<PlanAccount> {
+        if self.is_warmup && id.phase != Phase::Warmup {
+            self.is_warmup = false;
+            self.plans.fill(PlanAccount::default());
+        }
+        for (worker, plan) in reported {
+            self.plans[*worker] = *plan;
+        }
+        let mut sum = PlanAccount::default();
+        self.plans.iter().for_each(|plan| sum.add(plan));
+        self.open_loop.then_some(sum)
     }
 
     fn give_back(&self, worker: usize, mut recorder: Box<Recorder<E>>) {

@@ -159,8 +159,13 @@ impl<E: Extra> Crew<E> {
                 self.cancelled.store(true, Ordering::Relaxed);
             }
             match self.incoming.recv_timeout(Duration::from_millis(100)) {
-                Ok(Report::Interval { id, worker, recorder }) => {
-                    if let Err(error) = collector.take(id, worker, recorder) {
+                Ok(Report::Interval {
+                    id,
+                    worker,
+                    recorder,
+                    plan,
+                }) => {
+                    if let Err(error) = collector.take(id, worker, recorder, plan) {
                         self.cancelled.store(true, Ordering::Relaxed);
                         return Err(error);
                     }

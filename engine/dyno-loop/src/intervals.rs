@@ -7,7 +7,7 @@ use dyno_core::clock::now_ns;
 
 use super::gauges::Gauges;
 use super::recorder::{Extra, Recorder, ThreadUsage, UsageMeter};
-use super::report::{Channels, Edge, Mark, Report};
+use super::report::{Channels, Edge, Mark, PlanAccount, Report};
 use super::timeline::{IntervalId, Phase, Timeline};
 
 /// The current interval, and the way to the collector.
@@ -121,8 +121,8 @@ impl<E: Extra> Intervals<E> {
         self.boundary_ns = self.timeline.interval_bounds(self.current).1;
     }
 
-    /// Hands the interval over, and takes an empty recorder.
-    pub fn hand_over(&mut self) {
+    /// Hands the interval over with the plan at its end, and takes an empty recorder.
+    pub fn hand_over(&mut self, plan: Option<PlanAccount>) {
         let (usage, usage_ns) = (self.meter.read(), now_ns());
         self.recorder.usage = usage.since(&self.usage, usage_ns.saturating_sub(self.usage_ns));
         (self.usage, self.usage_ns) = (usage, usage_ns);
@@ -134,6 +134,7 @@ impl<E: Extra> Intervals<E> {
             id: self.current,
             worker: self.channels.worker_index,
             recorder,
+            plan,
         });
     }
 

@@ -1,5 +1,6 @@
 //! A run of one load: starts the workers, starts the load, and waits for its end.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -42,24 +43,47 @@ pub struct Outcome<E: Extra> {
     pub interrupted: bool,
 }
 
+/// A moment at which every connection is open and none has an operation in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Before the first operation.
+    BeforeLoad,
+    /// After the last one.
+    AfterLoad,
+}
+
 /// Runs the load. `interrupted` ends it early when set; the result then has what was measured so far.
 ///
-/// `before_load` is called when every connection is ready and before the first statement.
+/// `at_rest` is called before the load, and after it unless it failed or left operations unfinished. A server's counters
+/// are read then: while connections end, MariaDB may leave out what one of them did (it adds a connection's counters to
+/// the global ones when the connection ends, and SHOW GLOBAL STATUS does not wait for that).
 ///
 /// # Errors
 /// When a thread cannot be started, or the observer's output fails.
 pub fn run<S: Session>(
     settings: &Arc<S::Settings>,
     interrupted: &AtomicBool,
-    before_load: &mut dyn FnMut(),
+    at_rest: &mut dyn FnMut(Rest),
     observer: &mut dyn Observer<S::Extra>,
 ) -> io::Result<Outcome<S::Extra>> {
     let whole = Share {
         first_worker: 0,
         threads: S::load(settings).shape.threads,
     };
-    let mut before_load = start_after_delay(before_load);
-    run_share::<S>(settings, whole, interrupted, &mut before_load, observer)
+    let at_rest = RefCell::new(at_rest);
+    let mut before_load = |_: &ConnectingTimes| {
+        (at_rest.borrow_mut())(Rest::BeforeLoad);
+        Some(now_ns() + START_DELAY_NS)
+    };
+    let mut after_load = |_: &End| (at_rest.borrow_mut())(Rest::AfterLoad);
+    run_share::<S>(
+        settings,
+        whole,
+        interrupted,
+        &mut before_load,
+        &mut after_load,
+        observer,
+    )
 }
 
 /// Some of a run's workers: those of one agent, or all.
@@ -80,6 +104,7 @@ pub fn run_share<S: Session>(
     share: Share,
     interrupted: &AtomicBool,
     before_load: BeforeLoad<'_>,
+    after_load: AfterLoad<'_>,
     observer: &mut dyn Observer<S::Extra>,
 ) -> io::Result<Outcome<S::Extra>> {
     let shape = LoadShape {
@@ -88,20 +113,15 @@ pub fn run_share<S: Session>(
     };
     let first = share.first_worker as usize;
     let start = |index, channels| spawn::<S>(first + index, Arc::clone(settings), channels);
-    run_workers(&shape, &start, interrupted, before_load, observer)
+    run_workers(&shape, &start, interrupted, before_load, after_load, observer)
 }
 
 /// Called when every connection is ready, with the times of making them; returns the load's start on this clock, or none
 /// when the run is cancelled.
 pub type BeforeLoad<'a> = &'a mut dyn FnMut(&ConnectingTimes) -> Option<u64>;
 
-/// Calls `before_load`, and starts [`START_DELAY_NS`] later.
-pub fn start_after_delay(before_load: &mut dyn FnMut()) -> impl FnMut(&ConnectingTimes) -> Option<u64> + '_ {
-    move |_| {
-        before_load();
-        Some(now_ns() + START_DELAY_NS)
-    }
-}
+/// Called when the load has ended with every operation, and before the connections are closed.
+pub type AfterLoad<'a> = &'a mut dyn FnMut(&End);
 
 /// Runs the load with workers of any kind.
 ///
@@ -112,6 +132,7 @@ pub fn run_workers<E: Extra>(
     start_worker: Start<'_, E>,
     interrupted: &AtomicBool,
     before_load: BeforeLoad<'_>,
+    after_load: AfterLoad<'_>,
     observer: &mut dyn Observer<E>,
 ) -> io::Result<Outcome<E>> {
     let mut outcome = Outcome {
@@ -144,6 +165,9 @@ pub fn run_workers<E: Extra>(
     outcome.timeline = Some(timeline);
     outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
     let load = crew.load(timeline, shape, interrupted, observer)?;
+    if load.failure.is_none() && load.end.unfinished == 0 {
+        after_load(&load.end);
+    }
     outcome.end = load.end;
     outcome.failure = load.failure;
     outcome.interrupted = load.interrupted;

@@ -22,6 +22,8 @@ pub enum Report<E> {
         worker: usize,
         /// What happened.
         recorder: Box<Recorder<E>>,
+        /// The plan at its end; none in a closed loop.
+        plan: Option<PlanAccount>,
     },
     /// A moment that divides a slice.
     Mark(Mark),
@@ -81,6 +83,48 @@ impl End {
         self.unfinished += other.unfinished;
         self.not_started += other.not_started;
         self.planned += other.planned;
+    }
+}
+
+/// What became of a plan by some moment: of the operations that were due since the phase began. The measurement's plan
+/// includes the drain.
+///
+/// planned = ended + dropped late + unfinished + in flight + not started, at any moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct PlanAccount {
+    /// Operations that were due.
+    pub planned: u64,
+    /// Of these, the ones that are completed.
+    pub ended: u64,
+    /// Given up by the overload policy because they were late.
+    pub dropped_late: u64,
+    /// Lost with their connection, refused, or without an answer by the hard stop.
+    pub unfinished: u64,
+    /// Started and not ended.
+    pub in_flight: u64,
+    /// Not started.
+    pub not_started: u64,
+}
+
+impl PlanAccount {
+    /// Adds another worker's.
+    pub fn add(&mut self, other: &Self) {
+        self.planned += other.planned;
+        self.ended += other.ended;
+        self.dropped_late += other.dropped_late;
+        self.unfinished += other.unfinished;
+        self.in_flight += other.in_flight;
+        self.not_started += other.not_started;
+    }
+
+    /// The account when the load ends: what is in flight then stays unfinished.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        Self {
+            unfinished: self.unfinished + self.in_flight,
+            in_flight: 0,
+            ..self
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::arrivals::TerminalCycle;
+use super::arrivals::{Recording, TerminalCycle};
 use super::failure::{Failure, Loss, Stop};
 use super::operation::Operation;
 use super::recorder::{Extra, Traffic};
@@ -69,6 +69,17 @@ pub trait Session: Sized {
     /// The terminals, where the workload has them.
     fn terminals(settings: &Self::Settings) -> Option<Self::Terminals>;
 
+    /// The operations of each connection, where they were recorded.
+    fn recording(_settings: &Self::Settings) -> Option<Arc<Recording>> {
+        None
+    }
+
+    /// Whether this operation of a recorded load begins another session than the connection's last one: the connection
+    /// is then made anew.
+    fn needs_new_connection(&self, _shared: &Self::Shared, _number: u64) -> bool {
+        false
+    }
+
     /// Operations that may be in flight on one connection at the same time.
     fn slots(_settings: &Self::Settings) -> u32 {
         1
@@ -124,8 +135,8 @@ pub trait Session: Sized {
     /// The connection is lost, and will be made again.
     fn lost(&mut self, _tally: &mut Tally<Self::Extra>) {}
 
-    /// Measured operations in flight.
-    fn measured_in_flight(&self) -> u64;
+    /// Operations in flight: those that belong to the measurement, or those of the warm-up.
+    fn in_flight(&self, measured: bool) -> u64;
 
     /// Bytes to be sent.
     fn outgoing(&self) -> &[u8];

@@ -66,7 +66,7 @@ pub struct LoadShape {
     pub catch_up: Option<f64>,
     /// How many of the slowest operations to keep.
     pub slowest: usize,
-    /// Whether operations are due at the key and think times of terminals.
+    /// Whether operations are due at the key and think times of terminals, or at recorded times.
     pub has_terminals: bool,
 }
 

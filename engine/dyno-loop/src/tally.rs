@@ -15,6 +15,14 @@ pub struct Latency {
     pub response_ns: u64,
 }
 
+/// What has become of the operations of a phase; the drain belongs to the measurement.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PhaseCounts {
+    pub ended: u64,
+    pub dropped_late: u64,
+    pub unfinished: u64,
+}
+
 /// A worker's counts: of the current interval, and of the load.
 pub struct Tally<E> {
     /// The current interval.
@@ -23,6 +31,8 @@ pub struct Tally<E> {
     pub in_flight: u64,
     /// How the load ends.
     pub end: End,
+    /// Operations of the phase, up to the last interval that was handed over.
+    pub(super) phase: PhaseCounts,
     /// Whether operations are due at times of their own.
     pub(super) is_timed: bool,
     /// Whether operations start at other times than intended; else response and service time are the same.
@@ -78,6 +88,23 @@ impl<E: Extra> Tally<E> {
             service_ns,
             response_ns,
         })
+    }
+
+    /// Counts operations that will not end: so many that belong to the measurement, and so many of the warm-up.
+    pub fn given_up(&mut self, measured: u64, of_warmup: u64) {
+        self.end.unfinished += measured;
+        self.phase.unfinished += match self.intervals.phase {
+            Phase::Warmup => of_warmup,
+            // What the warm-up has left does not belong to the plan of the measurement.
+            Phase::Measure | Phase::Drain => measured,
+        };
+    }
+
+    /// Adds the interval that ends to the counts of its phase.
+    pub(super) fn count_interval(&mut self) {
+        let counts = &self.intervals.recorder.counts;
+        self.phase.ended += counts.transactions;
+        self.phase.dropped_late += counts.dropped_late;
     }
 
     /// Completes the latencies of an interval that ends.

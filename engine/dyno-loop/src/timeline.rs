@@ -32,6 +32,8 @@ pub struct SliceTimes {
     pub washout_ns: u64,
     /// Load that is counted.
     pub measure_ns: u64,
+    /// Operations per 1000 s of an open loop, in place of the load's own rate; none: that one.
+    pub rate_per_ks: Option<u64>,
 }
 
 /// When each phase starts.
@@ -49,6 +51,8 @@ pub struct Timeline {
     pub stream: u32,
     /// Whether it is a slice: the connections stay for the next.
     pub is_slice: bool,
+    /// Operations per 1000 s in place of the load's own rate.
+    pub rate_per_ks: Option<u64>,
     interval_ns: u64,
 }
 
@@ -64,6 +68,7 @@ impl Timeline {
             hard_stop_ns: stop_ns + shape.grace_ns,
             stream: 0,
             is_slice: false,
+            rate_per_ks: None,
             interval_ns: shape.interval_ns,
         }
     }
@@ -79,6 +84,7 @@ impl Timeline {
             hard_stop_ns: stop_ns + grace_ns,
             stream: times.stream,
             is_slice: true,
+            rate_per_ks: times.rate_per_ks,
             interval_ns: times.washout_ns.max(times.measure_ns),
         }
     }
@@ -130,6 +136,7 @@ mod tests {
         hard_stop_ns: 2_000,
         stream: 0,
         is_slice: false,
+        rate_per_ks: None,
         interval_ns: 100,
     };
 
@@ -154,6 +161,7 @@ mod tests {
                 stream: 7,
                 washout_ns,
                 measure_ns,
+                rate_per_ks: None,
             };
             let slice = Timeline::slice(1_000, &times, 9_000);
             let stop_ns = 1_000 + washout_ns + measure_ns;

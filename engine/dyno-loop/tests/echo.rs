@@ -3,31 +3,47 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use dyno_core::histogram::Histogram;
 use dyno_core::schedule::{ArrivalSchedule, Arrivals};
-use dyno_loop::arrivals::NoTerminals;
+use dyno_loop::arrivals::TerminalCycle;
 use dyno_loop::recorder::{client_code, Extra, Traffic};
 use dyno_loop::{
     Address, IgnoredErrors, Interval, LoadSettings, LoadShape, Loss, Observer, Operation, OperationLimit, Outcome,
-    Overload, Session, SlotState, Step, Stop, Tally,
+    Overload, Rest, Session, SlotState, Step, Stop, Tally,
 };
 
 const MILLISECOND: u64 = 1_000_000;
 
 /// An echo server; each connection ends after `replies` replies, where that is given. Ends with the test's process.
 fn start_server(replies: Option<usize>) -> SocketAddr {
+    start_counting_server(replies, Arc::default())
+}
+
+/// The same; `open` is the number of its connections.
+fn start_counting_server(replies: Option<usize>, open: Arc<AtomicUsize>) -> SocketAddr {
+    start_slow_server(replies, open, Duration::ZERO)
+}
+
+/// The same; each reply takes `delay`.
+fn start_slow_server(replies: Option<usize>, open: Arc<AtomicUsize>, delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
+            let open = Arc::clone(&open);
+            open.fetch_add(1, Ordering::SeqCst);
             std::thread::spawn(move || {
                 let mut request = [0; 8];
                 for _ in 0..replies.unwrap_or(usize::MAX) {
-                    if stream.read_exact(&mut request).is_err() || stream.write_all(&request).is_err() {
+                    let is_read = stream.read_exact(&mut request).is_ok();
+                    std::thread::sleep(delay);
+                    if !is_read || stream.write_all(&request).is_err() {
+                        open.fetch_sub(1, Ordering::SeqCst);
                         return;
                     }
                 }
@@ -40,8 +56,34 @@ fn start_server(replies: Option<usize>) -> SocketAddr {
     address
 }
 
+/// Terminals that are all due at the start, and again `pause_ns` after each operation.
+#[derive(Debug, Clone, Copy)]
+struct Cycle {
+    terminals: u32,
+    pause_ns: u64,
+}
+
+impl TerminalCycle for Cycle {
+    fn terminals(&self) -> u32 {
+        self.terminals
+    }
+
+    fn first_due_ns(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn key_ns(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn think_ns(&self, _: u64) -> u64 {
+        self.pause_ns
+    }
+}
+
 struct Settings {
     load: LoadSettings,
+    cycle: Option<Cycle>,
     slots: u32,
     /// The numbers of completed operations.
     completed: Mutex<Vec<u64>>,
@@ -86,7 +128,7 @@ impl Session for EchoSession {
     type Settings = Settings;
     type Shared = Arc<Settings>;
     type Extra = Losses;
-    type Terminals = NoTerminals;
+    type Terminals = Cycle;
 
     const OPERATION: &'static str = "echo";
     const CONNECTING_AT_A_TIME: usize = 2;
@@ -97,8 +139,8 @@ impl Session for EchoSession {
         &settings.load
     }
 
-    fn terminals(_: &Settings) -> Option<NoTerminals> {
-        None
+    fn terminals(settings: &Settings) -> Option<Cycle> {
+        settings.cycle
     }
 
     fn slots(settings: &Settings) -> u32 {
@@ -157,13 +199,14 @@ impl Session for EchoSession {
 
     fn lost(&mut self, tally: &mut Tally<Losses>) {
         tally.recorder().extra.0 += self.operations.len() as u64;
-        tally.end.unfinished += self.measured_in_flight();
+        tally.given_up(self.in_flight(true), self.in_flight(false));
         tally.in_flight -= self.operations.len() as u64;
         self.operations.clear();
     }
 
-    fn measured_in_flight(&self) -> u64 {
-        self.operations.iter().filter(|operation| operation.measured).count() as u64
+    fn in_flight(&self, measured: bool) -> u64 {
+        let counts = |operation: &&Operation| operation.measured == measured;
+        self.operations.iter().filter(counts).count() as u64
     }
 
     fn outgoing(&self) -> &[u8] {
@@ -206,15 +249,21 @@ fn settings(address: SocketAddr, slots: u32, duration_ns: u64) -> Settings {
     };
     Settings {
         load: LoadSettings::new(shape, address.to_string(), Address::Tcp(address)),
+        cycle: None,
         slots,
         completed: Mutex::default(),
     }
 }
 
+/// The server ends each connection, and that is no error to ignore.
+fn settings_that_fail() -> Settings {
+    settings(start_server(Some(40)), 1, 10_000 * MILLISECOND)
+}
+
 fn run(settings: Settings) -> (Outcome<Losses>, Vec<u64>) {
     let settings = Arc::new(settings);
     let interrupted = AtomicBool::new(false);
-    let outcome = dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut |_| (), &mut Nobody).unwrap();
     assert_eq!(outcome.failure, None);
     let mut completed = std::mem::take(&mut *settings.completed.lock().unwrap());
     completed.sort_unstable();
@@ -237,6 +286,31 @@ fn a_number_of_operations_ends_the_run_and_each_is_done_once() {
         "in a closed loop both latencies are the same, and there is no lag"
     );
     assert_eq!(measured.slowest.entries().len(), 3);
+}
+
+#[test]
+fn the_moments_of_rest_have_every_connection_open_and_no_operation_in_progress() {
+    let open = Arc::new(AtomicUsize::new(0));
+    let settings = Arc::new(settings(
+        start_counting_server(None, Arc::clone(&open)),
+        2,
+        100 * MILLISECOND,
+    ));
+    let mut seen = Vec::new();
+    let mut at_rest = |rest| {
+        let completed = settings.completed.lock().unwrap().len();
+        seen.push((rest, open.load(Ordering::SeqCst), completed));
+    };
+    let interrupted = AtomicBool::new(false);
+    dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut at_rest, &mut Nobody).unwrap();
+    let completed = settings.completed.lock().unwrap().len();
+    assert!(completed > 0);
+    assert_eq!(seen, [(Rest::BeforeLoad, 5, 0), (Rest::AfterLoad, 5, completed)]);
+    // A load that fails has no second moment: the server may hang.
+    let settings = Arc::new(settings_that_fail());
+    let mut seen = Vec::new();
+    dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut |rest| seen.push(rest), &mut Nobody).unwrap();
+    assert_eq!(seen, [Rest::BeforeLoad]);
 }
 
 #[test]
@@ -263,6 +337,32 @@ fn every_planned_operation_is_done_or_accounted_for() {
 }
 
 #[test]
+fn a_terminal_whose_operation_is_dropped_goes_on_with_its_next() {
+    let server = start_slow_server(None, Arc::default(), Duration::from_millis(5));
+    let mut settings = settings(server, 1, 1_000 * MILLISECOND);
+    settings.load.shape.has_terminals = true;
+    settings.cycle = Some(Cycle {
+        terminals: 100,
+        pause_ns: 20 * MILLISECOND,
+    });
+    settings.load.overload = Overload::DropLate {
+        limit_ns: 10 * MILLISECOND,
+    };
+    let (outcome, completed) = run(settings);
+    let totals = outcome.totals.unwrap();
+    let (end, counts) = (outcome.end, totals.measured.counts);
+    // Five connections serve at most 1,000 a second, the terminals are due up to 5,000 times.
+    assert!(counts.dropped_late > 200, "{counts:?}");
+    let done = counts.transactions + totals.ended_after_stop;
+    assert_eq!(done, completed.len() as u64);
+    assert_eq!(
+        end.planned,
+        done + counts.dropped_late + end.unfinished + end.not_started,
+        "{end:?} {counts:?}"
+    );
+}
+
+#[test]
 fn lost_connections_are_made_again_and_their_operations_are_counted() {
     let mut settings = settings(start_server(Some(40)), 4, 400 * MILLISECOND);
     settings.load.ignored_errors = IgnoredErrors::Codes(vec![client_code::SERVER_LOST]);
@@ -280,10 +380,10 @@ fn lost_connections_are_made_again_and_their_operations_are_counted() {
 
 #[test]
 fn a_loss_that_is_not_ignored_ends_the_run_with_the_connection_s_name() {
-    let address = start_server(Some(40));
-    let settings = Arc::new(settings(address, 1, 10_000 * MILLISECOND));
+    let settings = Arc::new(settings_that_fail());
+    let address = &settings.load.endpoint;
     let interrupted = AtomicBool::new(false);
-    let outcome = dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut || (), &mut Nobody).unwrap();
+    let outcome = dyno_loop::run::<EchoSession>(&settings, &interrupted, &mut |_| (), &mut Nobody).unwrap();
     let failure = outcome.failure.unwrap();
     assert_eq!(failure.code, Some(client_code::SERVER_LOST));
     assert!(

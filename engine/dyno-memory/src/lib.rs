@@ -33,6 +33,7 @@ struct Arguments {
 
 /// Runs the program. 0: measured; 2: a wrong argument, or the measurement failed.
 pub fn main() -> ExitCode {
+    dyno_core::panics::abort_on_panic();
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(line) => {

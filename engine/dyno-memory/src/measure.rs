@@ -6,7 +6,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use rustix::thread::{sched_setaffinity, CpuSet};
+use nix::sched::{sched_setaffinity, CpuSet};
+use nix::unistd::Pid;
 use serde::Serialize;
 
 use crate::kernels::{expected, Kernel, Piece};
@@ -137,12 +138,13 @@ fn work(
 }
 
 fn pin(cpu: usize) -> Result<(), String> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(format!("CPU {cpu}: beyond {}", CpuSet::MAX_CPU));
+    if cpu >= CpuSet::count() {
+        return Err(format!("CPU {cpu}: beyond {}", CpuSet::count()));
     }
     let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| format!("CPU {cpu} cannot be used: {error}"))
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .map_err(|error| format!("CPU {cpu} cannot be used: {error}"))
 }
 
 #[cfg(test)]

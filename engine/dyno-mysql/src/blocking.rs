@@ -172,13 +172,13 @@ impl Client {
     }
 
     /// Runs one statement and gives its rows; of several, the last one's.
-    pub fn query(&mut self, sql: &str) -> Outcome<QueryResult> {
+    pub fn query(&mut self, sql: &(impl AsRef<[u8]> + ?Sized)) -> Outcome<QueryResult> {
         Ok(self.query_all(sql)?.pop().unwrap_or_default())
     }
 
     /// Runs one or several statements and gives all their results.
-    pub fn query_all(&mut self, sql: &str) -> Outcome<Vec<QueryResult>> {
-        self.connection.query(sql.as_bytes(), Detail::Rows)?;
+    pub fn query_all(&mut self, sql: &(impl AsRef<[u8]> + ?Sized)) -> Outcome<Vec<QueryResult>> {
+        self.connection.query(sql.as_ref(), Detail::Rows)?;
         let mut results = Vec::new();
         let mut current = QueryResult::default();
         self.drive(|event| {
@@ -219,14 +219,14 @@ impl Client {
     }
 
     /// Runs one or several statements without looking at rows; gives what the last one came to.
-    pub fn exec(&mut self, sql: &str) -> Outcome<Done> {
-        self.connection.query(sql.as_bytes(), Detail::Skip)?;
+    pub fn exec(&mut self, sql: &(impl AsRef<[u8]> + ?Sized)) -> Outcome<Done> {
+        self.connection.query(sql.as_ref(), Detail::Skip)?;
         self.done()
     }
 
     /// Prepares a statement.
-    pub fn prepare(&mut self, sql: &str) -> Outcome<Statement> {
-        self.connection.prepare(sql.as_bytes(), Detail::Rows)?;
+    pub fn prepare(&mut self, sql: &(impl AsRef<[u8]> + ?Sized)) -> Outcome<Statement> {
+        self.connection.prepare(sql.as_ref(), Detail::Rows)?;
         let mut prepared = None;
         self.drive(|event| match event {
             Event::Prepared(statement) => {

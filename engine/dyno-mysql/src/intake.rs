@@ -15,9 +15,9 @@ pub(crate) const END_MARKER: u8 = 0xfe;
 
 /// Where a whole payload lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PayloadLocation {
     /// In the bytes just given.
-    Source(Range<usize>),
+    Input(Range<usize>),
     /// In the intake's own buffer, joined from parts.
     Carry,
 }
@@ -71,10 +71,10 @@ impl Intake {
     }
 
     /// The payload at `place`.
-    pub fn payload<'a>(&'a self, place: &Place, source: &'a [u8]) -> &'a [u8] {
+    pub fn payload<'a>(&'a self, place: &PayloadLocation, source: &'a [u8]) -> &'a [u8] {
         match place {
-            Place::Source(range) => &source[range.clone()],
-            Place::Carry => &self.carry,
+            PayloadLocation::Input(range) => &source[range.clone()],
+            PayloadLocation::Carry => &self.carry,
         }
     }
 
@@ -101,7 +101,7 @@ impl Intake {
         source: &[u8],
         position: &mut usize,
         counters: &mut Counters,
-    ) -> Result<Option<Place>, Error> {
+    ) -> Result<Option<PayloadLocation>, Error> {
         if self.spent {
             self.carry.clear();
             self.carry.shrink_to(KEEP);
@@ -118,7 +118,7 @@ impl Intake {
                         counters.packets_in += 1;
                         counters.raw_bytes_in += (HEADER + length) as u64;
                         *position = start + length;
-                        return Ok(Some(Place::Source(start..start + length)));
+                        return Ok(Some(PayloadLocation::Input(start..start + length)));
                     }
                 }
                 if !self.fill_header(source, position) {
@@ -142,7 +142,7 @@ impl Intake {
             self.check(self.header[3], self.carry.first().copied().unwrap_or(0))?;
             if !self.continued {
                 self.spent = true;
-                return Ok(Some(Place::Carry));
+                return Ok(Some(PayloadLocation::Carry));
             }
         }
     }

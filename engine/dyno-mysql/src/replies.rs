@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::counters::Counters;
 use crate::error::{Error, ServerError};
-use crate::intake::{Intake, Place, Skipped, END_MARKER, ERROR_MARKER};
+use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER};
 use crate::outcome::{end_of_rows, ok, server_error};
 use crate::packet::Reader;
 use crate::resultset::{Column, Done, Metadata, Statement};
@@ -64,7 +64,7 @@ enum Stage {
 pub(crate) enum Step {
     NeedMore,
     Columns,
-    Row { place: Place, binary: bool },
+    Row { place: PayloadLocation, binary: bool },
     Done(Done),
     Prepared(Statement),
     Failed(ServerError),
@@ -209,7 +209,7 @@ impl Replies {
     }
 
     /// The first packet of a reply or of a further result, when it is not an error.
-    fn first(&mut self, place: &Place, source: &[u8], counters: &Counters) -> Result<Option<Step>, Error> {
+    fn first(&mut self, place: &PayloadLocation, source: &[u8], counters: &Counters) -> Result<Option<Step>, Error> {
         let payload = self.intake.payload(place, source);
         let prepare = self.is_of(Kind::Prepare);
         match payload.first() {
@@ -354,7 +354,7 @@ impl Replies {
     }
 
     /// One row, or the end of them.
-    fn row(&mut self, place: Place, source: &[u8], counters: &Counters) -> Result<Step, Error> {
+    fn row(&mut self, place: PayloadLocation, source: &[u8], counters: &Counters) -> Result<Step, Error> {
         let payload = self.intake.payload(&place, source);
         match payload.first() {
             None => Err(Error::protocol("an empty packet where a row belongs")),

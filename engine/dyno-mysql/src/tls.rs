@@ -69,6 +69,8 @@ pub struct TlsOptions {
     pub mode: TlsMode,
     /// PEM file of the trusted certificate authorities; needed by the verifying modes.
     pub ca_file: Option<PathBuf>,
+    /// Content of `ca_file`, where that was read before, on another host maybe; the file is then not opened.
+    pub ca_text: Option<String>,
     /// PEM file of the client's own certificate chain, with `key_file`.
     pub certificate_file: Option<PathBuf>,
     /// PEM file of the client's private key.
@@ -177,7 +179,7 @@ impl TlsContext {
                 let key_der =
                     PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(TlsField::Key, key, &error))?;
                 builder
-                    .with_client_auth_cert(certificates(TlsField::Certificate, certificate)?, key_der)
+                    .with_client_auth_cert(certificates(TlsField::Certificate, certificate, None)?, key_der)
                     .map_err(|error| {
                         Error::tls_option(TlsField::Key, format!("client key {}: {error}", key.display()))
                     })?
@@ -279,8 +281,11 @@ fn unreadable(field: TlsField, path: &Path, error: &dyn std::fmt::Display) -> Er
     Error::tls_option(field, format!("PEM file {} cannot be used: {error}", path.display()))
 }
 
-fn certificates(field: TlsField, path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
+fn certificates(field: TlsField, path: &Path, text: Option<&str>) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = || match text {
+        Some(text) => CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>(),
+        None => CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>(),
+    };
     let found = read().map_err(|error| unreadable(field, path, &error))?;
     match found.is_empty() {
         true => Err(unreadable(field, path, &"it holds no certificate")),
@@ -304,7 +309,7 @@ fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<d
         )
     })?;
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(TlsField::Authority, path)? {
+    for certificate in certificates(TlsField::Authority, path, options.ca_text.as_deref())? {
         roots
             .add(certificate)
             .map_err(|error| unreadable(TlsField::Authority, path, &error))?;

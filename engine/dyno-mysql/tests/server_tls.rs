@@ -320,7 +320,18 @@ fn unusable_settings_are_refused_before_any_connection() {
         ca_file: Some("/no/such.pem".into()),
         ..required
     };
-    refused(missing, "/no/such.pem");
+    refused(missing.clone(), "/no/such.pem");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec![])
+        .unwrap()
+        .self_signed(&key)
+        .unwrap();
+    let sent = |text: String| TlsOptions {
+        ca_text: Some(text),
+        ..missing.clone()
+    };
+    assert!(TlsContext::new(&sent(certificate.pem())).unwrap().is_some());
+    refused(sent("no certificate".into()), "it holds no certificate");
     assert!(TlsContext::new(&TlsOptions::default()).unwrap().is_none());
     assert_eq!(TlsMode::from_name("VERIFY-CA").unwrap(), TlsMode::VerifyCa);
 }

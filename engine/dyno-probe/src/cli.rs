@@ -10,6 +10,7 @@ use clap::Parser;
 
 /// Runs the program. 0: ended in order; 1: the output or the system failed; 2: a wrong argument.
 pub fn main() -> ExitCode {
+    dyno_core::panics::abort_on_panic();
     let arguments = Arguments::parse();
     if arguments.list_families || arguments.metrics_json {
         let text = if arguments.metrics_json {

@@ -11,9 +11,17 @@ from typing import Annotated, TextIO
 import typer
 
 from mydyno.errors import UserError
-from mydyno.model.problems import nearest
+from mydyno.model.definition.problems import nearest
 from mydyno.store.files import write_text
 
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language",
+        help="Language of text, html and md: en (English) or zh (Simplified Chinese).",
+        metavar="LANGUAGE",
+    ),
+]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write into this file.", metavar="FILE")]
 BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md"}
 TEXT = "text"

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from mydyno.errors import UserError
-from mydyno.model.quantities import parse_duration_s
+from mydyno.language import LANGUAGES
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.quantities import parse_duration_s
 
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment's name, or the path of a TOML file.", metavar="EXPERIMENT")
@@ -34,6 +36,14 @@ Time = Annotated[
     typer.Option(
         "--time",
         help="Time for the whole study, e.g. 10m: blocks and slices are fitted into it. Short for --set design.time=…",
+        metavar="DURATION",
+    ),
+]
+MoreTime = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Time to add, for example 30m: blocks are added up to the last look that fits.",
         metavar="DURATION",
     ),
 ]
@@ -76,11 +86,52 @@ OpenMetrics = Annotated[
         metavar="FILE",
     ),
 ]
+Profile = Annotated[
+    bool,
+    typer.Option(
+        "--profile",
+        help="Profile the servers' CPU time with perf, in extra slices. Short for --set profile.cpu=true.",
+    ),
+]
+Waits = Annotated[
+    bool,
+    typer.Option(
+        "--waits",
+        help="Count what the servers wait for with performance_schema, in extra slices. "
+        "Short for --set profile.waits=true.",
+    ),
+]
+Kernel = Annotated[
+    bool,
+    typer.Option(
+        "--kernel",
+        help="Trace run-queue latency, futex waits, fsync and block I/O with bpftrace, in extra slices. "
+        "Short for --set profile.kernel=true.",
+    ),
+]
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language",
+        help="Language of html and md: en (English) or zh (Simplified Chinese).",
+        metavar="LANGUAGE",
+    ),
+]
 DEFAULT_STUDIES = Path("studies")
 
 
-def all_settings(settings: list[str] | None, blocks: int | None, time: str | None = None) -> list[str]:
-    """--set, --blocks and --time as one list. Raises UserError for both a time and a number of blocks."""
+def all_settings(
+    settings: list[str] | None,
+    blocks: int | None,
+    time: str | None = None,
+    profile: bool = False,
+    waits: bool = False,
+    kernel: bool = False,
+) -> list[str]:
+    """--set, --blocks, --time, --profile, --waits and --kernel as one list.
+
+    Raises UserError for both a time and a number of blocks.
+    """
     if blocks is not None and time is not None:
         raise UserError("--blocks and --time exclude each other", "with --time the number of blocks is fitted into it")
     found = list(settings or ())
@@ -88,6 +139,12 @@ def all_settings(settings: list[str] | None, blocks: int | None, time: str | Non
         found += [f"design.blocks={blocks}", 'design.time="none"']
     if time is not None:
         found.append(f"design.time={time}")
+    if profile:
+        found.append("profile.cpu=true")
+    if waits:
+        found.append("profile.waits=true")
+    if kernel:
+        found.append("profile.kernel=true")
     return found
 
 
@@ -108,6 +165,15 @@ def duration_s(text: str | None, option: str = "--time") -> float | None:
     if found <= 0:
         raise UserError(f"{option} {text}: must be longer than 0 s")
     return found
+
+
+def language(name: str) -> str:
+    """The language of --language. Raises UserError for another one."""
+    if name not in LANGUAGES:
+        known = ", ".join(f"{one} ({own})" for one, own in LANGUAGES.items())
+        guess = nearest(name, LANGUAGES)
+        raise UserError(f"--language {name}: unknown; allowed: {known}", f"did you mean {guess}?" if guess else "")
+    return name
 
 
 def metrics_file(path: Path | None) -> Path | None:

@@ -13,14 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
-from mydyno.errors import HostError, UserError
+from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.fleet.channels import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.host_groups import LoadHosts, address_problem
+from mydyno.model.definition.host_groups import LoadHosts, address_problem
 from mydyno.store.study_folder import StudyFolder
+
+END_S = 3.0
+"""For asyncio to end what is left of its tasks and threads, after the host is restored."""
 
 
 def register(app: typer.Typer) -> None:
@@ -144,8 +147,19 @@ async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None, tak
     listening.add_done_callback(lambda _: task.cancel())  # harmless once the task is done
     try:
         await task
+    except BaseException as error:
+        # Everything is undone by now. A thread that still waits, as for a lock of the cache, cannot be cancelled, and
+        # asyncio would wait for it: it must not keep the controller waiting.
+        loop.call_later(END_S, _leave, error)
+        raise
     finally:
         listening.cancel()
+
+
+def _leave(error: BaseException) -> None:
+    """End this process although a task or a thread of it does not."""
+    warn(f"mydyno: error: {error}")
+    os._exit(exit_code_of(error) if isinstance(error, MydynoError) else ExitCode.INTERRUPTED)
 
 
 async def _silence(limit_s: float, take: Callable[[str], None]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +12,13 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
+from mydyno.hosts.network.stale_namespaces import remove_ownerless
+from mydyno.hosts.old_versions import old_versions, remove_version
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.stale_namespaces import remove_ownerless
+from mydyno.hosts.remote.left_studies import left_studies, remove_left
 from mydyno.hosts.undo import stale_journals
-from mydyno.model.quantities import format_bytes
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers.templates import folder_bytes
 
 
@@ -26,10 +31,30 @@ def clean(
     templates: Annotated[
         bool, typer.Option("--templates", help="Also remove prepared data (recreated when needed).")
     ] = False,
+    versions: Annotated[
+        bool,
+        typer.Option(
+            "--versions",
+            help="Also remove engines, build files and Python environments of other versions from the cache "
+            "(recreated when needed).",
+        ),
+    ] = False,
+    hosts: Annotated[
+        str | None,
+        typer.Option(help="Do it on other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS"),
+    ] = None,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Undo; exit code 1 where something could not be undone."""
+    """Undo; exit code 1 where something could not be undone, 3 where a host cannot be reached."""
     set_verbosity(verbose)
+    if hosts is not None and versions:
+        raise UserError("--versions: not with --hosts", "`mydyno hosts prepare` replaces what it installed on a host")
+    if hosts is not None:
+        # asyncssh is slow to load.
+        from mydyno.cli.hosts_clean import clean_hosts
+
+        clean_hosts(hosts, templates)
+        return
     paths = HostPaths.resolve()
     left: list[str] = []
     journals = stale_journals(paths.undo)
@@ -40,20 +65,43 @@ def clean(
         for entry in entries:
             print(f"  {entry.kind}: {', '.join(f'{name} {value}' for name, value in entry.facts.items())}")
         left += journal.undo_all()
-        if owner is not None:
+        if owner is not None and (Path(owner[2]) / "study.json").is_file():
             print(f"  finished runs are kept in {owner[2]}; to continue: mydyno resume {owner[2]}")
     removed, untouched = remove_ownerless(paths)
     for name in removed:
         print(f"removed the network namespace {name}, whose undo journal no longer exists")
     left += untouched
-    if not journals and not removed:
+    studies = left_studies(paths.cache)
+    for study in studies:
+        if not study.is_quiet:
+            print(f"kept {study}: it may be in use")
+            continue
+        remains = remove_left(study)
+        left += [] if remains is None else [remains]
+        print(f"removed {study}: a mydyno on another host left it")
+    if not journals and not removed and not studies:
         print("nothing to undo: this cache has no killed study")
+    left += _remove_recreatable(paths, templates, versions)
+    for what in left:
+        print(f"could not be undone: {what}")
+    if left:
+        raise typer.Exit(ExitCode.STUDY_FAILED)
+
+
+def _remove_recreatable(paths: HostPaths, templates: bool, versions: bool) -> list[str]:
+    """Remove what was asked for; returns what could not be removed."""
     folder = paths.data / "templates"
     if templates and folder.is_dir():
         size = folder_bytes(folder)
         shutil.rmtree(folder)
         print(f"removed prepared data: {format_bytes(size)}")
-    for what in left:
-        print(f"could not be undone: {what}")
-    if left:
-        raise typer.Exit(ExitCode.STUDY_FAILED)
+    left: list[str] = []
+    for version in old_versions(paths.cache, paths.engine, Path(sys.prefix)) if versions else ():
+        if version.is_used:
+            print(f"kept {version.path}: it is in use")
+            continue
+        remains = remove_version(version)
+        left += [] if remains is None else [remains]
+        if remains is None:
+            print(f"removed {version.path}: {format_bytes(version.size_bytes)}")
+    return left

@@ -13,6 +13,7 @@ from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.remote.left_studies import left_studies
 
 
 def register(app: typer.Typer) -> None:
@@ -30,11 +31,16 @@ def doctor(
     set_verbosity(verbose)
     paths = HostPaths.resolve(data)
     facts, found = host_facts(paths.data), capabilities(paths)
+    left = left_studies(paths.cache)
     bandwidth = memory_bandwidth.measure(paths) if memory else memory_bandwidth.remembered(paths)
     if bandwidth is not None and as_json:
         facts["memory_bandwidth"] = bandwidth
     if as_json:
-        print_json({"facts": facts, "abilities": [ability.__dict__ for ability in found]})
+        print_json({
+            "facts": facts,
+            "abilities": [ability.__dict__ for ability in found],
+            "left_studies": [str(study) for study in left],
+        })  # fmt: skip
         return
     for name, value in facts.items():
         text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
@@ -42,5 +48,7 @@ def doctor(
     if bandwidth is not None:
         print("\n" + "\n".join(memory_bandwidth.lines(bandwidth)))
     print()
+    for study in left:
+        print(f"left by a mydyno on another host: {study}; to remove it: mydyno clean")
     for ability in found:
         print(f"{'yes' if ability.possible else 'NO ':<4} {ability.name:<30} {ability.text}")

@@ -65,7 +65,7 @@ class FleetProgress:
 
     def group_lost(self, group: str, why: str, for_good: bool) -> None:
         """Why a group takes no blocks, and whether it is tried again."""
-        then = "it takes no blocks of this study" if for_good else "its block is executed elsewhere"
+        then = "it takes no blocks of this study" if for_good else "its block is executed again"
         self.say(f"{group} LOST: {shorten(why, 400, placeholder=' …')}; {then}")
         self._blocks.pop(group, None)
         self._show(group, "lost")

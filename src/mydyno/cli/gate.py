@@ -14,9 +14,9 @@ from mydyno.errors import UserError
 from mydyno.experiments import built_in, load
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ThresholdSpec
-from mydyno.model.problems import nearest
-from mydyno.model.thresholds import with_thresholds
+from mydyno.model.definition.experiment import ThresholdSpec
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.thresholds import with_thresholds
 from mydyno.store.study_folder import StudyFolder
 
 Target = Annotated[

@@ -12,8 +12,8 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.study_runner import run_fleet_study, run_study_here, shown_path
 from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment, ThresholdSpec
-from mydyno.model.host_groups import HostGroup
+from mydyno.model.definition.experiment import Experiment, ThresholdSpec
+from mydyno.model.definition.host_groups import HostGroup
 from mydyno.reports import write
 from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit

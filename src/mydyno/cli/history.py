@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import TEXT, Language, Output, check_output, chosen_format, deliver
 from mydyno.errors import UserError
+from mydyno.language import speaking
 
 if TYPE_CHECKING:
     from mydyno.results.across.history import FoundStudies
 
-FORMATS = ("text", "html", "json")
+FORMATS = ("text", "html", "json", "md")
 
 
 def register(app: typer.Typer) -> None:
@@ -44,29 +45,37 @@ def history(
     ] = False,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="text, html or json; default: by the suffix of -o, else text.", metavar="FORMAT"),
+        typer.Option(
+            "--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"
+        ),
     ] = None,
     output: Output = None,
+    language: Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Print the history, or write it."""
     chosen = chosen_format(format_, output, FORMATS)
     check_output(output)
+    arguments.language(language)
     # scipy and the templates take most of a second to load
     from mydyno.reports.across import history_page, history_text
     from mydyno.results.across.history import Selection, history_of
 
     found, experiment, named_host = _found(what, studies)
-    made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
-    if chosen == "json":
-        deliver((made.calibration if calibration else made).model_dump_json(indent=1), output)
-    elif chosen == TEXT:
-        if calibration:
-            deliver(lambda file: history_text.print_calibration(made.calibration, file), output)
+    with speaking("en" if chosen == "json" else language):  # what programs read is in English
+        made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
+        if chosen == "json":
+            deliver((made.calibration if calibration else made).model_dump_json(indent=1), output)
+        elif chosen == TEXT:
+            if calibration:
+                deliver(lambda file: history_text.print_calibration(made.calibration, file), output)
+            else:
+                deliver(lambda file: history_text.print_history(made, file), output)
+        elif chosen == "md":
+            of_calibration, of_history = history_text.calibration_markdown, history_text.history_markdown
+            deliver(of_calibration(made.calibration) if calibration else of_history(made), output)
         else:
-            deliver(lambda file: history_text.print_history(made, file), output)
-    else:
-        deliver(history_page.history_page(made), output)
+            deliver(history_page.history_page(made), output)
 
 
 def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:

@@ -17,7 +17,7 @@ from mydyno.cli.hosts_tables import print_check, print_list
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError
-from mydyno.execution.environment import Say
+from mydyno.execution.environments.environment import Say
 from mydyno.experiments import load
 from mydyno.fleet.check import CheckedHost, check_host, check_local, differences
 from mydyno.fleet.groups import parse_hosts
@@ -33,8 +33,8 @@ from mydyno.fleet.installation import (
 from mydyno.fleet.parts import archives_folder, remove_old_archives
 from mydyno.fleet.study_packages import package_folders
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh import SshHost
-from mydyno.model.host_groups import LOCAL, HostGroup
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.model.definition.host_groups import LOCAL, HostGroup
 
 Found = TypeVar("Found")
 Hosts = Annotated[
@@ -86,7 +86,7 @@ def prepare_hosts(
     groups = parse_hosts(hosts)
     paths = HostPaths.resolve()
     if undo:
-        results = asyncio.run(_on_all(groups, _remove, lambda _: "nothing to remove"))
+        results = asyncio.run(on_all(groups, _remove, lambda _: "nothing to remove"))
     else:
         wanted = installation_of(paths.engine)
         results = asyncio.run(_prepare(groups, wanted, packages or [], paths))
@@ -113,7 +113,7 @@ async def _prepare(
         return words + (f", copied {', '.join(pushed)}" if pushed else "")
 
     async with archives:
-        results = await _on_all(groups, install, lambda _: "nothing to copy")
+        results = await on_all(groups, install, lambda _: "nothing to copy")
     remove_old_archives(archives_folder(paths.cache), [wanted.program, wanted.packages])
     return results
 
@@ -145,7 +145,7 @@ async def _check(groups: Sequence[HostGroup], paths: HostPaths) -> list[CheckedH
         say("examining")
         return await check_host(host, of[host.name])
 
-    results = await _on_all(groups, examine, lambda group: check_local(group, paths))
+    results = await on_all(groups, examine, lambda group: check_local(group, paths))
     return [
         CheckedHost(address, group, error=result.message, hint=result.hint) if isinstance(result, HostError) else result
         for (address, group), result in results.items()
@@ -167,7 +167,7 @@ def list_hosts(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments
             "another version: run mydyno hosts prepare" if found.versions else "not prepared: run mydyno hosts prepare"
         )
 
-    results = asyncio.run(_on_all(groups, state, lambda _: "ready"))
+    results = asyncio.run(on_all(groups, state, lambda _: "ready"))
     states = {
         address: _failure(result) if isinstance(result, HostError) else result
         for (address, _), result in results.items()
@@ -184,7 +184,7 @@ def _states(group: HostGroup, states: dict[str, str]) -> dict[str, str]:
     return {address: states[address] for address in (group.server or LOCAL, *group.clients)}
 
 
-async def _on_all(
+async def on_all(
     groups: Sequence[HostGroup],
     action: Callable[[SshHost, Say], Awaitable[Found]],
     on_local: Callable[[str], Found] | None = None,

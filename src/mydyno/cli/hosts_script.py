@@ -13,13 +13,15 @@ from mydyno.cli import arguments
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
-from mydyno.execution.design_choice import choose_design
-from mydyno.execution.forecast import forecast
+from mydyno.execution.planning.design_choice import choose_design
+from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
 from mydyno.experiments import load
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
+from mydyno.fleet.group_rules import check_server
+from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.plan import make_plan
+from mydyno.model.definition.plan import make_plan
 from mydyno.store.files import write_text
 from mydyno.store.study_folder import StudyFolder
 
@@ -58,11 +60,17 @@ def script(
         # A job has no looks: nobody examines effects between its tasks.
         fixed = ['design.time="none"', f"design.blocks={resolved.design.blocks}"]
         resolved, source = load(experiment, scale, [*arguments.all_settings(settings, blocks), *fixed])
+    check_server(resolved, "hosts script", "use `mydyno run`")
     paths = HostPaths.resolve()
     plan = make_plan(resolved, choose_design(resolved, paths))
     expected = forecast(resolved, plan, paths)
+    files = find_files(resolved)
     study = new_study(resolved, source.text, ("mydyno", *sys.argv[1:]), paths)
-    folder = StudyFolder.create(Path(studies).resolve() / study.study, study, plan)
+    path = Path(studies).resolve() / study.study
+    there = files.at(str(path / FOLDER))
+    study = on_host(study, there).model_copy(update={"files": files.checksums})
+    folder = StudyFolder.create(path, study, plan)
+    files.copy_to(folder.path / FOLDER)
     batch = Batch(folder.path, len(plan.blocks), expected.study_s / len(plan.blocks), program, parallel)
     if slurm:
         path, submit = folder.path / "slurm.sh", "sbatch"

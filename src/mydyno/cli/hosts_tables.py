@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill, shorten
 
 from mydyno.fleet.check import CheckedHost, differences, shared
-from mydyno.model.host_groups import LOCAL, HostGroup
+from mydyno.model.definition.host_groups import LOCAL, HostGroup
 
 WIDTH = 118
 WIDEST_CELL = 34
@@ -28,6 +28,15 @@ def print_check(hosts: Sequence[CheckedHost]) -> None:
         where = "facts" if len(checked) == 1 else f"the same on {_hosts(len(checked))}"
         print("\n" + fill(f"{where}: {common}", WIDTH))
     _print_missing(checked)
+    _print_left(checked)
+
+
+def _print_left(hosts: Sequence[CheckedHost]) -> None:
+    """What studies left that lost a host."""
+    for host in hosts:
+        command = "mydyno clean" if host.address == LOCAL else f"mydyno clean --hosts {host.address}"
+        for study in host.left_studies:
+            print(f"\n{host.address} keeps {study}, of a study that lost this host; to remove it: {command}")
 
 
 def _answer(checked: Sequence[CheckedHost], failed: Sequence[CheckedHost], unlike: Sequence[str]) -> str:

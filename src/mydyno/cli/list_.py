@@ -9,13 +9,13 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
 from mydyno.errors import MydynoError
-from mydyno.execution.design_choice import plan_study
-from mydyno.execution.forecast import forecast
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import built_in, load, source_of
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
-from mydyno.model.quantities import format_duration
-from mydyno.results.published_studies import published_studies
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.quantities import format_duration
+from mydyno.results.published.studies import published_studies
 from mydyno.store.study_folder import StudyFolder
 
 NOT_HERE = "not on this host"

@@ -10,7 +10,8 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.errors import UserError
-from mydyno.model.problems import nearest
+from mydyno.language import speaking
+from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
 from mydyno.store.study_folder import StudyFolder
 
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
 def report(
     study: arguments.Study,
     format_: Annotated[str, typer.Option("--format", help="html, md, csv or json.", metavar="FORMAT")] = "html",
+    language: arguments.Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Summarise the folder anew, then write the report."""
@@ -31,11 +33,13 @@ def report(
         raise UserError(
             f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
         )
+    arguments.language(language)
     from mydyno.results.summarise import summarise  # scipy takes most of a second to load
 
     folder = StudyFolder.open(arguments.study_path(study, studies))
     summarise(folder)
-    made = write(folder, format_)
+    with speaking(language):
+        made = write(folder, format_)
     if isinstance(made, Path):
         print(made)
     else:

@@ -7,7 +7,6 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 
@@ -19,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def resume(
     study: arguments.Study,
-    time: arguments.Time = None,
+    time: arguments.MoreTime = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
@@ -33,22 +32,22 @@ def resume(
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
     record = StudyFolder.open(path).study()
-    if record.host_groups and (serve or openmetrics is not None):
-        raise UserError("a study over hosts excludes --serve and --openmetrics", "each host executes its own blocks")
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
-    from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
+    from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
-    from mydyno.web.openmetrics import MetricsFile  # with the web server's own modules
 
+    listeners = listeners_of(metrics)
     if record.host_groups:
         # Dask takes half a second to load.
         from mydyno.fleet.controller import resume_on_groups
 
-        run_fleet_to_end(lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s), as_json)
+        with side_server(path.absolute().parent, serve):
+            run_fleet_to_end(
+                lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s, listeners=listeners), as_json
+            )
         return
-    listeners = () if metrics is None else (MetricsFile(metrics),)
     with side_server(path.absolute().parent, serve):
         run_to_end(
             lambda watcher: resume_study(path, paths, watcher, time_s=time_s, listeners=listeners),

@@ -10,9 +10,8 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.errors import UserError
 from mydyno.experiments import load
-from mydyno.fleet.groups import parse_hosts
+from mydyno.fleet.groups import parse_hosts, with_data
 from mydyno.hosts.paths import HostPaths
 
 
@@ -27,6 +26,9 @@ def run(
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
+    profile: arguments.Profile = False,
+    waits: arguments.Waits = False,
+    kernel: arguments.Kernel = False,
     hosts: arguments.Hosts = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
@@ -38,22 +40,19 @@ def run(
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
     set_verbosity(verbose)
-    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time))
+    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel))
     groups = None if hosts is None else parse_hosts(hosts)
-    if groups is not None and data is not None and any(group.server for group in groups):
-        raise UserError("--data and --hosts exclude each other", "set MYDYNO_DATA on each host")
-    if groups is not None and (serve or openmetrics is not None):
-        raise UserError("--hosts excludes --serve and --openmetrics", "each host executes its own blocks")
+    if groups is not None and data is not None:
+        groups = with_data(groups, data)
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
-    from mydyno.cli.study_runner import run_fleet_to_end, run_to_end
+    from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
-    from mydyno.web.openmetrics import MetricsFile  # with the web server's own modules
 
     command = ("mydyno", *sys.argv[1:])
+    listeners = listeners_of(metrics)
     if groups is None:
-        listeners = () if metrics is None else (MetricsFile(metrics),)
         request = Request(resolved, source.text, Path(studies), command, listeners=listeners)
         with side_server(studies, serve):
             run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
@@ -61,5 +60,6 @@ def run(
     # Dask takes half a second to load.
     from mydyno.fleet.controller import FleetRequest, run_on_groups
 
-    ordered = FleetRequest(resolved, source.text, Path(studies), groups, command)
-    run_fleet_to_end(lambda watcher: run_on_groups(ordered, paths, watcher), as_json)
+    ordered = FleetRequest(resolved, source.text, Path(studies), groups, command, listeners=listeners)
+    with side_server(studies, serve):
+        run_fleet_to_end(lambda watcher: run_on_groups(ordered, paths, watcher), as_json)

@@ -9,9 +9,9 @@ import typer
 from mydyno.cli.output import print_json
 from mydyno.errors import UserError
 from mydyno.experiments import vocabulary
-from mydyno.model.problems import nearest
-from mydyno.model.schema import experiment_schema
-from mydyno.model.stored_schemas import STORED, stored_schema
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.schema import experiment_schema
+from mydyno.model.stored.schemas import STORED, stored_schema
 
 EXPERIMENT = "experiment"
 NAMES = (EXPERIMENT, *STORED)

@@ -46,6 +46,12 @@ def serve(
             "--metrics", help="Current figures for Prometheus at /metrics, without token: for every user of this host."
         ),
     ] = False,
+    allow_run: Annotated[
+        bool,
+        typer.Option(
+            "--allow-run", help="Permit the browser to start studies on this host, as this user, from the page Design."
+        ),
+    ] = False,
     study_pid: Annotated[int | None, typer.Option(hidden=True, help="End soon after this process.")] = None,
 ) -> None:
     """Serve until Ctrl-C; exit codes as in ExitCode."""
@@ -57,8 +63,10 @@ def serve(
         raise UserError(f"--studies {studies}: no such folder", "`mydyno run` creates it with the first study")
     # After the checks, so that mistakes are reported at once: the web server takes a moment to load.
     from mydyno.web.index import StudyIndex
-    from mydyno.web.server import Place, serve
+    from mydyno.web.launch import Launcher  # with the web server's own modules
+    from mydyno.web.server import Place, serve  # uvicorn
 
+    paths = HostPaths.resolve()
     process = None
     if study_pid is not None:
         # A study that has ended meanwhile is a process that will never be alive.
@@ -71,10 +79,13 @@ def serve(
                 _open_browser(url, stack)
 
         serve(
-            StudyIndex(studies, HostPaths.resolve().cache / "web"),
+            StudyIndex(studies, paths.cache / "web"),
             Place(port, socket),
             announce,
             open_metrics=metrics,
+            launcher=Launcher(studies, paths.cache / "web" / "designs", paths.study_lock_address)
+            if allow_run
+            else None,
             study_process=process,
         )
 

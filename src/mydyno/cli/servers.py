@@ -1,4 +1,4 @@
-"""`mydyno servers`: those that mydyno can get by itself, and those that `servers add` took from vendors' archives."""
+"""`mydyno servers`: those that mydyno can get by itself, and those that `servers add` took from archives and images."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,14 +19,19 @@ from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, cache_folder
-from mydyno.model.experiment import ServerSpec
-from mydyno.model.problems import NAME_PATTERN, nearest
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.problems import NAME_PATTERN, nearest
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.packages.atomic_dir import sha256_of
 from mydyno.packages.download import download, is_url
+from mydyno.packages.oci_layout import Image, read_image
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
-from mydyno.servers.sources.archive import AddedServer, read_added
+from mydyno.servers.compiled.cached import read_builds, remove_build
+from mydyno.servers.compiled.record import BuildRecord
+from mydyno.servers.sources.archive import AddedServer, add_image, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
+from mydyno.servers.version import ServerVersion
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +39,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="List the servers that mydyno can download, or download one.", invoke_without_command=True)
     group.callback()(list_servers)
     group.command(name="install", help="Download and unpack a server into the cache.")(install)
-    group.command(name="add", help="Add a server from a vendor's tar archive, by a name of your own.")(add)
-    group.command(name="remove", help="Remove a server that was added.")(remove)
+    group.command(name="add", help="Add a server from a vendor's archive or an image, by a name of your own.")(add)
+    group.command(name="remove", help="Remove a server that was added, or a build from source.")(remove)
     app.add_typer(group, name="servers")
 
 
@@ -47,7 +53,8 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False, verbos
     known = known_servers()
     rows = [_row(entry, paths) for entry in known.values()]
     if as_json:
-        print_json({"servers": rows})
+        builds = [record.model_dump(mode="json") for record in read_builds(paths.cache).values()]
+        print_json({"servers": rows, "builds": builds})
         return
     for row in rows:
         print(f"{row['name']:<14} {row['title']:<36} {_state(row)}")
@@ -60,13 +67,25 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False, verbos
             f"memcached plugin {'yes' if row['memcached'] else 'no'} · huge pages by {row['huge_pages']} · "
             f"malloc of {row['allocator']}"
         )
+    _print_builds(read_builds(paths.cache))
     own = next((path for name in ("mariadbd", "mysqld") if (path := shutil.which(name))), None)
     if own is not None:
         print(f"\non PATH: {own}; to use it: --set server.basedir={own.rpartition('/')[0].rpartition('/')[0] or '/'}")
     print(
-        "\nAny other MySQL or MariaDB >= 5.5: mydyno servers add NAME --archive FILE --sha256 HASH,\n"
+        "\nAny other MySQL or MariaDB >= 5.5: mydyno servers add NAME --archive FILE --sha256 HASH (or --oci FOLDER),\n"
         'or an unpacked one: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
     )
+
+
+def _print_builds(builds: dict[str, BuildRecord]) -> None:
+    """The builds from source in the cache, if there are any."""
+    if builds:
+        print("\nbuilt from source (server.build); mydyno servers remove NAME removes one:")
+    for name, record in builds.items():
+        day = datetime.fromtimestamp(record.built_unix_ns / 1e9, UTC).date().isoformat()
+        print(f"{name}  {ServerVersion.parse(record.version).name}, {format_bytes(record.size_bytes)}, built {day}")
+        print(f"{'':<14} {record.words}, from {record.origin}")
+        print(f"{'':<14} by {record.toolchain.words}: {record.command}")
 
 
 def _row(entry: CatalogueEntry, paths: HostPaths) -> dict[str, Any]:
@@ -110,22 +129,46 @@ def add(
     name: Annotated[str, typer.Argument(help="The name by which experiments use it, e.g. mysql-8.4.")],
     archive: Annotated[
         str, typer.Option(help="The vendor's tar archive (.tar.gz, .tar.xz, .tar.bz2).", metavar="FILE|URL")
-    ],
-    sha256: Annotated[str, typer.Option(help="Its SHA-256, as the vendor states it.", metavar="HASH")],
+    ] = "",
+    oci: Annotated[
+        str, typer.Option(help="Instead: a container image in an OCI image layout.", metavar="FOLDER[:TAG]")
+    ] = "",
+    sha256: Annotated[
+        str,
+        typer.Option(help="SHA-256 of the archive, as the vendor states it; of an image: its digest.", metavar="HASH"),
+    ] = "",
     verbose: arguments.Verbose = False,
 ) -> None:
     """Check the hash, unpack, start the program for its version and options, and keep it under the name."""
     _set_verbosity(context, verbose)
     _check_name(name)
-    expected = sha256.strip().lower()
-    if not re.fullmatch(r"[0-9a-f]{64}", expected):
+    if bool(archive) == bool(oci):
+        raise UserError("one of --archive and --oci is needed", "--archive FILE|URL --sha256 HASH, or --oci FOLDER:TAG")
+    expected = sha256.strip().lower().removeprefix("sha256:")
+    if (archive or expected) and not re.fullmatch(r"[0-9a-f]{64}", expected):
         raise UserError(f"--sha256 {sha256}: not a SHA-256", "64 hexadecimal digits; a vendor's MD5 is not enough")
-    if not is_url(archive) and not Path(archive).is_file():
+    if archive and not is_url(archive) and not Path(archive).is_file():
         raise UserError(f"--archive {archive}: no such file", "a tar archive on this host, or an http or https URL")
     paths = HostPaths.resolve()
     host = LocalHost("servers", paths.server_user)
-    added = asyncio.run(_add(name, archive, expected, paths, host))
+    if oci:
+        added = asyncio.run(add_image(name, _image(oci, expected), paths.cache, host, warn))
+    else:
+        added = asyncio.run(_add(name, archive, expected, paths, host))
     print(f'{name}: {added.title} from {added.archive_name}; in an experiment: server.name = "{name}"')
+
+
+def _image(oci: str, expected: str) -> Image:
+    """The image that FOLDER[:TAG] names; a folder may have a colon in its name."""
+    folder, tag = (oci, "") if Path(oci).is_dir() else (oci.rpartition(":")[0], oci.rpartition(":")[2])
+    if not folder or not Path(folder).is_dir():
+        raise UserError(
+            f"--oci {oci}: no such folder", "an OCI image layout: skopeo copy docker://IMAGE oci:FOLDER:TAG"
+        )
+    image = read_image(Path(folder).resolve(), tag)
+    if expected not in ("", image.digest.partition(":")[2]):
+        raise UserError(f"--oci {oci} is {image.digest}, not sha256:{expected}; nothing was unpacked")
+    return image
 
 
 async def _add(name: str, archive: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:
@@ -159,16 +202,21 @@ def _check_name(name: str) -> None:
         raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
 
 
-def remove(name: Annotated[str, typer.Argument(help="A name that was added.")]) -> None:
-    """Remove a server that was added."""
+def remove(name: Annotated[str, typer.Argument(help="A name that was added, or that of a build.")]) -> None:
+    """Remove a server that was added, or a build from source."""
     cache = cache_folder()
-    added = read_added(cache)
+    added, builds = read_added(cache), read_builds(cache)
+    if name in builds:
+        remove_build(name, cache)
+        print(f"{name} is removed")
+        return
     if name in CATALOGUE:
         raise UserError(f"{name} is a server of the catalogue and cannot be removed", "only what was added can")
     if name not in added:
-        guess = nearest(name, added)
-        hint = f"added: {', '.join(added) or 'none'}" + (f"; did you mean {guess}?" if guess else "")
-        raise UserError(f"{name}: no such server was added", hint)
+        known = [*added, *builds]
+        guess = nearest(name, known)
+        hint = f"added or built: {', '.join(known) or 'none'}" + (f"; did you mean {guess}?" if guess else "")
+        raise UserError(f"{name}: no such server was added or built", hint)
     remove_added(name, cache)
     print(f"{name} is removed")
 

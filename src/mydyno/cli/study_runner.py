@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 
@@ -14,15 +15,26 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.fleet_progress import FleetProgress
 from mydyno.cli.watcher import ProgressWatcher, warn
 from mydyno.errors import StudyError
-from mydyno.execution.forecast import RUN_OVERHEAD_S
-from mydyno.model.experiment import Experiment
-from mydyno.model.summary import Summary
+from mydyno.execution.live.writer import Listener
+from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
 
 Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
+Made = TypeVar("Made")
 FleetWork = Callable[[FleetProgress], Awaitable[tuple[StudyFolder, Summary]]]
+
+
+def listeners_of(metrics: Path | None) -> tuple[Listener, ...]:
+    """What receives the records of live.jsonl: the file of --openmetrics, if one is wanted."""
+    if metrics is None:
+        return ()
+    from mydyno.web.openmetrics import MetricsFile  # with the web server's own modules
+
+    return (MetricsFile(metrics),)
 
 
 def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
@@ -55,7 +67,7 @@ def run_fleet_study(work: FleetWork) -> tuple[StudyFolder, Summary]:
 
 def _run(work: Awaitable[tuple[StudyFolder, Summary]], say: Callable[[str], None]) -> tuple[StudyFolder, Summary]:
     try:
-        return asyncio.run(_with_signals(work))
+        return asyncio.run(with_signals(work))
     except asyncio.CancelledError:
         say("interrupted; the host is restored and finished runs are kept; to continue: `mydyno resume STUDY`")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -66,7 +78,8 @@ def _run(work: Awaitable[tuple[StudyFolder, Summary]], say: Callable[[str], None
         ) from error
 
 
-async def _with_signals(work: Awaitable[tuple[StudyFolder, Summary]]) -> tuple[StudyFolder, Summary]:
+async def with_signals(work: Awaitable[Made]) -> Made:
+    """What the work returns; Ctrl-C, SIGTERM and SIGHUP cancel it."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from mydyno.drivers import base
-from mydyno.execution.interleaved import BlockResult
-from mydyno.model.experiment import Step
-from mydyno.model.plan import PlannedRun
-from mydyno.model.quantities import format_duration
-from mydyno.model.records import RunRecord, SliceRecord
+from mydyno.execution.interleaved.block import BlockResult
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.definition.quantities import format_duration
+from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.results.projection import Precision
 
 
@@ -81,22 +81,19 @@ class ProgressWatcher:
         self._show(f"{step.id} {phase}  {progress.qps:,.0f} queries/s")
 
     def run_ended(self, record: RunRecord) -> None:
-        """One line a run, so that a log tells the story too."""
+        """One line a run: how long it took, and what failed or is not used; never a rate of the arm."""
         copy = " (A/A copy)" if record.copy_number == 2 else ""
-        rates = "  ".join(f"{s.id} {s.driver.queries / s.driver.duration_s:,.0f}" for s in record.steps)
         seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
         verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0].sentence, 240, placeholder=' …')}"
         self._console.print(
-            f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)} · "
-            f"queries/s: {rates or '-'}{verdict}",
+            f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)}{verdict}",
             markup=False,
             soft_wrap=True,
         )
         for step in record.steps:
-            if record.valid and not step.valid:
-                self._console.print(
-                    f"          {step.id} is not used: {step.reasons[0].sentence}", markup=False, soft_wrap=True
-                )
+            if record.valid and (step.failed or step.reasons):
+                words = f"FAILED: {step.failed}" if step.failed else f"is not used: {step.reasons[0].sentence}"
+                self._console.print(f"          {step.id} {words}", markup=False, soft_wrap=True)
 
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:  # noqa: ARG002
         """Move the bar to this block."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.stored.records import DriverResult
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
 
@@ -86,6 +86,8 @@ class DriverOutcome:
 
 def closed_loop_alone(driver: str, step: Step) -> list[str]:
     """The problem of a rate with a driver that has no open loop."""
+    if step.search is not None:
+        return [f"search: {driver} has no open loop that counts latency from when each was due; use dynoload"]
     if step.rate is None:
         return []
     return [

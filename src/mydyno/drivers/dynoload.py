@@ -10,18 +10,21 @@ from typing import Any
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
-from mydyno.drivers.dynoload_arguments import ARGUMENTS, option_arguments
+from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, OPTIONS_OF_LOAD, option_arguments, script_option
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
 from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.model.records import ClientLoad, DriverResult
+from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.servers.sql import Address
 
 GRACE_S = 60.0
 PREPARE_TIMEOUT_S = 24 * 3600.0
+SEARCH_ARGUMENTS = ("--rate=1", "--arrivals=poisson")
+"""Of a capacity search: each slice has a rate of its own. Poisson arrivals queue as those of many users do; evenly
+spaced ones would show a higher capacity."""
 EXIT_INVALID = 4
 """dynoload's own verdict on a result that it wrote nevertheless."""
 
@@ -64,12 +67,15 @@ class Dynoload(HoldingDriver):
         records = folder / "dynoload-prepare.jsonl"
         records.unlink(missing_ok=True)
         arguments = ARGUMENTS[data.workload]
+        # A script comes before its command, as with sysbench.
+        leading, trailing = ([], ["prepare"]) if data.script is not None else (["prepare"], [])
         command = [
             str(self._program),
             data.workload,
-            "prepare",
+            *leading,
             *arguments.endpoint(address, folder),
             *arguments.data(data),
+            *trailing,
             *arguments.preparation(records),
         ]
         done = await self._local.run(command, timeout_s=PREPARE_TIMEOUT_S)
@@ -81,6 +87,8 @@ class Dynoload(HoldingDriver):
     def _load(self, context: StepContext) -> list[str]:
         """The command as far as it defines the load and its server."""
         data, step = context.data, context.step
+        if step.file is not None:
+            return self._load_of_file(context)
         arguments = ARGUMENTS[data.workload]
         return [
             str(self._program),
@@ -89,10 +97,39 @@ class Dynoload(HoldingDriver):
             *arguments.workload(step),
             f"--connections={step.connections}",
             *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
+            *([] if step.search is None else SEARCH_ARGUMENTS),
             *arguments.endpoint(context.address, context.folder),
             *arguments.data(data),
             *(f"--agent={agent.command}" for agent in context.agents),
             *(argument for name, value in step.options.items() for argument in option_arguments(name, value)),
+        ]
+
+    def _load_of_file(self, context: StepContext) -> list[str]:
+        """The same of a step that is a script or a file of SQL."""
+        step = context.step
+        own = {
+            name: value
+            for name, value in step.options.items()
+            if step.script is not None and name not in OPTIONS_OF_LOAD
+        }
+        return [
+            str(self._program),
+            "script" if step.script is not None else "sql",
+            *([] if step.script is not None else ["run"]),
+            *OF_FILE.workload(step),
+            f"--connections={step.connections}",
+            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
+            *([] if step.search is None else SEARCH_ARGUMENTS),
+            *OF_FILE.endpoint(context.address, context.folder),
+            *OF_FILE.step_data(context.data, step),
+            *(f"--agent={agent.command}" for agent in context.agents),
+            *(script_option(name, value) for name, value in own.items()),
+            *(
+                argument
+                for name, value in step.options.items()
+                if name not in own
+                for argument in option_arguments(name, value)
+            ),
         ]
 
     async def hold(self, context: StepContext, server_pid: int | None) -> HeldLoad:
@@ -141,6 +178,10 @@ def _from_clients(result: DriverResult, clients: tuple[ClientLoad, ...], agents:
             "cpu_user_s": sum(client.cpu_user_s for client in clients),
             "cpu_system_s": sum(client.cpu_system_s for client in clients),
             "health_reasons": tuple(output.with_names(reason, agents) for reason in result.health_reasons),
+            "findings": tuple(
+                finding.model_copy(update={"text": output.with_names(finding.text, agents)})
+                for finding in result.findings
+            ),
         }
     )
 

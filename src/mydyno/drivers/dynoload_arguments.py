@@ -7,9 +7,11 @@ from pathlib import Path
 
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers.base import SCHEMA
-from mydyno.model.experiment import DataSpec, Scalar, Step
+from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.servers.sql import Address
 
+OPTIONS_OF_LOAD = frozenset(("db_ps_mode", "mysql_ignore_errors", "rand_seed", "rand_type", "rate"))
+"""Options of a step with a script that are dynoload's; all others are the script's."""
 RENAMED_OPTIONS = {"random_ranges": "number-of-ranges", "mysql_ignore_errors": "ignore-errors", "rand_seed": "seed"}
 
 
@@ -93,8 +95,50 @@ class KvArguments(Arguments):
         return kv.all_stored(records, data)
 
 
-ARGUMENTS: dict[str, Arguments] = {"oltp": OltpArguments(), "tpcc": TpccArguments(), "kv": KvArguments()}
+class FileArguments(Arguments):
+    """Tables that a script or the TOML file beside an SQL file makes."""
+
+    def data(self, data: DataSpec) -> list[str]:
+        """The file, and a script's options or the scale."""
+        if data.sql is not None:
+            return [data.sql, *(f"--{name}={value}" for name, value in data.options.items())]
+        return [str(data.script), *(script_option(name, value) for name, value in data.options.items())]
+
+
+class StepFileArguments(Arguments):
+    """A step that is a file of the user's, on any tables."""
+
+    def data(self, data: DataSpec) -> list[str]:
+        """A script learns of sysbench's tables if it has options for them, and gets the options that made its own."""
+        made = dict(data.options)
+        if data.workload == "oltp":
+            made = {"tables": data.tables, "table_size": data.rows, "auto_inc": data.auto_inc, **made}
+        return [f"--script-option=?{name}={option_text(value)}" for name, value in made.items()]
+
+    def workload(self, step: Step) -> list[str]:
+        """The file."""
+        return [str(step.file)]
+
+    def step_data(self, data: DataSpec, step: Step) -> list[str]:
+        """As data(), for a script alone."""
+        return self.data(data) if step.script is not None else []
+
+
+ARGUMENTS: dict[str, Arguments] = {
+    "oltp": OltpArguments(),
+    "tpcc": TpccArguments(),
+    "kv": KvArguments(),
+    "script": FileArguments(),
+    "sql": FileArguments(),
+}
 """data.workload → its arguments."""
+OF_FILE = StepFileArguments()
+"""The arguments of a step that is a file, whatever its data."""
+
+
+def script_option(name: str, value: Scalar) -> str:
+    """An option of a script."""
+    return f"--script-option={name}={option_text(value)}"
 
 
 def protocol_arguments(address: Address) -> list[str]:

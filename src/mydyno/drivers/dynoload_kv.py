@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mydyno.model.experiment import DataSpec, Step
+from mydyno.model.definition.experiment import DataSpec, Step
 from mydyno.servers.sql import Address
 
 RATIOS = {"kv_set": "0:100", "kv_get": "100:0", "kv_mixed": "90:10"}
-"""Gets to sets of each workload."""
+"""Gets to sets of each workload but those of YCSB."""
+YCSB = "kv_ycsb_"
+"""Before the letter of one of YCSB's workloads."""
 STORING = ("--connections=32", "--counters=1", "--quiet")
 """Of the store before a run: InnoDB commits in groups only where many wait (measured: 8 connections are 5 times slower
 than 32)."""
@@ -31,8 +33,11 @@ def keys(data: DataSpec) -> list[str]:
 
 def operations(step: Step) -> list[str]:
     """The workload's share of gets and sets, and which errors are ignored, if the step's options do not set them."""
-    ratio = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
-    return [*ratio, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
+    if step.workload.startswith(YCSB):
+        shares = [f"--ycsb={step.workload.removeprefix(YCSB)}"]
+    else:
+        shares = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
+    return [*shares, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
 
 
 def all_stored(records: Path, data: DataSpec) -> bool:
@@ -49,6 +54,15 @@ def all_stored(records: Path, data: DataSpec) -> bool:
 
 def check(step: Step) -> list[str]:
     """A workload named after its operations must run them."""
+    if step.workload.startswith(YCSB):
+        own = [name for name in ("ratio", "key_choice") if name in step.options]
+        problems = [f"options.{name}: {step.workload} has YCSB's own" for name in own]
+        if step.workload == "kv_ycsb_d" and "hit_ratio" in step.options:
+            problems.append(
+                "options.hit_ratio: not allowed in kv_ycsb_d: its sets store the keys that misses are taken from"
+            )
+        if problems:
+            return problems
     if step.workload in RATIOS and step.workload != "kv_mixed" and "ratio" in step.options:
         return [f"options.ratio: {step.workload} runs {RATIOS[step.workload]}; only kv_mixed has a ratio"]
     others = ("overwrite", "execute_number")

@@ -8,7 +8,7 @@ from typing import Any
 
 from mydyno.drivers.base import Agent, Progress, Reading
 from mydyno.errors import DriverError
-from mydyno.model.records import ClientLoad, DriverResult
+from mydyno.model.stored.records import ClientLoad, DriverFinding, DriverResult
 
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
@@ -35,7 +35,7 @@ def parse_record(line: str) -> dict[str, Any] | None:
 
 
 def interval_end_s(record: dict[str, Any], warmup_s: float) -> float:
-    """When an interval ended, in seconds from the begin of the load (its own times count from the measure's begin)."""
+    """When an interval ended, in seconds since the load began; its own times count from the measured part on."""
     return float(record["t_s"]) + float(record["length_s"]) + warmup_s
 
 
@@ -104,7 +104,8 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     """Counts of the whole load. With stored procedures its reads and writes are known to the server alone."""
     counts = final["whole_load_counts"]
     if kv := final.get("kv"):
-        return {"transactions": counts["transactions"], **{name: kv["whole_load_counts"][name] for name in KV_COUNTED}}
+        whole_kv = kv["whole_load_counts"]
+        return {"transactions": counts["transactions"], **{name: whole_kv[name] for name in (*KV_COUNTED, "cas")}}
     whole = {"transactions": counts["transactions"], "other": counts["other"]}
     if final.get("settings", {}).get("options", {}).get("stored_procedures"):
         return {**whole, "calls": counts["other"]}
@@ -164,6 +165,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         reconnects=counts["reconnects"],
         duration_s=final["duration_s"],
         latency_us={name: response[key] for name, key in LATENCY_KEYS.items() if key in response},
+        service_us=final.get("service", {}).get("mean_us"),
         whole=_whole_of(final),
         key_values={**{name: kv["counts"][name] for name in (*KV_COUNTED, "verified", "wrong_values")},
                     **{name: distribution[name] for name in KV_SPREAD if name in distribution}} if kv else {},
@@ -175,6 +177,10 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         health=HEALTH[verdict["verdict"]],
         health_reasons=tuple(
             str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
+            for finding in verdict["findings"]
+        ),
+        findings=tuple(
+            DriverFinding(rule=finding["rule"], level=HEALTH[finding["level"]], text=finding["text"])
             for finding in verdict["findings"]
         ),
     )  # fmt: skip

@@ -31,11 +31,14 @@ class SliceOrder:
     stream: int
     washout_s: float
     measure_s: float
+    rate: float | None = None
+    """Operations per second of this slice, where it is not that of the step."""
 
     @property
     def line(self) -> str:
         """The command on the load program's standard input."""
-        return f"go {self.id} {self.stream} {round(self.washout_s * 1000)} {round(self.measure_s * 1000)}\n"
+        rate = "" if self.rate is None else f" {self.rate:.3f}"
+        return f"go {self.id} {self.stream} {round(self.washout_s * 1000)} {round(self.measure_s * 1000)}{rate}\n"
 
 
 class HeldLoad(Protocol):
@@ -114,10 +117,9 @@ class HeldProcess:
         if process.streams.stdin is not None:
             with contextlib.suppress(OSError, RuntimeError):
                 process.streams.stdin.close()
-        try:
+        with contextlib.suppress(TimeoutError):
             await process.wait(5.0)
-        except TimeoutError:
-            await process.end(1.0)
+        await process.end(1.0)
 
     def _running(self) -> Process:
         if self._process is None:

@@ -14,7 +14,7 @@ from mydyno.drivers.measured import CompletedProgram, run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, Step
+from mydyno.model.definition.experiment import DataSpec, Step
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from mydyno.drivers.base import StepContext
 from mydyno.errors import DriverError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.model.records import DriverResult
+from mydyno.model.stored.records import DriverResult
 
 
 @dataclass(frozen=True)

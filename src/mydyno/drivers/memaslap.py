@@ -12,8 +12,8 @@ from mydyno.drivers.base import DriverOutcome, Reading, StepContext, closed_loop
 from mydyno.drivers.libmemcached import LibmemcachedProgram
 from mydyno.drivers.memaslap_output import Report, Second, parse
 from mydyno.errors import DriverError
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.stored.records import DriverResult
 
 KEY_BYTES = 64
 """Its keys' length without a configuration file."""

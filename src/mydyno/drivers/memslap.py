@@ -13,8 +13,8 @@ import re
 from mydyno.drivers.base import DriverOutcome, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.libmemcached import LibmemcachedProgram
 from mydyno.errors import DriverError
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.stored.records import DriverResult
 
 VALUE_BYTES = 400
 EXECUTE_NUMBER = 10_000

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mydyno.drivers.base import DriverOutcome
-from mydyno.model.records import ClientLoad, DriverResult
+from mydyno.model.stored.records import ClientLoad, DriverResult
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 HIGHEST_NS = 3_600_000_000_000
+ENGINES_HIGHEST_NS = (1 << 43) - 1
+"""That of the engine's histograms: histograms of equal bounds are added in one step, others value by value."""
 RESPONSE_TAG = ".response,"
 _WORST = ("valid", "suspect", "invalid")
 
@@ -39,6 +41,7 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         reconnects=sum(result.reconnects for result in results),
         duration_s=max(result.duration_s for result in results),
         latency_us=_latency_us(outcomes),
+        service_us=_service_us(results),
         cpu_user_s=cpu_user_s,
         cpu_system_s=cpu_system_s,
         whole=dict(whole),
@@ -46,6 +49,11 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         health=max((result.health for result in results), key=_WORST.index),
         health_reasons=tuple(
             f"driver {number}: {reason}" for number, r in enumerate(results, 1) for reason in r.health_reasons
+        ),
+        findings=tuple(
+            finding.model_copy(update={"text": f"driver {number}: {finding.text}"})
+            for number, result in enumerate(results, 1)
+            for finding in result.findings
         ),
     )
 
@@ -62,6 +70,14 @@ def _clients(results: Sequence[DriverResult]) -> tuple[ClientLoad, ...]:
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def _service_us(results: Sequence[DriverResult]) -> float | None:
+    """Mean weighted by transactions; None where one of the drivers has none."""
+    total = sum(result.transactions for result in results)
+    if not total or any(result.service_us is None for result in results):
+        return None
+    return sum((result.service_us or 0.0) * result.transactions for result in results) / total
 
 
 def _latency_us(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
@@ -81,7 +97,7 @@ def percentiles_of(histograms: Sequence[str]) -> dict[str, float]:
     """{p50, p90, p95, p99, p999} in µs of several encoded histograms (nanoseconds) together; empty without a value."""
     from hdrh.histogram import HdrHistogram
 
-    together = HdrHistogram(1, HIGHEST_NS, 3)
+    together = HdrHistogram(1, ENGINES_HIGHEST_NS, 3)
     for encoded in histograms:
         together.decode_and_add(encoded)
     if not together.get_total_count():

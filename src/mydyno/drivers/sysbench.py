@@ -19,8 +19,8 @@ from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, Scalar, Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import DataSpec, Scalar, Step
+from mydyno.model.stored.records import DriverResult
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 

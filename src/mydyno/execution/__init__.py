@@ -1,1 +1,1 @@
-"""Executes a study: the study environment, one run, the probe. study.py has the order."""
+"""Executes a study: planning, environments, counters, the two designs, live.jsonl. ../study.py has the order."""

@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from mydyno.execution.load_clients import busy_pct
-from mydyno.model.experiment import Experiment, GateSpec, Step
-from mydyno.model.reasons import Reason
-from mydyno.model.records import DriverResult, StepRecord, WindowSteadiness
-from mydyno.results.steadiness import judge_step
+from mydyno.execution.environments.load_clients import busy_pct
+from mydyno.model.definition.experiment import Experiment, GateSpec, Step
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
+from mydyno.results.values.steadiness import judge_step
 from mydyno.store.samples import Sample
 from mydyno.verdicts.gates import HOST_GATES, INSTANCE_GATES, STEP_GATES, StepFacts, step_reasons
+from mydyno.verdicts.gates.driver_health import OF_THE_ARM, OF_THE_HOST
 from mydyno.workloads.reconcile import disagreements
 
 MOST_START_SPREAD_S = 1.0
 """Drivers that began further apart than one sample did not load at the same time."""
+MOST_UNFINISHED, MOST_DROPPED = 0.01, 0.05
+"""Shares of a load at a rate above which the arm failed: those at which dynoload calls a run invalid."""
+UNFINISHED = "it did not keep up: over 1 % of the transactions had not ended when the load was over"
+DROPPED = "it did not keep up: over 5 % of the transactions were given up as late"
+OF_RULE = {"unfinished": UNFINISHED, "dropped": DROPPED}
+"""Words for OF_THE_ARM; without numbers, so that blocks with the same failure are counted together."""
 
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
@@ -37,13 +44,6 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     def steadiness(instance: int, started_unix_ns: int) -> WindowSteadiness:
         return judge_step(samples, started_unix_ns, step, experiment.verdict.margin, instance)
 
-    if not record.instances:
-        steady = steadiness(1, record.started_unix_ns)
-        reasons = step_reasons(facts(record.driver, record.server_counters, steady), STEP_GATES)
-        failed = failure_of(record.driver, experiment.gates)
-        return record.model_copy(
-            update={"steady": steady, "valid": not reasons and not failed, "reasons": tuple(reasons), "failed": failed}
-        )
     parts, windows = [], {}
     for part in record.instances:
         steady = steadiness(part.instance, part.started_unix_ns)
@@ -51,10 +51,10 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
         closed = step_reasons(facts(part.driver, part.server_counters, steady), INSTANCE_GATES)
         own = tuple(reason.model_copy(update={"instance": part.instance}) for reason in closed)
         parts.append(part.model_copy(update={"steady": steady, "reasons": own}))
-    steady = _least_steady(windows)
+    steady = _least_steady(windows) if parts else steadiness(1, record.started_unix_ns)
     reasons = [reason for part in parts for reason in part.reasons]
-    reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_GATES)
-    if record.start_spread_s > MOST_START_SPREAD_S:
+    reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_GATES if parts else STEP_GATES)
+    if parts and record.start_spread_s > MOST_START_SPREAD_S:
         text = f"the drivers began {record.start_spread_s:.1f} s apart"
         reasons.append(Reason(gate="start_spread", text=text))
     failed = failure_of(record.driver, experiment.gates)
@@ -63,6 +63,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             "steady": steady,
             "valid": not reasons and not failed,
             "reasons": tuple(reasons),
+            "warnings": _host_warnings(record.driver),
             "failed": failed,
             "instances": tuple(parts),
         }
@@ -90,7 +91,28 @@ def failure_of(driver: DriverResult, gates: GateSpec) -> str:
     if share > gates.ignored_errors_per_transaction:
         bound = gates.ignored_errors_per_transaction
         return f"{driver.ignored_errors} ignored errors, {share:.3g} per transaction (bound {bound:g})"
-    return ""
+    found = {finding.rule for finding in driver.findings if finding.level == "invalid"}
+    return next((OF_RULE[rule] for rule in OF_THE_ARM if rule in found), "")
+
+
+def failure_at_rate(slices: Sequence[SliceRecord]) -> str:
+    """Why the arm did not carry the rate of a step's slices, by the rules of `failure_of`; empty if it did."""
+    planned = sum(one.planned for one in slices)
+    if sum(one.unfinished for one in slices) > MOST_UNFINISHED * planned:
+        return UNFINISHED
+    return DROPPED if sum(one.dropped for one in slices) > MOST_DROPPED * planned else ""
+
+
+def _host_warnings(driver: DriverResult) -> tuple[str, ...]:
+    """What the host did to the driver. It counts: to leave such steps out would select among the host's states.
+
+    cpu_wait is never worse than suspect.
+    """
+    return tuple(
+        finding.text
+        for finding in driver.findings
+        if finding.rule in OF_THE_HOST and (finding.level == "invalid" or finding.rule == "cpu_wait")
+    )
 
 
 def _least_steady(windows: Mapping[int, WindowSteadiness]) -> WindowSteadiness:

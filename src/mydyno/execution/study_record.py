@@ -9,8 +9,8 @@ from mydyno import __version__
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
-from mydyno.model.records import StudyRecord
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import StudyRecord
 
 
 def new_study(experiment: Experiment, source: str, command: tuple[str, ...], paths: HostPaths) -> StudyRecord:

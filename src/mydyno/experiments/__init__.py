@@ -10,12 +10,13 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
+from mydyno.experiments.files import with_files
 from mydyno.experiments.inheritance import based_on
-from mydyno.model.experiment import DataSpec, Experiment, Step
+from mydyno.model.definition.experiment import DataSpec, Experiment, Step
+from mydyno.model.definition.parsing import Vocabulary, parse_experiment
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.metrics import METRICS
-from mydyno.model.parsing import Vocabulary, parse_experiment
-from mydyno.model.problems import nearest
-from mydyno.model.toml_source import TomlSource
 from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.workloads.catalogue import DATA_WORKLOADS, WORKLOADS
@@ -67,7 +68,12 @@ def source_of(name_or_path: str) -> TomlSource:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    source = TomlSource.parse(path.name if name_or_path in known else name_or_path, text)
+    return source_from_text(path.name if name_or_path in known else name_or_path, text)
+
+
+def source_from_text(name: str, text: str) -> TomlSource:
+    """An experiment's text, with its base where it has one; `name` is that of messages. Raises UserError."""
+    source = TomlSource.parse(name, text)
     return source if "base" not in source.tree else _with_base(source)
 
 
@@ -84,4 +90,5 @@ def _with_base(source: TomlSource) -> TomlSource:
 def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:
     """A validated experiment and its source. Raises UserError with every mistake."""
     source = source_of(name_or_path)
-    return parse_experiment(source, vocabulary(), scale, settings), source
+    experiment = parse_experiment(source, vocabulary(), scale, settings)
+    return with_files(experiment, source, Path(name_or_path).parent), source

@@ -15,6 +15,9 @@ from typing import Any
 ATTEMPTS = 3
 LIMIT_FACTOR, LIMIT_S = 3.0, 900.0
 """The time limit of a task: so many times what is expected, and more for fetching servers and making data."""
+LABEL_CHARACTERS = 50
+POD_DATA = "/mydyno-data"
+"""A volume on the node's disk: the container's own file system is an overlay, which would be measured."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,10 @@ def slurm_script(batch: Batch) -> str:
 #SBATCH --exclusive
 #SBATCH --requeue
 #SBATCH --time={hours:02d}:{rest // 60:02d}:00
-#SBATCH --signal=TERM@90
+#SBATCH --signal=B:TERM@90
 #SBATCH --output={batch.study}/slurm-%a.log
+# On a disk of the node: it is measured, and must not be shared with other nodes.
+export MYDYNO_DATA="${{MYDYNO_DATA:-${{SLURM_TMPDIR:-/tmp}}/mydyno-data-$(id -un)}}"
 exec {batch.program} block {study} --block "$SLURM_ARRAY_TASK_ID" --group "$SLURMD_NODENAME"
 """
 
@@ -64,7 +69,9 @@ def kubernetes_job(batch: Batch, image: str, claim: str) -> dict[str, Any]:
     """
     name = f"mydyno-{_label(batch.study.name)}"
     labels = {"app.kubernetes.io/name": "mydyno", "mydyno/study": _label(batch.study.name)}
-    same_study = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    # Of any study: two on one node would disturb each other.
+    mydyno = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
+    any_study = {"labelSelector": {"matchLabels": mydyno}, "topologyKey": "kubernetes.io/hostname"}
     command = (
         f"exec {batch.program} block {shlex.quote(str(batch.study))} "
         '--block "$((JOB_COMPLETION_INDEX + 1))" --group "$NODE_NAME"'
@@ -91,17 +98,26 @@ def kubernetes_job(batch: Batch, image: str, claim: str) -> dict[str, Any]:
                     "restartPolicy": "Never",
                     "activeDeadlineSeconds": batch.limit_s,
                     "terminationGracePeriodSeconds": 90,
-                    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [same_study]}},
+                    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [any_study]}},
                     "containers": [
                         {
                             "name": "block",
                             "image": image,
                             "command": ["/bin/sh", "-c", command],
-                            "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-                            "volumeMounts": [{"name": "studies", "mountPath": str(batch.study.parent)}],
+                            "env": [
+                                {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                                {"name": "MYDYNO_DATA", "value": POD_DATA},
+                            ],
+                            "volumeMounts": [
+                                {"name": "studies", "mountPath": str(batch.study.parent)},
+                                {"name": "data", "mountPath": POD_DATA},
+                            ],
                         }
                     ],
-                    "volumes": [{"name": "studies", "persistentVolumeClaim": {"claimName": claim}}],
+                    "volumes": [
+                        {"name": "studies", "persistentVolumeClaim": {"claimName": claim}},
+                        {"name": "data", "emptyDir": {}},
+                    ],
                 },
             },
         },
@@ -109,5 +125,5 @@ def kubernetes_job(batch: Batch, image: str, claim: str) -> dict[str, Any]:
 
 
 def _label(name: str) -> str:
-    """A name that Kubernetes (RFC 1123) and Slurm accept."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50]
+    """A name that Kubernetes (RFC 1123) and Slurm accept; of a long one the end, which has the time."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())[-LABEL_CHARACTERS:].strip("-")

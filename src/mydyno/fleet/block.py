@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
-from mydyno.execution.canaries import before_block
-from mydyno.execution.design_choice import choose_design
-from mydyno.execution.environment import Opener, Sampler, StudyEnvironment
-from mydyno.execution.forecast import forecast
-from mydyno.execution.interleaved import BlockResult, SliceKind, make_block
-from mydyno.execution.interleaved_study import STOP_RESERVE_S, given_up
-from mydyno.execution.open_environment import open_environment
-from mydyno.execution.pace import FixedCycles, UntilDeadline
-from mydyno.execution.run import make_saved_run
-from mydyno.execution.time_plan import cycles_of, shape_of
+from mydyno.execution.blocks.canaries import before_block
+from mydyno.execution.blocks.run import make_saved_run
+from mydyno.execution.environments.environment import Opener, Sampler, StudyEnvironment
+from mydyno.execution.environments.open_environment import open_environment
+from mydyno.execution.interleaved.block import BlockResult, SliceKind, make_block
+from mydyno.execution.interleaved.study import STOP_RESERVE_S, given_up
+from mydyno.execution.live.now import LiveNow
+from mydyno.execution.live.writer import INTERVAL_S
+from mydyno.execution.planning.design_choice import choose_design
+from mydyno.execution.planning.forecast import forecast
+from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
+from mydyno.execution.planning.time_plan import cycles_of, shape_of
 from mydyno.fleet.block_clients import BlockClients, check_address
-from mydyno.fleet.messages import AnyMessage, Finished, Prepared, Progressed, Said, manifest, slice_text
+from mydyno.fleet.messages import AnyMessage, Finished, Lived, Prepared, Progressed, Said, manifest, slice_text
+from mydyno.fleet.turn import own_turn
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
-from mydyno.model.experiment import Experiment, Step
-from mydyno.model.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
-from mydyno.model.records import SliceRecord, StudyRecord
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
+from mydyno.model.stored.records import SliceRecord, StudyRecord
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
@@ -53,10 +56,11 @@ class BlockOrder:
 
 
 class _Reporter:
-    """Sends what a block does to whoever started it."""
+    """Sends what a block does to whoever started it: when it happens, and within seconds() once a second."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
+        self._now = LiveNow()
 
     def say(self, text: str) -> None:
         self._emit(Said(text=text))
@@ -64,19 +68,39 @@ class _Reporter:
     def does(self, text: str) -> None:
         self._emit(Progressed(text=text))
 
+    def run_begins(self, planned: PlannedRun) -> None:
+        self._now.rest("starting", arm=planned.arm, copy_number=planned.copy_number)
+
     def load(self, step: Step, progress: Progress) -> None:
+        self._now.load(step, progress)
         self._emit(Progressed(text=f"{step.id} {progress.t_s:.0f} s"))
 
     def sampling(self, sampler: Sampler | None) -> None:
-        """Samples stay on this host."""
+        self._now.sampling(sampler)
 
     def slice_begins(
         self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
     ) -> None:
-        """The end of a slice is reported, not its begin."""
+        self._now.slice_begins(kind, step, cycle, planned, instances)
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:  # noqa: ARG002
+        self._now.slice_ended(record)
         self._emit(Progressed(text=slice_text(record)))
+
+    @asynccontextmanager
+    async def seconds(self, block: int) -> AsyncIterator[None]:
+        """The state once a second, of a block whose servers are started next."""
+        self._now.rest("starting", block=block)
+        task = asyncio.create_task(self._send_seconds())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _send_seconds(self) -> None:
+        while True:
+            self._emit(Lived(second=self._now.second()))
+            await asyncio.sleep(INTERVAL_S)
 
 
 async def prepare_host(
@@ -93,16 +117,19 @@ async def prepare_host(
     """
     experiment = study.experiment
     reporter = _Reporter(emit)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         stack.enter_context(recorded_commands())
-        design = choose_design(experiment, paths)
-        _check(experiment, make_plan(experiment, design, 1), paths)
-        stack.enter_context(study_lock(study.study, paths.study_lock_address))
+        await stack.enter_async_context(own_turn(study.study, paths.study_lock_address, reporter.say))
         clean_up(paths.undo, reporter.say)
+        # Now that no earlier block has memory, disk space or control groups of this host.
+        design = choose_design(experiment, paths)
+        _check(experiment, make_plan(experiment, design, 1), paths, clients)
         environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
         stack.callback(_close, environment, reporter)
         if clients is not None:
             check_address(clients.address)
+            stack.push_async_callback(clients.close)
+            environment.clients = clients
         await environment.rehearse(reporter.say)
         for arm in experiment.arms:
             await environment.template(arm, reporter.say)
@@ -128,7 +155,8 @@ async def execute_block(
 ) -> None:
     """Execute one block of the study in `path`; emits Finished. A block that is there already is only reported.
 
-    Raises UserError for a block that the plan does not have, HostError and StudyError as run_study does.
+    Raises UserError for a block that the plan does not have, HostError and StudyError as run_study does, StudyError if
+    an earlier block of the study does not end.
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
@@ -144,18 +172,10 @@ async def execute_block(
         reporter = _Reporter(emit)
         async with AsyncExitStack() as stack:
             stack.enter_context(recorded_commands()).keep_in(folder.path)
-            _check(study.experiment, plan, paths)
-            stack.enter_context(study_lock(study.study, paths.study_lock_address))
-            clean_up(paths.undo, reporter.say)
-            environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
-            stack.callback(_close, environment, reporter)
-            _check_versions(study, environment)
-            templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
-            if clients is not None:
-                stack.push_async_callback(clients.close)
-                await clients.open(environment.sockets / "clients")
-                environment.clients = clients
-            overhead_s = await _execute(environment, folder, plan, block, order, templates, reporter)
+            await stack.enter_async_context(own_turn(study.study, paths.study_lock_address, reporter.say))
+            seen = len(folder.journal.read())
+            if not folder.is_block_complete(order.block):  # the earlier block may have finished it
+                overhead_s = await _execute(stack, folder, study, plan, block, order, paths, reporter, opener, clients)
     if order.group:
         folder.name_host_group(order.block, order.group)
     emit(
@@ -170,6 +190,33 @@ async def execute_block(
 
 
 async def _execute(
+    stack: AsyncExitStack,
+    folder: StudyFolder,
+    study: StudyRecord,
+    plan: Plan,
+    block: PlannedBlock,
+    order: BlockOrder,
+    paths: HostPaths,
+    reporter: _Reporter,
+    opener: Opener,
+    clients: BlockClients | None,
+) -> float | None:
+    """Seconds of overhead of an interleaved block; None for the design of blocks. `stack`: what to close afterwards."""
+    clean_up(paths.undo, reporter.say)
+    _check(study.experiment, plan, paths, clients)
+    environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
+    stack.callback(_close, environment, reporter)
+    _check_versions(study, environment)
+    await stack.enter_async_context(reporter.seconds(order.block))
+    templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
+    if clients is not None:
+        stack.push_async_callback(clients.close)
+        await clients.open(environment.sockets / "clients")
+        environment.clients = clients
+    return await _make_runs(environment, folder, plan, block, order, templates, reporter)
+
+
+async def _make_runs(
     environment: StudyEnvironment,
     folder: StudyFolder,
     plan: Plan,
@@ -187,6 +234,7 @@ async def _execute(
     for planned in block.runs:
         if not (folder.path / planned.folder / "run.json").is_file():
             reporter.say(f"block {block.block}: {planned.arm}" + (" (A/A copy)" if planned.copy_number == 2 else ""))
+            reporter.run_begins(planned)
             await make_saved_run(environment, folder, plan, planned, templates[planned.arm], reporter)
     return None
 
@@ -225,8 +273,8 @@ def _own_name(study: StudyRecord) -> str:
     return f"{study.study}-{secrets.token_hex(3)}"
 
 
-def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
-    obstacles = forecast(experiment, plan, paths).obstacles
+def _check(experiment: Experiment, plan: Plan, paths: HostPaths, clients: BlockClients | None) -> None:
+    obstacles = forecast(experiment, plan, paths, apart=clients is not None).obstacles
     if obstacles:
         raise HostError("this host cannot execute the study:\n  " + "\n  ".join(obstacles))
     paths.program("dynoprobe")

@@ -14,11 +14,12 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
-from mydyno.execution.far_clock import FarClock
-from mydyno.execution.load_clients import CLIENT_SCOPE, ClientSampler
+from mydyno.execution.environments.far_clock import FarClock
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler
 from mydyno.fleet.channels import (
     LINE_LIMIT_BYTES,
     Closed,
@@ -29,11 +30,28 @@ from mydyno.fleet.channels import (
     Sent,
     parse_to_block,
 )
-from mydyno.model.host_groups import LoadHosts
+from mydyno.fleet.messages import HEARTBEAT_S
+from mydyno.fleet.network_messages import (
+    AnyRequest,
+    Examine,
+    NetworkAnswer,
+    Reach,
+    ReadClass,
+    ShapePorts,
+    TimeTransfer,
+    Unshape,
+)
+from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.load_end import ShapedPort
+from mydyno.hosts.network.port_shaping import ClassState
+from mydyno.hosts.network.transfer import Transfer
+from mydyno.model.definition.host_groups import LoadHosts
 from mydyno.store.samples import Sample
 
 EmitChannel = Callable[[Opened | Sent | Closed], None]
 END_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 60.0
+"""For a request to the network of a client host."""
 
 
 class Channel:
@@ -80,6 +98,7 @@ class BlockClients:
         self._numbers = itertools.count(1)
         self._channels: dict[int, Channel] = {}
         self._lost: list[str] = []
+        self.ends = tuple(ChannelLoadEnd(name, self) for name in self.names)
         self._servers: list[asyncio.Server] = []
         self._folder = Path()
 
@@ -96,6 +115,7 @@ class BlockClients:
         """End every program and remove the sockets."""
         for server in self._servers:
             server.close()
+        await asyncio.gather(*(end.close() for end in self.ends))
         for channel in self._channels.values():
             channel.close()
         for number in range(1, len(self.names) + 1):
@@ -163,6 +183,75 @@ async def _pass_on(reader: asyncio.StreamReader, channel: Channel) -> None:
         while line := await reader.readline():
             channel.send(line.decode().removesuffix("\n"))
     channel.close()
+
+
+class ChannelLoadEnd:
+    """The network of one client host, by `mydyno client-network` there, which is started with the first request."""
+
+    def __init__(self, name: str, clients: BlockClients) -> None:
+        self.name = name
+        self._clients = clients
+        self._channel: Channel | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+
+    async def examine(self, address: str, shaped: bool, latency: bool) -> str:
+        """See LoadEnd."""
+        return str((await self._asked(Examine(address=address, shaped=shaped, latency=latency)))["card"])
+
+    async def shape(self, address: str, ports: tuple[int, ...], shape: Shape) -> ShapedPort:
+        """See LoadEnd."""
+        wanted = ShapePorts(
+            address=address, ports=ports, bits_per_s=shape.bits_per_s, added_latency=shape.latency
+        )  # fmt: skip
+        return ShapedPort(**await self._asked(wanted))
+
+    async def state(self, shaped: ShapedPort) -> ClassState:
+        """See LoadEnd."""
+        return ClassState(**await self._asked(ReadClass(card=shaped.card, number=shaped.number)))
+
+    async def unshape(self, shaped: ShapedPort) -> str | None:
+        """See LoadEnd."""
+        left = (await self._asked(Unshape(card=shaped.card, number=shaped.number)))["left"]
+        return None if left is None else str(left)
+
+    async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
+        """See LoadEnd."""
+        return Transfer(**await self._asked(TimeTransfer(address=address, port=port, sends=sends)))
+
+    async def reach(self, address: str, port: int) -> None:
+        """See LoadEnd."""
+        await self._asked(Reach(address=address, port=port))
+
+    async def close(self) -> None:
+        """End the program, and wait until it has undone what is left."""
+        if self._beating is not None:
+            self._beating.cancel()
+        if self._channel is not None:
+            self._channel.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._channel.ended.wait(), END_TIMEOUT_S)
+
+    async def _asked(self, request: AnyRequest) -> dict[str, Any]:
+        async with self._turn:
+            self._clients.check()
+            if self._channel is None:
+                self._channel = self._clients.start(self.name, "network")
+                self._beating = asyncio.create_task(self._beat(self._channel))
+            self._channel.send(request.model_dump_json())
+            line = await asyncio.wait_for(self._channel.lines.get(), ANSWER_TIMEOUT_S)
+        if line is None:
+            self._clients.check()
+            raise HostError(f"the load host {self.name}: mydyno client-network ended")
+        answered = NetworkAnswer.model_validate_json(line)
+        if answered.error:
+            raise HostError(f"the load host {self.name}: {answered.error}", answered.hint)
+        return answered.result
+
+    async def _beat(self, channel: Channel) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            channel.send("")
 
 
 class _ChannelSampler:

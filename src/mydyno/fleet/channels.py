@@ -11,13 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from mydyno.model.experiment import Frozen
+from mydyno.model.definition.experiment import Frozen
 
 LINE_LIMIT_BYTES = 64 << 20
 """Of one line of a program: an agent's interval has complete histograms (measured: up to 120 kB)."""
-ProgramName = Literal["agent", "probe"]
+ProgramName = Literal["agent", "network", "probe"]
+MYDYNO = "mydyno"
 PROGRAMS: dict[ProgramName, tuple[str, ...]] = {
     "agent": ("dynoload", "agent"),
+    "network": (MYDYNO, "client-network"),
     "probe": ("dynoprobe", "--interval-ms=1000", "--output=-"),
 }
 """What a block can have started on a client host; nothing else."""

@@ -18,8 +18,9 @@ from mydyno.fleet.installation import ensure_installed
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh import SshHost
-from mydyno.model.quantities import format_bytes
+from mydyno.hosts.remote.left_studies import left_studies
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.model.definition.quantities import format_bytes
 
 OWN_TO_EACH = ("hostname", "load_average_before")
 """Facts that always differ and explain nothing."""
@@ -46,6 +47,8 @@ class CheckedHost:
     facts: Mapping[str, Any] = field(default_factory=dict)
     abilities: tuple[Mapping[str, Any], ...] = ()
     clock: ClockOffset | None = None
+    left_studies: tuple[str, ...] = ()
+    """Folders of studies that lost this host."""
     error: str = ""
     hint: str = ""
 
@@ -63,13 +66,21 @@ async def check_host(host: SshHost, group: str) -> CheckedHost:
         report = json.loads(done.output)
     except ValueError:
         raise HostError(f"{host.name}: mydyno doctor failed: {done.output.strip()[-300:]}") from None
-    return CheckedHost(host.name, group, flat(report["facts"]), tuple(report["abilities"]), await clock_offset(host))
+    return CheckedHost(
+        host.name,
+        group,
+        flat(report["facts"]),
+        tuple(report["abilities"]),
+        await clock_offset(host),
+        tuple(report.get("left_studies", ())),
+    )
 
 
 def check_local(group: str, paths: HostPaths) -> CheckedHost:
     """The same of the host that this program runs on."""
     abilities = tuple(ability.__dict__ for ability in capabilities(paths))
-    return CheckedHost("local", group, flat(host_facts(paths.data)), abilities, ClockOffset(0.0, 0.0))
+    left = tuple(str(study) for study in left_studies(paths.cache))
+    return CheckedHost("local", group, flat(host_facts(paths.data)), abilities, ClockOffset(0.0, 0.0), left)
 
 
 async def clock_offset(host: SshHost) -> ClockOffset:

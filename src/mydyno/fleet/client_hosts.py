@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mydyno.errors import HostError
-from mydyno.fleet.channels import PROGRAMS, Closed, Ended, Opened, Received, Sent
-from mydyno.fleet.links import HostLink, HostProcess
+from mydyno.fleet.channels import MYDYNO, PROGRAMS, Closed, Ended, Opened, Received, Sent
+from mydyno.fleet.installation import Say
+from mydyno.fleet.links import HostLink, HostProcess, undo_left
+from mydyno.fleet.study_files import StudyFiles
 
 END_TIMEOUT_S = 10.0
 
@@ -18,6 +20,8 @@ class ClientHosts:
 
     def __init__(self, links: Mapping[str, HostLink]) -> None:
         self._links = dict(links)
+        self._environments: dict[str, dict[str, str]] = {}
+        """Client → that of its agents."""
 
     def __bool__(self) -> bool:
         return bool(self._links)
@@ -31,20 +35,42 @@ class ClientHosts:
             if isinstance(error, BaseException):
                 raise error
 
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> None:
+        """Copy what agents may open by themselves. Raises HostError with the host's name."""
+        files = files.of_scripts
+        for name, link in self._links.items():
+            self._environments[name] = files.lua_path(await link.copy_files(study, files, say))
+
+    async def remove(self, study: str) -> None:
+        """Remove the study's folder on each. Raises HostError."""
+        await asyncio.gather(*(link.remove(study) for link in self._links.values()))
+
+    @property
+    def connected(self) -> bool:
+        """Whether all are."""
+        return all(link.connected for link in self._links.values())
+
+    async def undo_left(self) -> None:
+        """Undo what killed programs left there. Raises HostError."""
+        await asyncio.gather(*(undo_left(link) for link in self._links.values()))
+
     async def close(self) -> None:
         """Disconnect; what runs there ends."""
         await asyncio.gather(*(link.close() for link in self._links.values()), return_exceptions=True)
 
     def session(self, block: HostProcess) -> ClientSession:
         """For one `mydyno block`."""
-        return ClientSession(self._links, block)
+        return ClientSession(self._links, block, self._environments)
 
 
 class ClientSession:
     """The programs that one block has started on client hosts."""
 
-    def __init__(self, links: Mapping[str, HostLink], block: HostProcess) -> None:
+    def __init__(
+        self, links: Mapping[str, HostLink], block: HostProcess, environments: Mapping[str, Mapping[str, str]]
+    ) -> None:
         self._links = links
+        self._environments = environments
         self._block = block
         self._inputs: dict[int, asyncio.Queue[str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,7 +107,12 @@ class ClientSession:
         process: HostProcess | None = None
         try:
             program, *arguments = PROGRAMS[opened.program]
-            process = await self._link(opened.client).start_program(program, arguments)
+            link = self._link(opened.client)
+            if program == MYDYNO:
+                process = await link.start(arguments)
+            else:
+                environment = self._environments.get(opened.client, {}) if opened.program == "agent" else {}
+                process = await link.start_program(program, arguments, environment)
             why = await self._attend(opened, process, lines)
         except HostError as error:
             why = f"{error.message}"

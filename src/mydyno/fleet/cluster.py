@@ -10,15 +10,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
+import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from mydyno.errors import StudyError
 
+MOST_WAITING_S = 900.0
+"""Without any live group, for those that may return."""
 Work = Callable[[str, int], Awaitable[Any]]
 """(group, block) → result. Raises GroupLostError where another group must take the block."""
 
@@ -35,9 +41,12 @@ SETTINGS: dict[str, Any] = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
 }
-_works: dict[int, tuple[Work, dict[int, Any]]] = {}
-"""Cluster → its work and the results: Dask sends functions by name, and these hold connections. A worker that is closed
-takes results with it that were not fetched yet, and Dask would have their blocks executed again."""
+SCRATCH = "mydyno-fleet-"
+"""Beginning of the names of folders for Dask's lock files; the controller's process ID follows."""
+_works: dict[int, tuple[Work, dict[int, Any], asyncio.Event]] = {}
+"""Cluster → its work, the results, and what is set when groups change: Dask sends functions by name, and these hold
+connections. A worker that is closed takes results with it that were not fetched yet, and Dask would have their blocks
+executed again."""
 _numbers = itertools.count(1)
 
 
@@ -45,18 +54,26 @@ class GroupLostError(Exception):
     """A group cannot go on with its block: connection lost, host full, version wrong."""
 
 
+def _remove_scratch_of_killed_controllers() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+        process = path.name.removeprefix(SCRATCH).partition("-")[0]
+        if process.isdigit() and not Path("/proc", process).exists():
+            shutil.rmtree(path, ignore_errors=True)
+
+
 async def _execute(cluster: int, block: int) -> Any:
     """Runs inside of a group's worker."""
     from distributed import get_worker
 
     worker = get_worker()
-    work, results = _works[cluster]
+    work, results, changed = _works[cluster]
     try:
         if block not in results:
             results[block] = await work(str(worker.name), block)
         return results[block]
     except GroupLostError:
         closing = asyncio.ensure_future(worker.close(reason="the host group is lost"))
+        closing.add_done_callback(lambda _: changed.set())
         await asyncio.shield(closing)
         await asyncio.Event().wait()  # until the closed worker cancels this task
         raise
@@ -65,14 +82,25 @@ async def _execute(cluster: int, block: int) -> Any:
 class Cluster:
     """An async context manager around scheduler, client and one worker for each group."""
 
-    def __init__(self, groups: Collection[str], work: Work) -> None:
+    def __init__(
+        self,
+        groups: Collection[str],
+        work: Work,
+        returning: Callable[[], Collection[str]] = tuple,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`returning`: the lost groups that may be back, by add(). `say`: receives that they are waited for."""
+        self._returning = returning
+        self._say = say
+        self._lonely_since_s: float | None = None
+        """Since when no group is live."""
         self._number = next(_numbers)
-        _works[self._number] = (work, {})
+        self._changed = asyncio.Event()
+        _works[self._number] = (work, {}, self._changed)
         self._names = list(groups)
         self._workers: dict[str, Any] = {}
         self._scheduler: Any = None
         self._client: Any = None
-        self._changed = asyncio.Event()
         self._stack = ExitStack()
 
     @property
@@ -89,7 +117,8 @@ class Cluster:
 
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mydyno-fleet-"))
+        _remove_scratch_of_killed_controllers()
+        scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-"))
         self._stack.enter_context(dask.config.set({**SETTINGS, "temporary-directory": scratch}))
         with warnings.catch_warnings():
             # Without a network there is no address to name this process by; nothing uses it.
@@ -120,6 +149,8 @@ class Cluster:
         # Dask is slow to load.
         from mydyno.fleet.dask_nodes import QuietWorker
 
+        if name in self._workers:  # the scheduler accepts a name once
+            await self._workers[name].close(reason="the host group is lost")
         self._workers[name] = await QuietWorker(
             self._scheduler.address,
             name=name,
@@ -131,7 +162,10 @@ class Cluster:
         self._changed.set()
 
     async def map(self, blocks: Iterable[int]) -> AsyncIterator[tuple[int, Any]]:
-        """(block, result) as they end. Raises StudyError when no group is left, and what the work raises."""
+        """(block, result) as they end. Raises StudyError when no group is left, and what the work raises.
+
+        While no group is live, those that may return are waited for, up to MOST_WAITING_S.
+        """
         waiting = list(blocks)
         waiting.reverse()
         flying: dict[asyncio.Future[Any], tuple[int, Any]] = {}
@@ -143,11 +177,7 @@ class Cluster:
                         _execute, self._number, block, key=f"block-{block}-{next(_numbers)}", pure=False
                     )
                     flying[asyncio.ensure_future(_result(future))] = (block, future)
-                if not self.live:
-                    raise StudyError(
-                        "every host group is lost; finished blocks are kept",
-                        "when the hosts are back, run: mydyno resume STUDY",
-                    )
+                self._check_live()
                 self._changed.clear()
                 changed = asyncio.ensure_future(self._changed.wait())
                 done, _ = await asyncio.wait([*flying, changed], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -160,6 +190,24 @@ class Cluster:
                 ended.cancel()
                 with suppress(Exception):
                     await future.cancel()
+
+    def _check_live(self) -> None:
+        """Raises StudyError if there is no live group, and none that is still to be waited for."""
+        if self.live:
+            self._lonely_since_s = None
+            return
+        returning = self._returning()
+        if self._lonely_since_s is None and returning:
+            self._say(
+                f"no host group is left: waiting up to {MOST_WAITING_S / 60:.0f} min for {', '.join(sorted(returning))}"
+            )
+        now_s = time.monotonic()
+        self._lonely_since_s = self._lonely_since_s or now_s
+        if not returning or now_s - self._lonely_since_s >= MOST_WAITING_S:
+            raise StudyError(
+                "every host group is lost; finished blocks are kept",
+                "when the hosts are back, run: mydyno resume STUDY",
+            )
 
 
 async def _result(future: Any) -> Any:

@@ -7,65 +7,50 @@ place and journalled; the state is rebuilt from plan and journal, so `resume` ne
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from asyncio import sleep
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from mydyno.errors import HostError, UserError
-from mydyno.execution.interleaved_study import Decided, given_up, is_decided, remaining_s
-from mydyno.execution.load_host_obstacles import load_host_obstacles
+from mydyno.errors import HostError, StudyError, UserError
+from mydyno.execution.interleaved.study import Decided, given_up, is_decided, remaining_s
+from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
+from mydyno.execution.live.writer import Listener
+from mydyno.execution.planning.time_plan import plan_time, shape_of
 from mydyno.execution.study_record import new_study
-from mydyno.execution.time_plan import plan_time, shape_of
-from mydyno.execution.washout import lengthen_washout, washout_of_next_block
 from mydyno.fleet.block import BlockOrder, design_of
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError
+from mydyno.fleet.group_rules import check_groups
 from mydyno.fleet.leases import Leases
 from mydyno.fleet.links import HostLink, link_to
+from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.messages import Finished, Prepared
 from mydyno.fleet.runner import GroupRunner, GroupUnfitError
+from mydyno.fleet.study_files import StudyFiles, find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import folder_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
-from mydyno.model.host_groups import LOCAL, HostGroup
-from mydyno.model.plan import Plan, make_plan
-from mydyno.model.records import StudyRecord
-from mydyno.model.summary import Summary
-from mydyno.results.projection import Precision, precision_so_far
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.host_groups import LOCAL, HostGroup
+from mydyno.model.definition.plan import Plan, make_plan
+from mydyno.model.stored.records import StudyRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.results.projection import precision_so_far
 from mydyno.results.summarise import summarise
-from mydyno.stats.looks import LOOKS
 from mydyno.store.study_folder import StudyFolder
 
 Linker = Callable[[HostGroup, HostPaths], HostLink]
-RETRY_S = 60.0
-"""Between two attempts to reach a lost group again."""
+FIRST_RETRY_S, RETRY_S = 5.0, 60.0
+"""Before the first attempt to reach a lost group again; between two of them it doubles, up to RETRY_S."""
 EXCLUDED_EVENT = "group_excluded"
+UNCLEANED_EVENT, CLEANED_EVENT = "group_not_cleaned", "group_cleaned"
 KEPT_OUT = frozenset({"study_created", "run_began", "run_finished", "block_began"})
 """Events of a host's journal that the controller's own events stand for."""
-
-
-class FleetWatcher(Protocol):
-    """Receives the progress of all groups."""
-
-    def say(self, text: str) -> None:
-        """A message for the user."""
-
-    def group_says(self, group: str, text: str, lasting: bool) -> None:
-        """What a group does now, or (lasting) a message of it."""
-
-    def block_leased(self, group: str, block: int, of: int) -> None:
-        """A group begins a block."""
-
-    def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
-        """A block is finished and saved; `made` of `of` are."""
-
-    def group_lost(self, group: str, why: str, for_good: bool) -> None:
-        """A group does not take blocks any more, for good or until it can be reached again."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +64,8 @@ class FleetRequest:
     command: tuple[str, ...] = ()
     decided: Decided = is_decided
     """When a study with a time may end at a look."""
+    listeners: tuple[Listener, ...] = ()
+    """Receive every record of live.jsonl."""
 
 
 async def run_on_groups(
@@ -86,15 +73,17 @@ async def run_on_groups(
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
     check_groups(request.experiment, request.groups)
+    files = await _files(request.experiment, request.groups)
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
         study = new_study(request.experiment, request.source_text, request.command, paths)
-        study = study.model_copy(update={"host_groups": request.groups})
-        async with _Runners(request.groups, paths, watcher, linker) as runners:
+        study = study.model_copy(update={"host_groups": request.groups, "files": files.checksums})
+        live = stack.enter_context(FleetLive(watcher, request.listeners))
+        async with _Runners(request.groups, paths, live, linker, files) as runners:
             try:
-                prepared = await _prepare_all(runners, study, watcher)
+                prepared = await _prepare_all(runners, study, live)
             except BaseException:
-                await _clean(runners, study)
+                await _clean(runners, study, live)
                 raise
             design = design_of(prepared)
             first = next(iter(prepared.values()))
@@ -113,12 +102,18 @@ async def run_on_groups(
             folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))
-            fleet = _Fleet(folder, study, plan, runners, watcher, time_s if plan.sequential else None, request.decided)
+            live.keep_in(folder, plan, made=0, resumed=False)
+            fleet = _Fleet(folder, study, plan, runners, live, time_s if plan.sequential else None, request.decided)
             return folder, await fleet.run(list(prepared))
 
 
 async def resume_on_groups(
-    path: Path, paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to, time_s: float | None = None
+    path: Path,
+    paths: HostPaths,
+    watcher: FleetWatcher,
+    linker: Linker = link_to,
+    time_s: float | None = None,
+    listeners: tuple[Listener, ...] = (),
 ) -> tuple[StudyFolder, Summary]:
     """Go on with a study over host groups, from its folder alone. Raises as run_on_groups does."""
     folder = StudyFolder.open(path.resolve())
@@ -132,12 +127,21 @@ async def resume_on_groups(
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         stack.enter_context(folder_lock(folder.path))
         if time_s is None and not _missing(folder, plan):
+            if _uncleaned(folder):
+                await _clean_later(folder, paths, FleetLive(watcher), linker)
             return folder, summarise(folder)
+        files = await _files(study.experiment, study.host_groups)
+        files.check_unchanged(study)
+        live = stack.enter_context(FleetLive(watcher, listeners))
+        live.keep_in(folder, plan, len(plan.blocks) - len(_missing(folder, plan)), resumed=True)
         for name in folder.discard_unfinished():
-            watcher.say(f"dropped the unfinished copy {name}")
-        async with _Runners(study.host_groups, paths, watcher, linker) as runners:
-            prepared = await _prepare_all(runners, study, watcher)
+            live.say(f"dropped the unfinished copy {name}")
+        async with _Runners(study.host_groups, paths, live, linker, files) as runners:
+            prepared = await _prepare_all(runners, study, live)
             folder.journal.append("study_resumed")
+            leases = Leases(folder.journal)
+            for run in folder.runs():
+                leases.adopt(run.block, run.host_group)
             if time_s is not None:
                 done = len(plan.blocks) - len(_missing(folder, plan))
                 more = plan_time(time_s, shape_of(study.experiment), done, groups=len(prepared)).blocks
@@ -147,29 +151,14 @@ async def resume_on_groups(
                     folder.write_plan(plan)
             elif plan.sequential:
                 time_s = remaining_s(plan, folder, study.experiment)
-            return folder, await _Fleet(folder, study, plan, runners, watcher, time_s).run(list(prepared))
+            return folder, await _Fleet(folder, study, plan, runners, live, time_s).run(list(prepared))
 
 
-def check_groups(experiment: Experiment, groups: Sequence[HostGroup]) -> None:
-    """Raises UserError for what a study over host groups cannot do."""
-    if experiment.server.dsn is not None:
-        raise UserError(
-            "--hosts: an external server (server.dsn) is one server; blocks on several hosts would load it together",
-            "leave --hosts out, or use server.name",
-        )
-    with_clients = [group.name for group in groups if group.load_hosts is not None]
-    if with_clients and len(with_clients) < len(groups):
-        alone = next(group.name for group in groups if not group.clients)
-        raise UserError(
-            f"--hosts: the group {with_clients[0]} has clients, the group {alone} has none",
-            "one study has one way to load its servers: name clients in every [[group]] or in none",
-        )
-    obstacles = load_host_obstacles(experiment) if with_clients else []
-    if obstacles:
-        raise UserError(
-            "--hosts: the load cannot come from client hosts:\n  " + "\n  ".join(obstacles),
-            "remove `clients` from the [[group]] tables, or change the experiment",
-        )
+async def _files(experiment: Experiment, groups: Sequence[HostGroup]) -> StudyFiles:
+    """What is copied to the hosts; nothing if there are none but this one. Raises UserError."""
+    if not any(group.addresses for group in groups):
+        return StudyFiles()
+    return await asyncio.to_thread(find_files, experiment, any(group.clients for group in groups))
 
 
 def _missing(folder: StudyFolder, plan: Plan) -> list[int]:
@@ -179,8 +168,15 @@ def _missing(folder: StudyFolder, plan: Plan) -> list[int]:
 class _Runners:
     """A runner for each group, closed at the end whatever happened."""
 
-    def __init__(self, groups: Sequence[HostGroup], paths: HostPaths, watcher: FleetWatcher, linker: Linker) -> None:
-        self.by_name = {group.name: _runner_of(group, paths, watcher, linker) for group in groups}
+    def __init__(
+        self,
+        groups: Sequence[HostGroup],
+        paths: HostPaths,
+        live: FleetLive,
+        linker: Linker,
+        files: StudyFiles | None = None,
+    ) -> None:
+        self.by_name = {group.name: _runner_of(group, paths, live, linker, files) for group in groups}
 
     async def __aenter__(self) -> Mapping[str, GroupRunner]:
         return self.by_name
@@ -189,18 +185,20 @@ class _Runners:
         await asyncio.gather(*(runner.close() for runner in self.by_name.values()), return_exceptions=True)
 
 
-def _runner_of(group: HostGroup, paths: HostPaths, watcher: FleetWatcher, linker: Linker) -> GroupRunner:
+def _runner_of(
+    group: HostGroup, paths: HostPaths, live: FleetLive, linker: Linker, files: StudyFiles | None
+) -> GroupRunner:
     links = {
         name: linker(HostGroup(name=name, server=None if address == LOCAL else address), paths)
         for name, address in group.client_names.items()
     }
-    return GroupRunner(group.name, linker(group, paths), watcher.group_says, group.load_hosts, ClientHosts(links))
+    return GroupRunner(group.name, linker(group, paths), live, group.load_hosts, ClientHosts(links), files, group.data)
 
 
 async def _prepare_all(
-    runners: Mapping[str, GroupRunner], study: StudyRecord, watcher: FleetWatcher
+    runners: Mapping[str, GroupRunner], study: StudyRecord, watcher: FleetLive
 ) -> dict[str, Prepared]:
-    """What each group that can take part found. Raises HostError if none can, UserError for a bad experiment."""
+    """What each group that can take part found. Raises HostError if none can, UserError if each names a mistake."""
 
     async def prepare(runner: GroupRunner) -> Prepared:
         await runner.open()
@@ -209,14 +207,18 @@ async def _prepare_all(
     answers = await asyncio.gather(*(prepare(runner) for runner in runners.values()), return_exceptions=True)
     found: dict[str, Prepared] = {}
     reasons = []
+    mistakes_only = True
+    """Whether every group that failed named a mistake in the experiment."""
     for name, answer in zip(runners, answers, strict=True):
         if isinstance(answer, Prepared):
             wrong = _other_versions(study.versions or next(iter(found.values()), answer).versions, answer.versions)
             if not wrong:
                 found[name] = answer
                 continue
-            why = f"{wrong}; runs of different versions do not belong in one study"
+            why, mistakes_only = f"{wrong}; runs of different versions do not belong in one study", False
         elif isinstance(answer, GroupLostError):
+            why, mistakes_only = str(answer), False
+        elif isinstance(answer, UserError):
             why = str(answer)
         else:
             assert isinstance(answer, BaseException)
@@ -224,13 +226,54 @@ async def _prepare_all(
         watcher.group_lost(name, why, True)
         reasons.append(f"{name}: {why}")
     if not found:
-        raise HostError("no host group can execute the study:\n  " + "\n  ".join(reasons))
+        kind = UserError if mistakes_only else HostError
+        raise kind("no host group can execute the study:\n  " + "\n  ".join(reasons))
     return found
 
 
-async def _clean(runners: Mapping[str, GroupRunner], study: StudyRecord) -> None:
-    """Remove the study's folder on every host."""
-    await asyncio.gather(*(runner.clean(study.study) for runner in runners.values()))
+async def _clean(
+    runners: Mapping[str, GroupRunner], study: StudyRecord, watcher: FleetLive, lost: Collection[str] = ()
+) -> dict[str, str]:
+    """Remove the study's folder on every host, and what else lost groups keep; {group: why it could not be done}."""
+    names = list(runners)
+    results = await asyncio.gather(
+        *(runners[name].clean(study.study, name in lost) for name in names), return_exceptions=True
+    )
+    left = {}
+    for name, error in zip(names, results, strict=True):
+        if error is None:
+            continue
+        if not isinstance(error, GroupLostError):
+            raise error
+        left[name] = str(error)
+        address = next((group.server for group in study.host_groups if group.name == name), None) or LOCAL
+        watcher.say(
+            f"{name} may keep files of this study, because it cannot be reached ({error}); when it is back: "
+            f"mydyno clean --hosts {address}"
+        )
+    return left
+
+
+def _uncleaned(folder: StudyFolder) -> set[str]:
+    """Groups whose hosts could not be cleaned when the study ended last."""
+    found: set[str] = set()
+    for event in folder.journal.read():
+        if event["event"] == UNCLEANED_EVENT:
+            found.add(str(event["group"]))
+        elif event["event"] == CLEANED_EVENT:
+            found.discard(str(event["group"]))
+    return found
+
+
+async def _clean_later(folder: StudyFolder, paths: HostPaths, watcher: FleetLive, linker: Linker) -> None:
+    """Clean hosts of a finished study that could not be reached at its end."""
+    study, names = folder.study(), _uncleaned(folder)
+    groups = [group for group in study.host_groups if group.name in names]
+    async with _Runners(groups, paths, watcher, linker) as runners:
+        left = await _clean(runners, study, watcher, names)
+    for name in names - set(left):
+        folder.journal.append(CLEANED_EVENT, group=name)
+        watcher.say(f"{name}: removed what this study had left there")
 
 
 def _other_versions(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
@@ -249,46 +292,70 @@ class _Fleet:
     study: StudyRecord
     plan: Plan
     runners: Mapping[str, GroupRunner]
-    watcher: FleetWatcher
+    watcher: FleetLive
     time_s: float | None
     """For the blocks that are missing; None: without a time."""
     decided: Decided = is_decided
     began_s: float = field(default_factory=time.monotonic)
     _flying: set[int] = field(default_factory=set)
     """Blocks that groups execute now."""
-    _returning: set[asyncio.Task[None]] = field(default_factory=set)
+    _returning: dict[asyncio.Task[None], str] = field(default_factory=dict)
+    """Tasks that try to reach a lost group again → the group."""
+    _were_lost: set[str] = field(default_factory=set)
+    """Groups that were lost at some time: programs may have been killed there."""
 
     async def run(self, groups: Sequence[str]) -> Summary:
         """Execute what is missing, look after look; the summary."""
         self.leases = Leases(self.folder.journal)
         self.groups = len(groups)
-        self.cluster = Cluster(groups, self._execute)
+        self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say)
+        self.watcher.blocks_begin(len(self.plan.blocks) - len(_missing(self.folder, self.plan)), len(self.plan.blocks),
+                                  None if self.time_s is None else self._left_s())  # fmt: skip
         try:
             async with self.cluster:
                 for target in self._stages():
                     await self._execute_up_to(target)
-                    if self.plan.sequential and target in LOOKS and target < len(self.plan.blocks):
+                    if (
+                        self.plan.schedule is not None
+                        and target in self.plan.schedule.rates
+                        and target < len(self.plan.blocks)
+                    ):
                         if self.decided(self.folder, summarise(self.folder)):
                             self.watcher.say(f"every comparison is decided after {target} blocks")
+                            self.plan = self.plan.ending_at(target)
+                            self.folder.write_plan(self.plan)
                             break
                         if self._left_s() <= 0:
                             break
+        except StudyError:
+            await self._undo_left()
+            raise
         finally:
             for task in self._returning:
                 task.cancel()
         summary = summarise(self.folder)
         self.folder.journal.append("study_finished", state=summary.state)
-        await _clean(self.runners, self.study)
+        left = await _clean(self.runners, self.study, self.watcher, {*self._were_lost, *_uncleaned(self.folder)})
+        for name in _uncleaned(self.folder) - set(left):
+            self.folder.journal.append(CLEANED_EVENT, group=name)
+        for name, why in left.items():
+            self.folder.journal.append(UNCLEANED_EVENT, group=name, why=why)
+        self.watcher.finished(summary)
         return summary
+
+    async def _undo_left(self) -> None:
+        """On hosts that can be reached: what killed programs left there. The study's folders are kept for `resume`."""
+        runners = (self.runners[name] for name in self._were_lost)
+        await asyncio.gather(*(runner.undo_left() for runner in runners), return_exceptions=True)
 
     def _stages(self) -> list[int]:
         """Numbers of blocks after which effects are examined; a look that would leave most groups idle is skipped."""
         last = len(self.plan.blocks)
-        if not self.plan.sequential:
+        if self.plan.schedule is None:
             return [last]
         done = last - len(_missing(self.folder, self.plan))
         stages: list[int] = []
-        for look in LOOKS:
+        for look in self.plan.schedule.rates:
             if done < look < last and look - (stages[-1] if stages else done) >= self.groups:
                 stages.append(look)
         return [*stages, last]
@@ -336,21 +403,23 @@ class _Fleet:
 
     def _lost(self, group: str, block: int, attempt: int, error: GroupLostError) -> None:
         self.leases.lost(block, attempt, group, str(error))
+        self._were_lost.add(group)
         for_good = isinstance(error, GroupUnfitError)
         self.watcher.group_lost(group, f"block {block}: {error}", for_good)
         if for_good:
             self.folder.journal.append(EXCLUDED_EVENT, group=group, why=str(error))
             return
         task = asyncio.create_task(self._return(group))
-        self._returning.add(task)
-        task.add_done_callback(self._returning.discard)
+        self._returning[task] = group
+        task.add_done_callback(self._returning.pop)
 
     async def _return(self, group: str) -> None:
         """Try to reach a lost group again, until it can be or the study ends."""
-        while True:
-            await asyncio.sleep(RETRY_S)
+        for attempt in itertools.count():
+            await sleep(min(RETRY_S, FIRST_RETRY_S * 2 ** min(attempt, 10)))
             try:
                 await self.runners[group].open()
+                await self.runners[group].undo_left()
             except GroupLostError:
                 continue
             self.watcher.say(f"{group} is back")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mydyno.errors import UserError
-from mydyno.model.host_groups import HostGroup, groups_of_file, groups_of_list
+from mydyno.model.definition.host_groups import HostGroup, groups_of_file, groups_of_list
 
 
 def parse_hosts(text: str) -> tuple[HostGroup, ...]:
@@ -22,3 +23,10 @@ def parse_hosts(text: str) -> tuple[HostGroup, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"--hosts {text}: cannot be read: {error}") from None
     return groups_of_file(text, content)
+
+
+def with_data(groups: Sequence[HostGroup], data: Path) -> tuple[HostGroup, ...]:
+    """The groups with `--data` for those that have no folder of their own. Raises UserError for a relative path."""
+    if any(group.server for group in groups) and not data.is_absolute():
+        raise UserError(f"--data {data}: on other hosts only an absolute path", "it is the same on each host")
+    return tuple(group.model_copy(update={"data": group.data or str(data.absolute())}) for group in groups)

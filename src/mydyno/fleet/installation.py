@@ -35,8 +35,9 @@ from mydyno.fleet.parts import (
     python_tag,
 )
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh import SshHost
-from mydyno.model.quantities import format_bytes
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.servers.sources.archive import RECORD_FILE
 
 Say = Callable[[str], None]
 CACHE = ".cache/mydyno"
@@ -279,7 +280,7 @@ async def push_folders(host: SshHost, folders: Sequence[Path], archives: FolderA
         name = str(folder.relative_to(archives.cache_folder))
         there = f"{CACHE}/{name}"
         manifest = folder.with_name(f"{folder.name}.json")
-        if await _has(host, there, manifest):
+        if await _has(host, there, manifest, folder / RECORD_FILE):
             continue
         archive = await archives.of(folder)
         say(f"copying {name}: {format_bytes(archive.stat().st_size)}")
@@ -300,9 +301,11 @@ async def push_folders(host: SshHost, folders: Sequence[Path], archives: FolderA
     return pushed
 
 
-async def _has(host: SshHost, there: str, manifest: Path) -> bool:
-    if manifest.is_file() and await host.read_text(f"{there}.json") != manifest.read_text():
-        return False
+async def _has(host: SshHost, there: str, manifest: Path, record: Path) -> bool:
+    """Whether the host has this folder; `record`: of a server that was added, by a name that another may have there."""
+    for file, path in ((manifest, f"{there}.json"), (record, f"{there}/{record.name}")):
+        if file.is_file() and await host.read_text(path) != file.read_text():
+            return False
     return (await host.run(["test", "-d", there])).exit_code == 0
 
 

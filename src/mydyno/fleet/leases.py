@@ -6,7 +6,7 @@ that arrives late from a group that was thought lost is refused.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from mydyno.errors import StudyError
 from mydyno.store.journal import Journal
@@ -23,6 +23,8 @@ class Leases:
         self._journal = journal
         self._attempts: Counter[int] = Counter()
         self._lost_in_this_session: Counter[int] = Counter()
+        self._losers: defaultdict[int, list[str]] = defaultdict(list)
+        """The groups that lost a block in this session."""
         self._committed: set[int] = set()
         for event in journal.read():
             if event["event"] == LEASED_EVENT:
@@ -34,7 +36,7 @@ class Leases:
         """The number of the attempt, from 1. Raises StudyError for a block that was lost too often."""
         if self._lost_in_this_session[block] >= MOST_ATTEMPTS:
             raise StudyError(
-                f"block {block} was lost {MOST_ATTEMPTS} times, on different host groups",
+                f"block {block} was lost {MOST_ATTEMPTS} times ({', '.join(self._losers[block])})",
                 "the journal says why (block_lost); then run: mydyno resume STUDY",
             )
         self._attempts[block] += 1
@@ -44,7 +46,16 @@ class Leases:
     def lost(self, block: int, attempt: int, group: str, why: str) -> None:
         """The group does not deliver this attempt."""
         self._lost_in_this_session[block] += 1
+        if group not in self._losers[block]:
+            self._losers[block].append(group)
         self._journal.append(LOST_EVENT, block=block, attempt=attempt, group=group, why=why)
+
+    def adopt(self, block: int, group: str) -> bool:
+        """A block is in its place: journal it, unless it is already; the controller was killed in between then."""
+        if block in self._committed:
+            return False
+        self.committed(block, self._attempts[block], group)
+        return True
 
     def is_current(self, block: int, attempt: int) -> bool:
         """Whether this attempt may be committed."""

@@ -9,27 +9,30 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError
 from mydyno.fleet.channels import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
-from mydyno.fleet.installation import ensure_installed
+from mydyno.fleet.installation import Say, ensure_installed
+from mydyno.fleet.messages import GRACE_S
+from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.commands import report_start
 from mydyno.hosts.local import exit_with_parent
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.ssh import SshHost
-from mydyno.model.host_groups import HostGroup
+from mydyno.hosts.remote.left_studies import STUDIES
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.store.files import write_text
 
-STUDIES = "fleet"
-"""Below the cache: the folders of studies that another mydyno controls."""
 REMOTE_STUDIES = "~/.cache/mydyno/fleet"
-GRACE_S = 90.0
-"""For a block to stop its servers and undo everything."""
+CLEAN_TIMEOUT_S = 60.0
 TAIL_BYTES = 16 << 10
+SAID_BYTES = 1 << 20
+"""The copy of a file from this size on is shown."""
 
 
 class HostProcess(Protocol):
@@ -61,13 +64,23 @@ class HostLink(Protocol):
     async def open(self) -> None:
         """Connect, or connect again. Raises HostError."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether open() was called, and the connection was not lost since."""
+
     async def write_files(self, study: str, files: dict[str, str]) -> str:
         """Write files into the study's folder on the host; returns the folder. Raises HostError."""
+
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:
+        """Copy files of the experiment into the study's folder on the host, unless it has them; returns their FOLDER.
+
+        None: the host has them at their own paths. Raises HostError.
+        """
 
     async def start(self, arguments: Sequence[str]) -> HostProcess:
         """Start `mydyno` with these arguments. Raises HostError."""
 
-    async def start_program(self, name: str, arguments: Sequence[str]) -> HostProcess:
+    async def start_program(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> HostProcess:
         """Start a program of the engine. Raises HostError."""
 
     async def fetch(self, folder: str, to: Path) -> None:
@@ -141,6 +154,11 @@ class LocalLink:
     async def open(self) -> None:
         """Nothing to connect."""
 
+    @property
+    def connected(self) -> bool:
+        """Always."""
+        return True
+
     async def write_files(self, study: str, files: dict[str, str]) -> str:
         """Write into the cache."""
         folder = self._paths.cache / STUDIES / study
@@ -148,15 +166,19 @@ class LocalLink:
             write_text(folder / name, text)
         return str(folder)
 
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:  # noqa: ARG002
+        """They are here."""
+        return None
+
     async def start(self, arguments: Sequence[str]) -> LocalProcess:
         """As a child with the same environment; SIGTERM when this process ends."""
-        return await self._start([sys.executable, "-m", "mydyno.cli", *arguments])
+        return await self._start([sys.executable, "-m", "mydyno.cli", *arguments], {})
 
-    async def start_program(self, name: str, arguments: Sequence[str]) -> LocalProcess:
+    async def start_program(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> LocalProcess:
         """As a child, as start() does."""
-        return await self._start([str(self._paths.program(name)), *arguments])
+        return await self._start([str(self._paths.program(name)), *arguments], environment)
 
-    async def _start(self, argv: Sequence[str]) -> LocalProcess:
+    async def _start(self, argv: Sequence[str], environment: Mapping[str, str]) -> LocalProcess:
         command = ["setpriv", "--pdeathsig", "TERM", "--", *exit_with_parent(os.getpid()), *argv]
         started = report_start(argv)
         try:
@@ -167,7 +189,12 @@ class LocalLink:
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
                 limit=CHANNEL_LIMIT_BYTES,
-                env={**os.environ, "MYDYNO_DATA": str(self._paths.data), "MYDYNO_CACHE": str(self._paths.cache)},
+                env={
+                    **os.environ,
+                    "MYDYNO_DATA": str(self._paths.data),
+                    "MYDYNO_CACHE": str(self._paths.cache),
+                    **environment,
+                },
             )
         except OSError as error:
             started.ended(127)
@@ -215,12 +242,28 @@ class SshLink:
         self._host = await SshHost.connect(self._address)
         self._program = await ensure_installed(self._host)
 
+    @property
+    def connected(self) -> bool:
+        """Whether the SSH connection is open."""
+        return self._host is not None and self._host.connected
+
     async def write_files(self, study: str, files: dict[str, str]) -> str:
         """By SFTP, into the cache of the user on the host."""
         folder = await self._folder(study)
         for name, text in files.items():
             await self.host.write_text(f"{folder}/{name}", text)
         return folder
+
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:
+        """By SFTP."""
+        if not files.files:
+            return None
+        root = f"{await self._folder(study)}/{FOLDER}"
+        for one in files.files:
+            if one.size_bytes >= SAID_BYTES:
+                say(f"copying {one.path.name}: {format_bytes(one.size_bytes)}")
+            await self.host.put_checked(one.path, f"{root}/{one.name}", one.sha256)
+        return root
 
     async def _folder(self, study: str) -> str:
         return REMOTE_STUDIES.replace("~", await self.host.home(), 1) + f"/{study}"
@@ -229,9 +272,10 @@ class SshLink:
         """It ends with the connection."""
         return await self.host.start([self._program, *arguments], grace_s=GRACE_S)
 
-    async def start_program(self, name: str, arguments: Sequence[str]) -> HostProcess:
+    async def start_program(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> HostProcess:
         """From the engine of this version; it ends with the connection."""
-        return await self.host.start([f"{self._program.rpartition('/')[0]}/engine/{name}", *arguments])
+        program = f"{self._program.rpartition('/')[0]}/engine/{name}"
+        return await self.host.start([program, *arguments], environment=environment)
 
     async def fetch(self, folder: str, to: Path) -> None:
         """By SFTP."""
@@ -246,6 +290,20 @@ class SshLink:
         if self._host is not None:
             await self._host.close()
             self._host = None
+
+
+async def undo_left(link: HostLink) -> None:
+    """Run `mydyno clean` on a host, which undoes what processes that were killed there left. Raises HostError."""
+    process = await link.start(["clean"])
+    process.close_stdin()
+    try:
+        async with asyncio.timeout(CLEAN_TIMEOUT_S):
+            said = [line async for line in process.lines()]
+            code = await process.wait()
+    except TimeoutError:
+        raise HostError(f"mydyno clean did not end within {CLEAN_TIMEOUT_S:.0f} s") from None
+    if code:
+        raise HostError(f"mydyno clean failed: {' '.join([*said, process.stderr_tail.strip()])[-300:]}")
 
 
 def link_to(group: HostGroup, paths: HostPaths) -> HostLink:

@@ -9,13 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.fleet.channels import Closed, Opened, Sent
-from mydyno.model.experiment import Frozen
-from mydyno.model.records import SliceRecord
+from mydyno.model.definition.experiment import Frozen
+from mydyno.model.stored.live import LiveSecond
+from mydyno.model.stored.records import SliceRecord
 
 HEARTBEAT_S = 15.0
 """The controller writes a line to the block's standard input this often."""
 SILENCE_S = 120.0
 """Without a line for so long, the block undoes everything and ends."""
+GRACE_S = 90.0
+"""For a block to stop its servers and undo everything."""
 
 
 class Said(Frozen):
@@ -30,6 +33,13 @@ class Progressed(Frozen):
 
     event: Literal["progressed"] = "progressed"
     text: str
+
+
+class Lived(Frozen):
+    """What the block does in this second, for live.jsonl."""
+
+    event: Literal["lived"] = "lived"
+    second: LiveSecond
 
 
 class Prepared(Frozen):
@@ -59,7 +69,7 @@ class Finished(Frozen):
     """Events of the host's journal since the block began."""
 
 
-AnyMessage = Said | Progressed | Prepared | Finished | Opened | Sent | Closed
+AnyMessage = Said | Progressed | Lived | Prepared | Finished | Opened | Sent | Closed
 Message = Annotated[AnyMessage, Field(discriminator="event")]
 _MESSAGES: TypeAdapter[AnyMessage] = TypeAdapter(Message)
 

@@ -25,7 +25,7 @@ from mydyno.packages.atomic_dir import sha256_of
 
 REQUIRED = (
     "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy",
-    "pyarrow", "pydantic", "pymysql", "rich", "scipy", "typer",
+    "pyarrow", "pydantic", "pydoe", "pymysql", "rich", "scipy", "typer",
 )  # fmt: skip
 """The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found.
 

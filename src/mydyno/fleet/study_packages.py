@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.drivers import libmemcached, sysbench
-from mydyno.execution.builds import get_builds
-from mydyno.execution.private_environment import get_drivers
+from mydyno.execution.environments.builds import get_builds
+from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.fleet.installation import Say
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.sources import maven
+from mydyno.servers.sources.archive import FOLDER as ADDED_FOLDER
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.catalogue import treatments_of
 
-PATTERNS = ("debian/*", "debian-releases/*/*", "servers/*")
+PATTERNS = ("debian/*", "debian-releases/*/*", "servers/*", "/".join((*ADDED_FOLDER, "*")))
 """Where packages are unpacked in a cache."""
 DRIVER_PACKAGES = {
     "sysbench": sysbench.PACKAGES,
@@ -44,12 +45,15 @@ async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) ->
             used.append(found.root)
     for arm in experiment.arms:
         for treatment in treatments_of(arm):
-            await treatment.get(paths.cache, host)
+            await treatment.get(paths, host)
             if isinstance(treatment, AllocatorTreatment):
                 used.append(treatment.library)
     return [
         folder
         for pattern in PATTERNS
         for folder in sorted(paths.cache.glob(pattern))
-        if folder.is_dir() and not folder.name.startswith(".") and any(path.is_relative_to(folder) for path in used)
+        if folder.is_dir()
+        and not folder.name.startswith(".")
+        and folder != paths.cache.joinpath(*ADDED_FOLDER)
+        and any(path.is_relative_to(folder) for path in used)
     ]

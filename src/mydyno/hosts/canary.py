@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.memory_bandwidth import run_dynomem
-from mydyno.hosts.transfer import timed_transfer
+from mydyno.hosts.network.transfer import timed_transfer
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,22 @@ from pathlib import Path
 
 from mydyno import __version__
 from mydyno.errors import HostError
-from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.link import free_addresses, taken_networks
-from mydyno.hosts.network_capabilities import network_means
+from mydyno.hosts.network import network_card
+from mydyno.hosts.network.link import free_addresses, taken_networks
+from mydyno.hosts.network.network_capabilities import network_capabilities
+from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
-from mydyno.hosts.stale_namespaces import ownerless_namespaces
-from mydyno.model.quantities import format_bytes
+from mydyno.hosts.tracing.bpftrace import absent as absent_programs
+from mydyno.hosts.tracing.bpftrace import kernel_obstacle
+from mydyno.hosts.tracing.bpftrace import version as bpftrace_version
+from mydyno.hosts.tracing.perf import EVENT as PERF_EVENT
+from mydyno.hosts.tracing.perf import event, perf_obstacle
+from mydyno.hosts.tracing.perf import version as perf_version
+from mydyno.model.definition.quantities import format_bytes
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _reflink(paths),
         _pressure(),
         _repeatable_cpu(),
+        _profiles(),
+        _kernel_view(),
         _links(),
         _latency(),
         _network_cards(),
@@ -121,7 +129,7 @@ def _repeatable_cpu() -> Capability:
 
 def _links() -> Capability:
     """Hosts in namespaces with a shaped link between them, for the treatment `network`."""
-    obstacle = network_means().obstacle(bandwidth=True, latency=False)
+    obstacle = network_capabilities().obstacle(bandwidth=True, latency=False)
     if obstacle is None:
         try:
             free_addresses(taken_networks())
@@ -131,7 +139,7 @@ def _links() -> Capability:
 
 
 def _latency() -> Capability:
-    obstacle = network_means().obstacle(bandwidth=False, latency=True)
+    obstacle = network_capabilities().obstacle(bandwidth=False, latency=True)
     return Capability("added network latency", obstacle is None, obstacle or "netem")
 
 
@@ -168,6 +176,23 @@ def _control_groups() -> list[Capability]:
         text = "; ".join(reasons) or "".join(f"cgroup v{slot.version}, below {slot.parent}" for slot in slots.values())
         found.append(Capability(f"control group: {use}", not reasons, text))
     return found
+
+
+def _profiles() -> Capability:
+    obstacle = perf_obstacle()
+    if obstacle is not None:
+        instead = "without it kernel stacks are sampled from /proc"
+        return Capability("CPU profiles of servers", False, f"{obstacle}; {instead}")
+    kernel = "" if event() == PERF_EVENT else ", without the kernel"
+    return Capability("CPU profiles of servers", True, f"{perf_version()}, {event()}{kernel}")
+
+
+def _kernel_view() -> Capability:
+    obstacle = kernel_obstacle()
+    if obstacle is not None:
+        return Capability("kernel view of servers", False, obstacle)
+    without = [f"without {name}: {why}" for name, why in absent_programs().items()]
+    return Capability("kernel view of servers", True, ", ".join([bpftrace_version(), *without]))
 
 
 def _limited_disk(paths: HostPaths) -> Capability:

@@ -108,6 +108,33 @@ def start_apart(argv: Sequence[str]) -> tuple[subprocess.Popen[str], StartedComm
     return process, started
 
 
+class DetachedCommand:
+    """A program that goes on after this one."""
+
+    def __init__(self, process: subprocess.Popen[bytes], started: StartedCommand) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._started: StartedCommand | None = started
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        exit_code = self._process.poll()
+        if exit_code is not None and self._started is not None:
+            self._started.ended(exit_code)
+            self._started = None
+        return exit_code
+
+
+def start_detached(argv: Sequence[str], output: Path) -> DetachedCommand:
+    """Start a program in a session of its own, with its output in a new file. Raises OSError."""
+    with output.open("xb") as file:
+        started = report_start(argv)
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    return DetachedCommand(process, started)
+
+
 def end_apart(process: subprocess.Popen[str], started: StartedCommand, grace_s: float) -> None:
     """SIGTERM, SIGKILL after the grace time, and close its pipe."""
     process.terminate()

@@ -8,9 +8,15 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 COOKIE = "MYDYNO_STUDY"
 """The environment variable by which every process of a study is found again after kill -9."""
+KILLED_S = 30.0
+"""What a process that was killed may take to go: the kernel gives back its memory first, on a busy host slowly."""
+STARTING_TRIES = 100
+STARTING_STEP_S = 0.001
+"""How often and how long apart a process is looked at that is just starting."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,33 @@ class ProcessIdentity:
         return True
 
 
+def words_of(process: Path, kind: Literal["cmdline", "environ"]) -> list[bytes]:
+    """The arguments or environment variables of the process with this folder of /proc.
+
+    A kernel thread has none, nor has a process that is gone or another user's. execve(2) empties both for a moment,
+    which its caller may see; such a process is waited for.
+    """
+    try:
+        words = (process / kind).read_bytes()
+        for _ in range(STARTING_TRIES):
+            if words:
+                break
+            was_starting = _is_starting(process)
+            words = (process / kind).read_bytes()
+            if not was_starting:
+                break  # it has none; or it was starting when they were first read, and is not any more
+            time.sleep(STARTING_STEP_S)
+    except OSError:
+        return []
+    return words.rstrip(b"\0").split(b"\0")
+
+
+def _is_starting(process: Path) -> bool:
+    """Whether it has a program, but neither arguments nor environment yet. Raises OSError: no program, or gone."""
+    (process / "exe").readlink()
+    return not (process / "cmdline").read_bytes() and not (process / "environ").read_bytes()
+
+
 def processes_with_cookie(value: str) -> list[ProcessIdentity]:
     """Every live process, other than this one, whose environment carries the study's cookie."""
     wanted = f"{COOKIE}={value}".encode()
@@ -58,11 +91,7 @@ def processes_with_cookie(value: str) -> list[ProcessIdentity]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue  # gone, or another user's
-        if wanted in environment.split(b"\0"):
+        if wanted in words_of(entry, "environ"):
             identity = ProcessIdentity.of(int(entry.name))
             if identity is not None:
                 found.append(identity)
@@ -78,7 +107,7 @@ def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[Pro
         time.sleep(0.05)
     for process in processes:
         process.send(signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + KILLED_S
     while any(process.alive() for process in processes) and time.monotonic() < deadline:
         time.sleep(0.05)
     return [process for process in processes if process.alive()]

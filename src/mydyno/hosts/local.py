@@ -32,12 +32,40 @@ class Completed:
     output: str
 
 
+class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):
+    """Reports the end of the program when the kernel reports it, whoever waits for it."""
+
+    def __init__(self, started: StartedCommand, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=LINE_LIMIT_BYTES, loop=loop)
+        self.exited: asyncio.Future[int] = loop.create_future()
+        """The exit code. asyncio's own wait() also waits for the end of all pipes, which other processes may hold."""
+        self._started = started
+        self._subprocess: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, which knows the exit code."""
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._subprocess = transport
+        super().connection_made(transport)
+
+    def process_exited(self) -> None:
+        """Report the exit code."""
+        known = None if self._subprocess is None else self._subprocess.get_returncode()
+        exit_code = -1 if known is None else known
+        self._started.ended(exit_code)
+        if not self.exited.done():
+            self.exited.set_result(exit_code)
+        super().process_exited()
+
+
 class Process:
     """A process that mydyno started; it dies with mydyno (PR_SET_PDEATHSIG)."""
 
-    def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str]) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Protocol, argv: Sequence[str]) -> None:
         self.argv = tuple(argv)
-        self._process = process
+        self._transport = transport
+        self._exited = protocol.exited
+        self._process = process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
         self.identity = ProcessIdentity.of(process.pid) or ProcessIdentity(process.pid, -1)
         self.pid = process.pid
 
@@ -52,8 +80,8 @@ class Process:
         return self._process
 
     async def wait(self, timeout_s: float | None = None) -> int:
-        """Its exit code. Raises TimeoutError; the process is then still running."""
-        return await asyncio.wait_for(asyncio.shield(self._process.wait()), timeout_s)
+        """Its exit code, also while others hold its pipes. Raises TimeoutError; the process is then still running."""
+        return await asyncio.wait_for(asyncio.shield(self._exited), timeout_s)
 
     def send(self, signal_number: int) -> None:
         """Send a signal, if it still runs."""
@@ -64,7 +92,10 @@ class Process:
                 return
 
     async def end(self, grace_s: float) -> float:
-        """SIGTERM, SIGKILL after the grace time; returns the seconds it took. Safe to call again."""
+        """SIGTERM, SIGKILL after the grace time; returns the seconds it took. Safe to call again.
+
+        Its pipes are closed then: processes that it started may hold the other ends for as long as they like.
+        """
         began = time.monotonic()
         if self._process.returncode is None:
             self.send(signal.SIGTERM)
@@ -72,29 +103,9 @@ class Process:
                 await self.wait(grace_s)
             except TimeoutError:
                 self.send(signal.SIGKILL)
-                await self._process.wait()
+                await self.wait()
+        self._transport.close()
         return time.monotonic() - began
-
-
-class _ReportingProtocol(asyncio.subprocess.SubprocessStreamProtocol):
-    """Reports the end of the program when the kernel reports it, whoever waits for it."""
-
-    def __init__(self, started: StartedCommand, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=LINE_LIMIT_BYTES, loop=loop)
-        self._started = started
-        self._subprocess: asyncio.SubprocessTransport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport, which knows the exit code."""
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._subprocess = transport
-        super().connection_made(transport)
-
-    def process_exited(self) -> None:
-        """Report the exit code."""
-        exit_code = None if self._subprocess is None else self._subprocess.get_returncode()
-        self._started.ended(-1 if exit_code is None else exit_code)
-        super().process_exited()
 
 
 def exit_with_parent(parent: int) -> list[str]:
@@ -199,7 +210,7 @@ class LocalHost:
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.subprocess_exec(
-                lambda: _ReportingProtocol(started, loop),
+                lambda: _Protocol(started, loop),
                 *command,
                 cwd=cwd,
                 env=self.environment({}),
@@ -213,7 +224,7 @@ class LocalHost:
             raise HostError(
                 f"cannot start {argv[0]}: {error}", "setpriv and env come with util-linux, coreutils"
             ) from error
-        return Process(asyncio.subprocess.Process(transport, protocol, loop), argv)
+        return Process(transport, protocol, argv)
 
 
 def _group_of(user: str) -> str:

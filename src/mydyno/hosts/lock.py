@@ -14,11 +14,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
 
 ADDRESS = "\0mydyno-study"
+CLEANING = "mydyno clean"
+"""Holds the lock for a moment, as if it were a study."""
 
 
 @contextmanager
@@ -30,11 +33,7 @@ def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
         try:
             listener.bind(address)
         except OSError:
-            holder = _holder(address)
-            raise HostError(
-                f"another study is running on this host: {holder}",
-                "two studies on one host disturb each other; wait for it to end",
-            ) from None
+            raise another_study(lock_holder(address) or Holder()) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
         answering = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
@@ -51,6 +50,14 @@ def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
             answering.join(timeout=10)
 
 
+def another_study(holder: Holder) -> HostError:
+    """The refusal of a second study on this host."""
+    return HostError(
+        f"another study is running on this host: {holder}",
+        "two studies on one host disturb each other; wait for it to end",
+    )
+
+
 def _answer(listener: socket.socket, answer: bytes) -> None:
     while True:
         try:
@@ -64,15 +71,29 @@ def _answer(listener: socket.socket, answer: bytes) -> None:
                 continue
 
 
-def _holder(address: str) -> str:
+@dataclass(frozen=True)
+class Holder:
+    """The study that runs on this host; empty and 0 where the process that holds the lock did not answer."""
+
+    study: str = ""
+    pid: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.study} (pid {self.pid})" if self.pid else "unknown"
+
+
+def lock_holder(address: str = ADDRESS) -> Holder | None:
+    """Who holds the host's lock; None: nobody."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
             asker.settimeout(2)
             asker.connect(address)
             reported = json.loads(asker.recv(4096))
+    except ConnectionRefusedError:
+        return None
     except (OSError, ValueError):
-        return "unknown"
-    return f"{reported['study']} (pid {reported['pid']})"
+        return Holder()
+    return Holder(str(reported["study"]), int(reported["pid"]))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 from mydyno.errors import HostError
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.quantities import format_bytes
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.store.files import write_text
 
 KERNELS = ("copy", "scale", "add", "triad")

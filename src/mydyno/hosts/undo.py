@@ -7,6 +7,7 @@ One file per study below the cache. On success it is empty of open entries and r
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.hosts import network_card
 from mydyno.hosts.cgroups import remove_group, return_delegation
-from mydyno.hosts.identity import ProcessIdentity, end_all, processes_with_cookie
+from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
-from mydyno.hosts.namespace import remove_namespace
+from mydyno.hosts.network import card_queueing, network_card
+from mydyno.hosts.network.namespace import remove_namespace
 from mydyno.store.journal import Journal
 
 Undoer = Callable[[dict[str, Any]], str | None]
@@ -54,6 +55,7 @@ UNDOERS: dict[str, Undoer] = {
     "namespace": remove_namespace,
     "network_card": network_card.give_back,
     "processes": _end_processes,
+    card_queueing.KIND: card_queueing.remove_root,
     "sysctl": give_back,
 }
 
@@ -83,7 +85,13 @@ class UndoJournal:
         owner = ProcessIdentity.of(os.getpid())
         assert owner is not None
         journal._journal.append(
-            "owner", pid=owner.pid, start_ticks=owner.start_ticks, study=study, study_path=str(study_path)
+            "owner",
+            pid=owner.pid,
+            start_ticks=owner.start_ticks,
+            study=study,
+            study_path=str(study_path),
+            hostname=platform.node(),
+            boot_id=boot_id(),
         )
         return journal
 
@@ -127,6 +135,21 @@ class UndoJournal:
                 return ProcessIdentity(event["pid"], event["start_ticks"]), event["study"], event["study_path"]
         return None
 
+    def is_stale(self) -> bool:
+        """Whether its study was killed, and its changes are this host's to undo.
+
+        A cache may be on a file system that several hosts share: a journal of another boot and another hostname is left
+        alone, because nothing here shows whether its process lives.
+        """
+        owner = self.owner()
+        if owner is None:
+            return True
+        began = next(event for event in self._journal.read() if event["event"] == "owner")
+        boot = began.get("boot_id")  # none in journals of older versions
+        if boot and boot_id() and boot != boot_id():
+            return bool(began.get("hostname") == platform.node())
+        return not owner[0].alive()
+
     def undo_all(self) -> list[str]:
         """Undo everything still open, newest first; removes the journal when nothing remains. Returns what remains.
 
@@ -146,9 +169,9 @@ class UndoJournal:
 
 
 def stale_journals(folder: Path) -> list[UndoJournal]:
-    """Journals of killed studies: their owner is no longer alive."""
+    """Journals of studies that were killed on this host."""
     journals = [UndoJournal(path) for path in sorted(folder.glob("*.jsonl"))]
-    return [journal for journal in journals if (owner := journal.owner()) is None or not owner[0].alive()]
+    return [journal for journal in journals if journal.is_stale()]
 
 
 def clean_up(folder: Path, say: Callable[[str], None]) -> list[str]:

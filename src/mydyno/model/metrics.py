@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mydyno.model.phrases import Phrase, default_phrase, have, rate, use
-from mydyno.model.records import Metric
+from mydyno.model.stored.records import Metric
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MetricSource:
     description: str
     scope: Literal["host", "instance", "driver"]
     aggregate: Literal["mean", "max", "last", "driver", "per_transaction", "slices"] = "mean"
-    """slices: only of interleaved studies (results/interleaved.py).
+    """slices: only of interleaved studies (results/values/interleaved.py).
     driver: from the driver's own histogram of the whole measured window, not from samples. per_transaction: the sum
     of `of`, each a mean of its own scope, times `factor`, over tps."""
     of: tuple[str, ...] = ()
@@ -105,6 +105,24 @@ METRICS: dict[str, MetricSource] = {
         "driver",
         label="Operations per second",
         phrase=rate("serve", "operations per second", "operations"),
+    ),
+    "capacity_tps": MetricSource(
+        "1/s",
+        "higher",
+        "highest rate of transactions that meets the service-level objective of steps.search in half of the slices",
+        "driver",
+        "slices",
+        label="Capacity",
+        phrase=Phrase(
+            "transactions per second within the objective",
+            "sustained {x} more transactions per second within the objective than",
+            "sustained {x} fewer transactions per second within the objective than",
+            "sustains",
+            "sustain",
+            "more transactions per second within the objective",
+            "fewer transactions per second within the objective",
+            "capacity",
+        ),
     ),
     "kv_hit_pct": MetricSource(
         "%",

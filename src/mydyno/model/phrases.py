@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from mydyno.language import tr
+
 _PERCENTILE = re.compile(r"latency_p(\d\d)(\d*)_us")
 
 
@@ -29,6 +31,30 @@ class Phrase:
     """The noun in answers, where the context is known."""
     cost: bool = False
     """Whether less of it may follow a gain: "at 5 % less CPU per query"."""
+    percentile: str = ""
+    """Of a percentile of the latency: "99", "99.9"."""
+    whole: Phrase | None = None
+    """Of an instance's value: the words for that of the run."""
+    instance: int = 0
+
+    @property
+    def subject(self) -> str:
+        """The noun in the present language."""
+        return self._said(self.noun)
+
+    @property
+    def short_subject(self) -> str:
+        """The noun in answers in the present language."""
+        return self._said(self.short_noun)
+
+    def _said(self, noun: str) -> str:
+        if self.whole is not None:
+            short = noun == self.short_noun
+            whole = self.whole.short_subject if short else self.whole.subject
+            return tr("{noun} on instance {instance}", noun=whole, instance=self.instance)
+        if self.percentile:
+            return tr("{percentile}th-percentile latency", percentile=self.percentile)
+        return tr(noun)
 
     def on_instance(self, instance: int) -> Phrase:
         """The same of one instance of a run."""
@@ -42,6 +68,8 @@ class Phrase:
             less=self.less + tail,
             short_noun=self.short_noun + tail,
             cost=False,
+            whole=self,
+            instance=instance,
         )
 
 
@@ -96,4 +124,5 @@ def default_phrase(metric: str) -> Phrase:
     if percentile is None:
         return have(metric)
     whole, fraction = percentile.groups()
-    return have(f"{whole}{'.' + fraction if fraction else ''}th-percentile latency")
+    number = f"{whole}{'.' + fraction if fraction else ''}"
+    return replace(have(f"{number}th-percentile latency"), percentile=number)

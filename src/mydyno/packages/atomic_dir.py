@@ -15,6 +15,15 @@ from pathlib import Path
 
 
 @asynccontextmanager
+async def locked(path: Path) -> AsyncIterator[None]:
+    """Hold a lock of this file (flock(2)); another process that holds it is waited for. Makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+        yield
+
+
+@asynccontextmanager
 async def made_once(root: Path) -> AsyncIterator[Path]:
     """Yields an empty folder next to `root` to fill.
 
@@ -23,10 +32,7 @@ async def made_once(root: Path) -> AsyncIterator[Path]:
     Another process that makes the same folder is waited for; look again whether it is there after entering. A body
     that ends without having put anything into the folder leaves `root` as it is.
     """
-    root.parent.mkdir(parents=True, exist_ok=True)
-    lock = root.with_name(f".{root.name}.lock")
-    with lock.open("w") as file:
-        await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)
+    async with locked(root.with_name(f".{root.name}.lock")):
         aside = root.with_name(f".{root.name}.new")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()

@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.model.costs import COSTS, THROUGHPUT
-from mydyno.model.summary import AccompanimentRecord, CostRecord, CostsRecord, EffectRecord
-from mydyno.reports.numbers import PERCENT, display_unit, metric_name, signed_percent, significant
+from mydyno.language import colon, comma, marked, percent_sign, sentence_space, tr
+from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.costs import COSTS
+from mydyno.model.stored.kernel import KernelContrast
+from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
+from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
+from mydyno.model.stored.waits import WaitsContrast
+from mydyno.reports import kernel, profiles, waits
+from mydyno.reports.numbers import NARROW_SPACE, display_unit, metric_name, signed_percent, significant
 from mydyno.reports.result import StudyResult
+from mydyno.reports.suggested import suggestion
 from mydyno.reports.verdict_table import step_heading
+from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
-NO_CAUSE_SHOWN = (
-    "Shares are of the change in time per transaction. Costs that changed together with an effect can be its cause or "
-    "its consequence: only an experiment that changes one of them on purpose shows which."
+SHARES = {
+    "time": marked("Shares are of the change in time per transaction."),
+    "latency": marked("Of an effect on latency, shares are of the change in mean response time."),
+    "cpu": marked("Of an effect on the server's CPU time, shares are of the change in that time per transaction."),
+}
+NO_CAUSE_SHOWN = marked(
+    "Costs that changed together with an effect can be its cause or its consequence: only an experiment that changes "
+    "one of them on purpose shows which."
 )
 
 
@@ -27,41 +40,52 @@ class Accompanied:
     sentences: tuple[str, ...]
     named: bool
     """Whether the sentences name costs; otherwise the one sentence states why there are none."""
+    kind: str
+    """Of the effect; see SHARES."""
     commands: tuple[str, ...]
     """mydyno commands that change these costs on purpose."""
+    hints: tuple[str, ...] = ()
+    """Sentences on how to test those that no command changes."""
 
 
 def accompanied(result: StudyResult, record: CostsRecord) -> list[Accompanied]:
-    """Every effect on throughput that is higher or lower, with what came with it."""
+    """Every effect that is looked at (results/why/explained.py), with what came with it."""
     found = []
-    by_key = {(one.cost, one.arm, one.control, one.step): one for one in record.costs}
-    for effect in result.summary.effects:
-        if effect.metric not in THROUGHPUT or effect.verdict not in ("higher", "lower") or effect.ratio is None:
-            continue
-        own = [one for one in record.accompaniments if _of(one, effect)]
-        sentences = [_sentence(one, by_key[one.cost, one.arm, one.control, one.step]) for one in own]
-        commands = dict.fromkeys(COSTS[one.cost].test for one in own if COSTS[one.cost].test)
+    for effect in explained(result.summary.effects):
+        own = [(_named(result, record, one), one) for one in result.summary.candidates if _of(one, effect)]
+        sentences = [sentence for sentence, _ in own if sentence]
+        tests = [suggestion(result, one) for sentence, one in own if sentence]
+        ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
-                f"{contrast(result, effect)}: {metric_name(effect.metric)} {signed_percent(effect.ratio - 1)}",
-                tuple(sentences) or (_nothing(record),),
+                f"{contrast(result, effect)}{colon()}{metric_name(effect.metric)} {signed_percent(ratio - 1)}",
+                tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
-                tuple(f"mydyno run variable --set '{test}'" for test in commands),
+                "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",
+                tuple(dict.fromkeys(one.command for one in tests if one.command)),
+                tuple(dict.fromkeys(one.sentence for one in tests if one.sentence)),
             )
         )
     return found
 
 
+def caution(found: Sequence[Accompanied]) -> str:
+    """What the shares are of, and that no cause is shown; empty where nothing is named."""
+    kinds = {one.kind for one in found if one.named}
+    words = [tr(of) for kind, of in SHARES.items() if kind in kinds]
+    return sentence_space().join([*words, tr(NO_CAUSE_SHOWN)]) if words else ""
+
+
 def contrast(result: StudyResult, one: EffectRecord | CostRecord) -> str:
     """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
+    arm = tr("{arm} against {control}", arm=one.arm, control=one.control) if result.several_controls else one.arm
     step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else f"{arm}, {step_heading(result, step)}"
+    return arm if len(result.steps) == 1 or step is None else comma((arm, step_heading(result, step)))
 
 
-def sorted_costs(record: CostsRecord, costs: Sequence[CostRecord]) -> list[CostRecord]:
+def sorted_costs(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> list[CostRecord]:
     """Of one contrast: what accompanied its effect first, then what changed, then the rest in the usual order."""
-    rank = {(one.arm, one.control, one.step, one.cost): at for at, one in enumerate(record.accompaniments)}
+    rank = named_costs(candidates)
     return sorted(
         costs,
         key=lambda one: (
@@ -70,6 +94,12 @@ def sorted_costs(record: CostsRecord, costs: Sequence[CostRecord]) -> list[CostR
             list(COSTS).index(one.cost) if one.cost in COSTS else len(COSTS),
         ),
     )
+
+
+def named_costs(candidates: Sequence[CandidateRecord]) -> dict[tuple[str, str, str, str], int]:
+    """{(arm, control, step, cost): rank} of the costs that accompanied an effect."""
+    costs = [one for one in candidates if one.kind == "cost"]
+    return {(one.arm, one.control, one.step, one.name): at for at, one in enumerate(costs)}
 
 
 def is_there(one: CostRecord) -> bool:
@@ -103,28 +133,73 @@ def interval_text(one: CostRecord) -> str:
         return f"× {_factor(low)} … {_factor(high)}"
     if one.ratio < 1 / FACTOR_FROM:
         return f"÷ {_factor(1 / high)} … {_factor(1 / low)}"
-    return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
+    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
 
 
 def _factor(factor: float) -> str:
     return significant(float(f"{factor:.2g}"), 2)
 
 
-def _of(one: AccompanimentRecord, effect: EffectRecord) -> bool:
+def _of(one: CandidateRecord, effect: EffectRecord) -> bool:
     return (one.metric, one.step, one.arm, one.control) == (effect.metric, effect.step, effect.arm, effect.control)
 
 
-def _sentence(one: AccompanimentRecord, cost: CostRecord) -> str:
-    spec = COSTS[one.cost]
-    change = f"{value_text(one.cost, cost.control_value)} → {value_text(one.cost, cost.arm_value)}"
+def _named(result: StudyResult, record: CostsRecord, one: CandidateRecord) -> str:
+    """The sentence on a candidate; empty where there is none."""
+    key = one.step, one.arm, one.control
+    summary = result.summary
+    if one.kind == "cost":
+        costs = [of for of in record.costs if (of.step, of.arm, of.control, of.cost) == (*key, one.name)]
+        return _sentence(one, costs[0]) if costs else ""
+    if one.kind in ("wait", "stage"):
+        events = [of for at in summary.waits.contrasts if _key(at) == key for of in at.events] if summary.waits else []
+        found = [of for of in events if (of.name, of.kind) == (one.name, one.kind)]
+        return waits.accompanying_sentence(found[0], one.explains) if found else ""
+    if one.kind == "kernel":
+        rows = [of for at in summary.kernel.contrasts if _key(at) == key for of in at.rows] if summary.kernel else []
+        times = [of for of in rows if of.measure == one.name]
+        return kernel.accompanying_sentence(times[0], one.explains) if times else ""
+    contrasts = summary.profiles.contrasts if summary.profiles else ()
+    frames = [of for at in contrasts if _key(at) == key for of in at.frames]
+    functions = [of for of in frames if (of.function, of.module) == (one.name, one.module)]
+    return _function_sentence(functions[0]) if functions else ""
+
+
+def _key(one: WaitsContrast | KernelContrast | ProfileContrast) -> tuple[str, str, str]:
+    return one.step, one.arm, one.control
+
+
+def _sentence(one: CandidateRecord, cost: CostRecord) -> str:
+    spec = COSTS[cost.cost]
+    label = tr(spec.label)
+    facts = {
+        "cost": label[:1].upper() + label[1:],
+        "change": f"{value_text(cost.cost, cost.control_value)} → {value_text(cost.cost, cost.arm_value)}",
+        "ratio": change_text(cost),
+        "share": f"{100 * one.explains:.0f}{percent_sign(NARROW_SPACE)}",
+    }
     whole = one.explains >= 1
-    share = "all" if whole else f"{'about' if one.measured else 'up to'} {100 * one.explains:.0f}{PERCENT}"
-    accounts = "accounts for" if one.measured else "can account for"
-    label = spec.label[:1].upper() + spec.label[1:]
-    return f"{label}: {change} per transaction ({change_text(cost)}). This {accounts} {share} of the change."
+    if one.measured and whole:
+        return tr("{cost}: {change} per transaction ({ratio}). This accounts for all of the change.", **facts)
+    if one.measured:
+        return tr("{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.", **facts)
+    if whole:
+        return tr("{cost}: {change} per transaction ({ratio}). This can account for all of the change.", **facts)
+    return tr("{cost}: {change} per transaction ({ratio}). This can account for up to {share} of the change.", **facts)
 
 
-def _nothing(record: CostsRecord) -> str:
+def _function_sentence(one: FrameRecord) -> str:
+    change = tr(
+        "{difference} of CPU time per transaction ({interval})",
+        difference=profiles.difference_text(one),
+        interval=profiles.interval_text(one),
+    )
+    return tr("In the CPU profile {function} leads: {change}.", function=profiles.function_text(one), change=change)
+
+
+def _nothing(record: CostsRecord, effect: EffectRecord) -> str:
     if record.alarm:
-        return f"No cost is compared: {record.alarm}."
-    return "No counted cost changed beyond noise and far enough to account for this effect."
+        return tr("No cost is compared: {alarm}.", alarm=record.alarm)
+    if is_of_server_cpu(effect):
+        return tr("Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise.")
+    return tr("No counted cost changed beyond noise and far enough to account for this effect.")

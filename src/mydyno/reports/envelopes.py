@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.summary import RunSummary
+from mydyno.model.stored.summary import RunSummary
 
 MAX_BUCKETS = 600
 SESSION = "session"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.model.reasons import joined
-from mydyno.model.summary import EffectRecord, HostsEffect
-from mydyno.reports.costs import NO_CAUSE_SHOWN, accompanied
+from mydyno.language import colon, marked, tr
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.summary import EffectRecord, HostsEffect
+from mydyno.reports.costs import accompanied, caution
 from mydyno.reports.format import ReportFormat
+from mydyno.reports.full_sentences import full_sentences
 from mydyno.reports.hosts import (
     contrast_heading,
     facts_rows,
@@ -17,11 +19,15 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
+from mydyno.reports.markdown_text import code, escape, rule
+from mydyno.reports.markdown_waits import waits_part
 from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings
 from mydyno.reports.verdict_table import WORDS, VerdictCell, verdict_table, verdict_word
 from mydyno.store.study_folder import StudyFolder
+
+STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
 
 
 def write(folder: StudyFolder) -> str:
@@ -36,18 +42,26 @@ def write(folder: StudyFolder) -> str:
         "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
         escape(result.answer.scope),
         _sentences(result),
-        f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of {len(result.plan.runs)} planned "
-        f"runs are valid, {len(result.plan.blocks)} blocks, scale {escape(result.study.experiment.scale)}. "
-        f"Margin ±{percent(summary.margin)}, control {escape(summary.control)}.",
+        tr(
+            "Study `{study}`, state **{state}**: {count} of {all} planned runs are valid, {blocks} blocks, scale "
+            "{scale}. Margin ±{margin}, control {control}.",
+            study=code(summary.study), state=tr(STATES[summary.state]), count=valid, all=len(result.plan.runs),
+            blocks=len(result.plan.blocks), scale=escape(result.study.experiment.scale),
+            margin=percent(summary.margin), control=escape(summary.control),
+        ),
         _effects(result),
         _hosts(result),
         _costs(result),
+        waits_part(result),
         _invalid(result),
         _servers(result),
         _published(result),
-        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, "
-        f"seed {result.plan.seed}.",
-    ]
+        tr(
+            "Made by mydyno {version}: `{command}`, seed {seed}.",
+            version=escape(result.study.mydyno_version), command=code(join(result.study.command)),
+            seed=result.plan.seed,
+        ),
+    ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -57,22 +71,24 @@ def _answer_table(result: StudyResult) -> str:
     if table is None:
         return ""
     parts = []
+    control = tr("control")
     for grid in table.grids:
         head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
         rows = [
-            f"| {' | '.join([*map(escape, levels), *('control' if one is None else _cell(one) for one in cells)])} |"
+            f"| {' | '.join([*map(escape, levels), *(control if one is None else _cell(one) for one in cells)])} |"
             for levels, cells in grid.rows
         ]
-        parts.append("\n".join([f"{escape(grid.caption)}:", "", head, _rule(head, head.count("|")), *rows]))
+        parts.append("\n".join([f"{escape(grid.caption)}:", "", head, rule(head, head.count("|")), *rows]))
     if table.steps:
-        head = f"| load level | arm | {' | '.join(map(escape, table.columns))} |"
+        names = (tr("load level"), tr("arm"), *map(escape, table.columns))
+        head = f"| {' | '.join(names)} |"
         rows = [
             f"| {' | '.join([escape(step.heading), escape(name), *map(_cell, cells)])} |"
             for step in table.steps
             for name, cells in step.rows
         ]
-        parts.append("\n".join([head, _rule(head, head.count("|")), *rows]))
-    parts.append(" ".join([f"{escape(table.caption)}.", *map(escape, table.notes)]))
+        parts.append("\n".join([head, rule(head, head.count("|")), *rows]))
+    parts.append(" ".join([tr("{clauses}.", clauses=escape(table.caption)), *map(escape, table.notes)]))
     return "\n\n".join(parts)
 
 
@@ -84,10 +100,12 @@ def _cell(cell: VerdictCell) -> str:
 
 def _sentences(result: StudyResult) -> str:
     """The long sentences, folded."""
-    if not result.sentences:
+    sentences = full_sentences(result)
+    if not sentences:
         return ""
-    lines = [f"- {escape(sentence)}" for sentence in result.sentences]
-    heading = f"<details><summary>Every comparison in full ({len(lines)})</summary>"
+    lines = [f"- {escape(sentence)}" for sentence in sentences]
+    title = tr("Every comparison in full")
+    heading = f"<details><summary>{title} ({len(lines)})</summary>"
     return "\n".join([heading, "", *lines, "", "</details>"])
 
 
@@ -97,9 +115,13 @@ def _effects(result: StudyResult) -> str:
     if not effects:
         return ""
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
-    interval = f"{level_percent(result.summary.alpha)} interval"
-    head = f"| load level | arm | effect | {interval} | p | blocks | noise floor | verdict |"
-    lines = [f"### {metric_name(primary)} relative to {escape(result.relative_to)}", "", head, _rule(head, 2)]
+    interval = tr("{level} interval", level=level_percent(result.summary.alpha))
+    heads = (tr("load level"), tr("arm"), tr("effect"), interval, "p", tr("blocks"), tr("noise floor"), tr("verdict"))
+    head = f"| {' | '.join(heads)} |"
+    title = tr(
+        "{metric} relative to {relative_to}", metric=metric_name(primary), relative_to=escape(result.relative_to)
+    )
+    lines = [f"### {title}", "", head, rule(head, 2)]
     return "\n".join([*lines, *rows])
 
 
@@ -115,18 +137,9 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         p_value(effect.p).replace("<", "&lt;"),
         str(effect.n),
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
-        WORDS.get(verdict_word(result, effect), ""),
+        tr(WORDS[word]) if (word := verdict_word(result, effect)) in WORDS else "",
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _rule(head: str, text_columns: int) -> str:
-    columns = head.count("|") - 1
-    return (
-        "|"
-        + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
-        + "|"
-    )
 
 
 def _hosts(result: StudyResult) -> str:
@@ -134,20 +147,20 @@ def _hosts(result: StudyResult) -> str:
     groups = result.summary.host_groups
     if groups is None:
         return ""
-    parts = ["### Hosts"]
+    parts = [f"### {tr('Hosts')}"]
     effects = () if result.before_first_look else groups.effects
     if effects:
         parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
     parts.append(escape(likeness(result, groups)))
     rows = facts_rows(groups)
     if rows:
-        head = "| fact | value | hosts |"
-        parts.append("\n".join([head, _rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
+        head = f"| {' | '.join((tr('fact'), tr('value'), tr('hosts')))} |"
+        parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
     for metric in dict.fromkeys(effect.metric for effect in effects):
-        head = f"| {metric_name(metric)} | {' | '.join(map(escape, groups.blocks))} | these hosts | "
-        head += "hosts like these | do they differ? |"
+        heads = (*map(escape, groups.blocks), tr("these hosts"), tr("hosts like these"), tr("do they differ?"))
+        head = f"| {metric_name(metric)} | {' | '.join(heads)} |"
         lines = [_host_row(result, one) for one in effects if one.metric == metric]
-        parts.append("\n".join([head, _rule(head, 1), *lines]))
+        parts.append("\n".join([head, rule(head, 1), *lines]))
     return "\n\n".join(parts)
 
 
@@ -166,25 +179,27 @@ def _host_row(result: StudyResult, one: HostsEffect) -> str:
 
 
 def _costs(result: StudyResult) -> str:
-    """What came with the effects; nothing where no effect on throughput is shown."""
+    """What came with the effects; nothing where no effect is shown that has a cause looked for."""
     record = result.summary.costs
     found = accompanied(result, record) if record is not None and not result.before_first_look else []
     if not found:
         return ""
-    parts = ["### What came with it"]
+    parts = [f"### {tr('What came with it')}"]
     for one in found:
         lines = [f"- {escape(sentence)}" for sentence in one.sentences]
-        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
-        parts += [f"{escape(one.heading)}{', accompanied by' if one.named else ''}:", "\n".join(lines)]
-    return "\n\n".join([*parts, NO_CAUSE_SHOWN])
+        lines += [f"- {tr('To test it:')} `{code(command)}`" for command in one.commands]
+        lines += [f"- {escape(hint)}" for hint in one.hints]
+        named = tr("{contrast}, accompanied by:", contrast=escape(one.heading))
+        parts += [named if one.named else f"{escape(one.heading)}{colon().rstrip()}", "\n".join(lines)]
+    return "\n\n".join(part for part in (*parts, caution(found)) if part)
 
 
 def _invalid(result: StudyResult) -> str:
     invalid = [run for run in result.runs if not run.valid]
     if not invalid:
         return ""
-    lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or 'no reason recorded')}" for run in invalid]
-    return "\n".join(["### Runs that are not valid", "", *lines])
+    lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or tr('no reason recorded'))}" for run in invalid]
+    return "\n".join([f"### {tr('Runs that are not valid')}", "", *lines])
 
 
 def _servers(result: StudyResult) -> str:
@@ -194,34 +209,22 @@ def _servers(result: StudyResult) -> str:
     names, rows = found
     head = f"| {' | '.join(map(escape, names))} |"
     lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
-    return "\n".join(["### Servers, and how their settings differ", "", head, _rule(head, len(names)), *lines])
+    return "\n".join([f"### {tr('Servers, and how their settings differ')}", "", head, rule(head, len(names)), *lines])
 
 
 def _published(result: StudyResult) -> str:
     if not result.summary.published:
         return ""
-    head = "| published study | figure | arm | published | ours | agreement |"
-    lines = ["### Comparison with published figures", "", head, _rule(head, 3)]
+    heads = (tr("published study"), tr("figure"), tr("arm"), tr("published"), tr("ours"), tr("agreement"))
+    head = f"| {' | '.join(heads)} |"
+    lines = [f"### {tr('Comparison with published figures')}", "", head, rule(head, 3)]
     for entry in result.summary.published:
         published, ours = (
             "–" if ratio is None else signed_percent(ratio - 1) for ratio in (entry.published_ratio, entry.ratio)
         )
         words = map(escape, (entry.study, entry.step, entry.arm))
-        lines.append(f"| {' | '.join([*words, published, ours, entry.agreement])} |")
+        lines.append(f"| {' | '.join([*words, published, ours, tr(entry.agreement)])} |")
     return "\n".join(lines)
-
-
-def escape(text: str) -> str:
-    """Text that Markdown and HTML read as plain: one line, markup characters escaped."""
-    flat = " ".join(text.split())
-    for character in "\\`*_[]|#":
-        flat = flat.replace(character, "\\" + character)
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def code(text: str) -> str:
-    """Text that may stand between backquotes."""
-    return " ".join(text.split()).replace("`", "'").replace("|", "¦")
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mydyno.language import percent_sign, tr
 from mydyno.model.metrics import METRICS, split_instance
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
-PERCENT = f"{NARROW_SPACE}%"
 
 _SUFFIXES = ("_bytes_per_s", "_per_s", "_bytes", "_pct", "_us", "_ms", "_s")
 _WORDS = {
@@ -33,13 +33,13 @@ def metric_name(metric: str) -> str:
     """A metric's name for a heading: its label, or else the stored name without its unit."""
     whole_run, instance = split_instance(metric)
     if instance is not None:
-        return f"{metric_name(whole_run)}, instance {instance}"
+        return tr("{metric}, instance {instance}", metric=metric_name(whole_run), instance=instance)
     known = METRICS.get(metric)
     if known is not None and known.label:
-        return known.label
+        return tr(known.label)
     base = next((metric[: -len(suffix)] for suffix in _SUFFIXES if metric.endswith(suffix)), metric)
     words = " ".join(_WORDS.get(word, word) for word in base.split("_"))
-    return words[:1].upper() + words[1:]
+    return tr(words[:1].upper() + words[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +125,18 @@ def signed_percent(share: float, decimals: int | None = None) -> str:
         decimals = 0 if abs(percent) >= 100 else 1 if abs(percent) >= 0.1 else 2
     text = f"{abs(percent):.{decimals}f}"
     sign = "" if not float(text) else MINUS if percent < 0 else "+"
-    return f"{sign}{text}{NARROW_SPACE}%"
+    return f"{sign}{text}{percent_sign(NARROW_SPACE)}"
 
 
 def percent(share: float) -> str:
     """A share of 1 as an unsigned percentage, e.g. "2 %" or "0.7 %"."""
     text = significant(round(share * 100, 6), 2)
-    return f"{text.removesuffix('.0')}{NARROW_SPACE}%"
+    return f"{text.removesuffix('.0')}{percent_sign(NARROW_SPACE)}"
 
 
 def level_percent(alpha: float) -> str:
     """The level of an interval that keeps an error rate: "95 %", "96.9 %"."""
-    return f"{100 * (1 - alpha):.3g}{NARROW_SPACE}%"
+    return f"{100 * (1 - alpha):.3g}{percent_sign(NARROW_SPACE)}"
 
 
 def p_value(p: float | None) -> str:

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 from markupsafe import Markup
 
+from mydyno.language import tr
+from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import (
     adjusted,
     answer,
+    builds,
+    capacity,
     costs,
     effects,
     evidence,
+    gate,
     hosts,
+    kernel,
     key_values,
     memory,
     network,
     noise,
     over_time,
     per_block,
+    profile,
     published,
+    queueing,
     repeat,
+    replay,
+    scalability,
+    screening,
     servers,
     slices_over_time,
     sweep,
+    waits,
 )
 from mydyno.reports.sections.section import render
 from mydyno.reports.slices import read_study_slices
 from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 
-ASSETS = Path(__file__).parent / "assets"
 TARGET_BYTES = 1_800_000
 TELEMETRY_BYTES = 850_000
 """What packed telemetry may take; less where the rest of the page is large."""
@@ -49,9 +58,18 @@ def render_page(folder: StudyFolder) -> str:
     slices = read_study_slices(result)
     open_ = [
         answer.build(result),
-        effects.build(result),
+        gate.build(result),
+        capacity.build(result, slices),
+        screening.build(result),
+        None if result.summary.screening else effects.build(result),
         hosts.build(result),
+        scalability.build(result),
         costs.build(result),
+        queueing.build(result, slices),
+        replay.build(result, slices),
+        waits.build(result),
+        kernel.build(result),
+        profile.build(result),
         adjusted.build(result),
         slices_over_time.build(result, slices),
         per_block.build(result),
@@ -64,6 +82,7 @@ def render_page(folder: StudyFolder) -> str:
     after = [
         noise.build(result),
         memory.build(result),
+        builds.build(result),
         servers.build(result),
         published.build(result),
         evidence.build(result),
@@ -82,13 +101,14 @@ def render_page(folder: StudyFolder) -> str:
     ]
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
+    first = repeat.when(study.created_unix_ns)
     page = render(
         "page.html",
         title=f"{result.summary.experiment}: {result.summary.question or study.experiment.question}",
         question=result.summary.question or study.experiment.question,
         experiment=result.summary.experiment,
         study=result.summary.study,
-        when=repeat.when(study.created_unix_ns) + (f" to {repeat.when(max(ended))}" if ended else ""),
+        when=tr("{low} to {high}", low=first, high=repeat.when(max(ended))) if ended else first,
         version=study.mydyno_version,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
@@ -105,14 +125,3 @@ def render_page(folder: StudyFolder) -> str:
 _ASSET_NAMES = ("uPlot.min.css", "report.css", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids; server logs and status texts can contain them."""
-
-
-def asset(name: str) -> str:
-    """The text of a file of assets/."""
-    return (ASSETS / name).read_text(encoding="utf-8")
-
-
-def script_json(value: object) -> Markup:
-    """JSON that cannot end its script element, whatever its strings contain."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -7,19 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from mydyno.model.load_level import load_level
-from mydyno.model.plan import Plan
-from mydyno.model.reasons import Reason
-from mydyno.model.records import RunRecord, StudyRecord
-from mydyno.model.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary
+from mydyno.language import current_language, joined, marked, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
-from mydyno.results.answer import Answer, answer_study
-from mydyno.results.host_words import block_groups
 from mydyno.results.precision import is_sequential
+from mydyno.results.words.answer import Answer, answer_study
+from mydyno.results.words.hosts import block_groups
 from mydyno.store.study_folder import StudyFolder
 
-NOT_SUMMARISED = (
-    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report.",
+NOT_SUMMARISED = marked(
+    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."
 )
 
 
@@ -56,7 +57,7 @@ class ReportStep:
     @property
     def amount_name(self) -> str:
         """What that number counts."""
-        return "connections" if self.rate is None else "transactions/s"
+        return tr("connections") if self.rate is None else tr("transactions/s")
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class StudyResult:
 
     @cached_property
     def answer(self) -> Answer:
-        """The short answer with its scope: as summarised, or made now for a summary that has none."""
+        """The short answer with its scope: as summarised; made now in another language, or where there is none."""
         summary = self.summary
-        if summary.answer:
+        if summary.answer and current_language() == "en":
             return Answer(summary.answer, summary.scope, summary.sharpen)
         return answer_study(summary, self.study, tuple(self.records.values()))
 
@@ -182,12 +183,14 @@ class StudyResult:
 
     def contrast_name(self, effect: EffectRecord) -> str:
         """The arm, and what it is compared with where that is not always the same."""
-        return f"{effect.arm} against {effect.control}" if self.several_controls else effect.arm
+        if not self.several_controls:
+            return effect.arm
+        return tr("{arm} against {control}", arm=effect.arm, control=effect.control)
 
     @cached_property
     def relative_to(self) -> str:
         """What effects are relative to, for captions."""
-        return "the control that it names" if self.several_controls else self.summary.control
+        return tr("the control that it names") if self.several_controls else self.summary.control
 
     def margin_of(self, metric: str) -> float | None:
         """The margin declared for a metric: of the primary one, and of latencies; None if none is declared."""
@@ -216,9 +219,9 @@ def usable(run: RunSummary, step: str) -> bool:
 
 def joined_reasons(run: RunSummary, step: str) -> str:
     """Why a run's step is not used, on one line: the run's reasons, the step's own, and the arm's failure."""
-    failed = (f"the arm failed: {run.failures[step]}",) if step in run.failures else ()
+    failed = (tr("the arm failed: {reason}", reason=run.failures[step]),) if step in run.failures else ()
     closed = (*run.reasons, *run.invalid_steps.get(step, ()))
-    return "; ".join((*(reason.sentence for reason in closed), *failed))
+    return joined([*(reason.sentence for reason in closed), *failed])
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:
@@ -248,7 +251,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
                 copy=record.copy_number,
                 valid=record.valid,
                 reasons=record.reasons,
-                invalid_steps={step.id: step.reasons for step in record.steps if not step.valid},
+                invalid_steps={step.id: step.reasons for step in record.steps if step.reasons},
                 warnings=record.warnings,
                 evidence=record.evidence,
                 folder=record.folder,
@@ -257,5 +260,5 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         ),
         effects=(),
         noise_floor={},
-        sentences=NOT_SUMMARISED,
+        sentences=(tr(NOT_SUMMARISED),),
     )

@@ -16,11 +16,13 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.model.summary import RunSummary
+from mydyno.language import tr
+from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult, usable
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
@@ -189,7 +191,7 @@ def _choose(
         others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
         files[step] = sound | others
         if others:
-            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
+            names = (tr("{arm} again", arm=run.arm) if run.copy_number == 2 else run.arm for run in others.values())
             invalid[step] = tuple(dict.fromkeys(names))
     return files, invalid
 
@@ -235,7 +237,7 @@ def label(pair: Series) -> str:
 def scope_name(scope: str) -> str:
     """Where a metric was taken, for people: host, server, load program; numbered only from the second on."""
     kind, _, number = scope.partition(":")
-    name = {"instance": "server", "driver": "load program"}.get(kind, kind)
+    name = {"instance": tr("server"), "driver": tr("load program"), "host": tr("host")}.get(kind, kind)
     return name if number in ("", "1") else f"{name} {number}"
 
 
@@ -286,6 +288,7 @@ def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
             for scope, metric in telemetry.series
         ],
         "panels": panels,
+        "words": script_words(asset("telemetry.js")),
     }
 
 

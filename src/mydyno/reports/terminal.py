@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mydyno.language import tr
+from mydyno.reports import kernel, waits
 from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
@@ -56,6 +58,11 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     if table is not None:
         console.print()
         _print_table(console, table, plain)
+    waited = [*waits.lines(result), *kernel.lines(result)]
+    if waited:
+        console.print()
+        for line in waited:
+            say(line, "- ", "  ")
     if found.sharpen:
         console.print()
         for line in found.sharpen:
@@ -91,7 +98,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_grid(console, grid, plain)
     if table.steps:
         _print_steps(console, table, plain)
-    for note in (f"{table.caption}.", *table.notes):
+    for note in (tr("{clauses}.", clauses=table.caption), *table.notes):
         for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
             console.print(line.replace(UNBROKEN, " %"), style="dim")
 
@@ -106,7 +113,7 @@ def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
     for step in table.steps:
         console.print(plain_text(step.heading, plain), style="bold")
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        made.add_column("arm", min_width=min(names, 24), overflow="fold")
+        made.add_column(tr("arm"), min_width=min(names, 24), overflow="fold")
         for column in table.columns:
             made.add_column(column, min_width=min(width, 34), overflow="fold")
         for name, row in step.rows:
@@ -127,7 +134,7 @@ def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
     for row, cells in grid.rows:
         made.add_row(
             *(Text(plain_text(level, plain)) for level in row),
-            *(Text("control", style="dim") if cell is None else _text(cell, plain, two_lines) for cell in cells),
+            *(Text(tr("control"), style="dim") if cell is None else _text(cell, plain, two_lines) for cell in cells),
         )
     console.print(made)
     console.print()

@@ -10,21 +10,25 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.model.factors import Factors, factors_of
-from mydyno.model.summary import EffectRecord
-from mydyno.reports.numbers import NARROW_SPACE, PERCENT, level_percent, metric_name, signed_percent
+from mydyno.language import comma, marked, percent_sign, tr
+from mydyno.model.definition.factors import Factors, factors_of
+from mydyno.model.metrics import COST_METRICS
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.results.precision import cost_metric, failed_blocks, failure_of
 
 WORDS = {
-    "higher": "higher",
-    "lower": "lower",
-    "equivalent": "equivalent",
-    "inconclusive": "inconclusive",
-    "not_measurable": "not measurable",
-    "failed": "failed",
+    "higher": marked("higher"),
+    "lower": marked("lower"),
+    "equivalent": marked("equivalent"),
+    "inconclusive": marked("inconclusive"),
+    "not_measurable": marked("not measurable"),
+    "failed": marked("failed"),
 }
+"""In English; tr() has them in the present language."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅", "failed": "✕"}
+NO_ESTIMATE = marked("no estimate")
 MOST_COLUMNS = 3
 """Levels beside one another in a grid: a phone has room for no more."""
 
@@ -46,7 +50,7 @@ class VerdictCell:
     @property
     def verdict(self) -> str:
         """The verdict as printed beside the effect; empty if it stands in the effect's place."""
-        word = WORDS.get(self.word, "")
+        word = tr(WORDS[self.word]) if self.word in WORDS else ""
         return "" if word == self.effect else word
 
 
@@ -105,26 +109,32 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
     notes = []
     if cost == "server_cpu_ratio":
         notes.append(
-            "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
-            "which does the same work for every arm."
+            tr(
+                "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
+                "which does the same work for every arm."
+            )
         )
     relative_to = _relative_to(result)
     if grids:
-        relative_to = f"{summary.control}, rows to the control that they name" if steps else summary.control
-    caption = f"Relative to {relative_to}, with {level_percent(summary.alpha)} intervals that hold together"
+        relative_to = summary.control
+        if steps:
+            relative_to = tr("{control}, rows to the control that they name", control=relative_to)
+    caption = tr(
+        "Relative to {control}, with {level} intervals that hold together",
+        control=relative_to, level=level_percent(summary.alpha),
+    )  # fmt: skip
     return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
 
 
 def column_name(metric: str) -> str:
     """The heading of a metric's column, short."""
-    return {"server_cpu_ratio": "CPU per query", "server_cpu_us_per_query": "CPU per query"}.get(
-        metric, metric_name(metric)
-    )
+    return tr("CPU per query") if metric in COST_METRICS else metric_name(metric)
 
 
 def step_heading(result: StudyResult, step: ReportStep) -> str:
     """A step as the table's groups name it."""
-    return f"{step.workload}, {step.level}" if len(result.workloads) > 1 or len(result.steps) == 1 else step.level
+    several = len(result.workloads) > 1 or len(result.steps) == 1
+    return comma((step.workload, step.level)) if several else step.level
 
 
 def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
@@ -149,7 +159,7 @@ def interval_text(effect: EffectRecord) -> str:
     if effect.ci_low is None or effect.ci_high is None:
         return ""
     low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-    return f"{low.removesuffix(PERCENT)} … {high}"
+    return f"{low.removesuffix(percent_sign(NARROW_SPACE))} … {high}"
 
 
 def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
@@ -161,16 +171,17 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
         arm = effect.arm if failed_blocks(result.summary.runs, effect.arm, effect.step) else effect.control
         failed = failed_blocks(result.summary.runs, arm, effect.step)
         of = len({run.block for run in result.summary.runs if run.arm == arm})
-        return VerdictCell(word, "failed", f"{len(failed)} of {of} blocks" if failed else "", "failed")
+        of_blocks = tr("{count} of {all} blocks", count=len(failed), all=of) if failed else ""
+        return VerdictCell(word, tr(WORDS[word]), of_blocks, "failed")
     if effect.ratio is None:
-        return VerdictCell(word, WORDS.get(word, "no estimate"), "", merit(result, effect))
+        return VerdictCell(word, tr(WORDS.get(word, NO_ESTIMATE)), "", merit(result, effect))
     text = signed_percent(effect.ratio - 1)
     return VerdictCell(word, text, interval_text(effect), merit(result, effect))
 
 
 def _relative_to(result: StudyResult) -> str:
     controls = {effect.control for effect in result.effects(result.summary.primary)}
-    return controls.pop() if len(controls) == 1 else "the control that each row names"
+    return controls.pop() if len(controls) == 1 else tr("the control that each row names")
 
 
 def _rows(
@@ -185,7 +196,7 @@ def _rows(
     several = len({effect.control for effect in result.effects(metrics[0])}) > 1
     return tuple(
         (
-            f"{arm} against {control}" if several else arm,
+            tr("{arm} against {control}", arm=arm, control=control) if several else arm,
             tuple(cell_of(result, found.get(metric)) for metric in metrics),
         )
         for (arm, control), found in by_contrast.items()
@@ -214,7 +225,7 @@ def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tup
                 rows.append((levels, tuple(cells)))
             heading = step_heading(result, step) if len(result.steps) > 1 else step.level
             names = tuple(factors.factors[index].name for index in down)
-            grids.append(Grid(f"{column_name(metric)}, {heading}", names, columns, tuple(rows)))
+            grids.append(Grid(comma((column_name(metric), heading)), names, columns, tuple(rows)))
     return tuple(grids)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mydyno.model.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
-from mydyno.model.reasons import Reason
-from mydyno.model.summary import RunSummary
-from mydyno.results.host_words import block_groups
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.summary import RunSummary
+from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import Family, Metric, Observation, Scope
 
 
@@ -21,6 +21,11 @@ def families(
     experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str], scopes: Mapping[str, Scope]
 ) -> Iterator[Family]:
     """Every family: metrics in the order given, of each the experiment's own control first, then further contrasts."""
+    if experiment.screen is not None:
+        # The runs of a screening design are compared by variable (results/screening.py), not one by one.
+        for metric in measured:
+            yield contrast_family(experiment, runs, metric, experiment.control, (), False, scopes)
+        return
     for metric in measured:
         verdicts = _declared(experiment, metric)
         explored = {control: list(arms) for control, arms in experiment.contrasts().items()}
@@ -40,6 +45,24 @@ def families(
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
     return tuple(dict.fromkeys((experiment.verdict.primary, *(COST_METRICS if experiment.verdict.cost else ()))))
+
+
+def expected_contrasts(
+    experiment: Experiment, measured: Sequence[str] | None = None, without: Sequence[str] = ()
+) -> int:
+    """How many contrasts will have a verdict, all together: what the intervals of a study are simultaneous for.
+
+    Of the metrics that were measured so far; None: of all that may be, `without` some. At least 1.
+    """
+    metrics = dict.fromkeys((*verdict_metrics(experiment), *(m for c in experiment.verdict.compare for m in c.metrics)))
+    steps = {step.id: step.id for step in experiment.resolved_steps}
+    values = {step: dict.fromkeys(metrics if measured is None else measured, 1.0) for step in steps}
+    run = RunSummary(
+        block=1, position=1, arm=experiment.control, valid=True, reasons=(), evidence=(), folder="", values=values
+    )
+    known = [m for m in metrics if m not in without and (measured is None or m in measured)]
+    found = families(experiment, (run,), known, {})
+    return max(1, sum(len(set(one.arms) - {one.control}) * len(one.steps) for one in found if one.primary))
 
 
 def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """The decision of `mydyno gate`: a study's thresholds, what each comparison shows, and how long a decision would take.
 
 Only what the study's design allows is examined: all blocks of a finished study with a fixed number, or those of the
-latest look (stats/looks.py). The method is in verdicts/threshold.py.
+latest look (model/definition/looks.py). The method is in verdicts/threshold.py.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from mydyno.model.experiment import Experiment, ThresholdSpec
+from mydyno.model.definition.experiment import Experiment, ThresholdSpec
+from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source, ordered
-from mydyno.model.plan import Plan
-from mydyno.model.records import RunRecord
-from mydyno.model.summary import Summary
-from mydyno.results.answer import alarm_of
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import Summary
 from mydyno.results.families import contrast_family
-from mydyno.results.plain_words import blocks, cut
 from mydyno.results.precision import (
     MOST_S,
     block_duration_s,
@@ -24,9 +23,10 @@ from mydyno.results.precision import (
     duration_words,
     finished_blocks,
 )
-from mydyno.results.scope_line import scope_line
 from mydyno.results.summarise import first_finished, look_of
-from mydyno.stats.looks import LOOKS, next_look
+from mydyno.results.words.answer import alarm_of
+from mydyno.results.words.plain import blocks, cut
+from mydyno.results.words.scope_line import scope_line
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 
@@ -73,7 +73,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
     before_look = plan.sequential and look is None
     comparisons = _comparisons(
         experiment, summary, used, first_finished(records, look), None if interrupted or before_look else alpha,
-        plan.sequential,
+        plan.schedule,
     )  # fmt: skip
     outcome = overall(comparisons)
     more_s, step = None, ""
@@ -106,7 +106,7 @@ def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:
     if look is None:
         return False
     due = first_finished(records, look)
-    comparisons = _comparisons(experiment, summary, experiment.gate, due, alpha, plan.sequential)
+    comparisons = _comparisons(experiment, summary, experiment.gate, due, alpha, plan.schedule)
     return bool(comparisons) and all(one.outcome is not Outcome.UNDECIDED for one in comparisons)
 
 
@@ -125,7 +125,7 @@ def _comparisons(
     thresholds: Sequence[ThresholdSpec],
     examined: Set[int],
     alpha: float | None,
-    sequential: bool,
+    looks: Looks | None,
 ) -> tuple[Comparison, ...]:
     """Every comparison that the thresholds mean, in their order; what was not measured can not be told."""
     runs = [run for run in summary.runs if run.block in examined]
@@ -137,7 +137,7 @@ def _comparisons(
             family = contrast_family(experiment, runs, one.metric, control, every_arm, True, {})
             bounds.append(Bound(family, one.ratio, arms, steps))
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
-    judged = judge(bounds, alpha, alarm_of(summary.effects), sequential)
+    judged = judge(bounds, alpha, alarm_of(summary.effects), looks)
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in judged}
     measured = ordered({name for run in runs for values in run.values.values() for name in values})
     comparisons = []
@@ -161,8 +161,8 @@ def _obstacle(plan: Plan, records: Sequence[RunRecord], look: int | None, interr
     if not any(run.valid for run in records):
         why = next((reason.sentence for run in records for reason in run.reasons[:1]), "")
         return f"no run of the study is valid{': ' + cut(why) if why else ''}"
-    if plan.sequential and look is None:
-        return f"effects are examined from {min(LOOKS)} blocks on, and the study has {blocks(done)}"
+    if plan.schedule is not None and look is None:
+        return f"effects are examined from {plan.schedule.first} blocks on, and the study has {blocks(done)}"
     return ""
 
 
@@ -176,16 +176,19 @@ def _time(
     length = block_duration_s(records)
     done = len({record.block for record in records})
     open_ = [one for one in comparisons if one.outcome is Outcome.UNDECIDED]
-    if plan.sequential and next_look(done) is not None and not any(one.n for one in open_ if one.ratio is not None):
-        needed: int | None = next_look(done)
+    next_look = plan.schedule.next_after(done) if plan.schedule is not None else None
+    if next_look is not None and not any(one.n for one in open_ if one.ratio is not None):
+        needed: int | None = next_look
+        begin = "It takes about"
     else:
         needed = _blocks_needed(open_)
+        begin = "If the effects are as estimated, it takes about"
     if needed is None or length is None:
         return None, ""
-    if plan.sequential and needed <= max(LOOKS):
+    if plan.schedule is not None and needed <= plan.schedule.last:
         more_s = max(1, needed - done) * length
         command = f"mydyno resume {study} --time {duration_option(more_s)}"
-        return more_s, f"It takes about {duration_words(more_s)} more: {command}"
+        return more_s, f"{begin} {duration_words(more_s)} more: {command}"
     if needed > MOST_BLOCKS or needed * length > MOST_S:
         return None, (
             f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
@@ -193,7 +196,7 @@ def _time(
         )
     whole_s = needed * length
     return whole_s, (
-        f"It takes about {blocks(needed)}, {duration_words(whole_s)}, in a new study with a fixed number of blocks: "
+        f"{begin} {blocks(needed)}, {duration_words(whole_s)}, in a new study with a fixed number of blocks: "
         f"--blocks {needed}"
     )
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from mydyno.model.records import StudyRecord
-from mydyno.model.summary import EffectRecord, HostGroupEffect, HostGroupsRecord, HostsEffect, RunSummary
-from mydyno.results.host_words import FIRST_FACTS, block_groups, fact_words
+from mydyno.model.stored.records import StudyRecord
+from mydyno.model.stored.summary import EffectRecord, HostGroupEffect, HostGroupsRecord, HostsEffect, RunSummary
+from mydyno.results.words.hosts import FIRST_FACTS, block_groups, fact_words
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal
 
-from mydyno.model.experiment import Step
-from mydyno.model.load_level import load_level
-from mydyno.model.records import RunRecord
-from mydyno.model.summary import LimitRecord, RunSummary
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import LimitRecord, RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95

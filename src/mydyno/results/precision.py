@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist, mean, median
 
-from mydyno.model.experiment import Experiment
+from mydyno.language import tr, tr_plural
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import COST_METRICS
-from mydyno.model.records import RunRecord
-from mydyno.model.summary import EffectRecord, RunSummary, Summary
-from mydyno.stats.looks import LOOKS
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 
-FIRST_LOOK = min(LOOKS)
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
 ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
@@ -50,6 +50,11 @@ def cost_metric(summary: Summary) -> str | None:
 def finished_blocks(summary: Summary) -> int:
     """Blocks in which the control has a run."""
     return len({run.block for run in summary.runs if run.arm == summary.control and run.copy_number == 1})
+
+
+def looks_of(summary: Summary) -> Looks:
+    """The looks of a sequential study, also of one whose summary does not state them."""
+    return SIX if summary.looks is None else Looks(summary.looks)
 
 
 def is_sequential(summary: Summary, experiment: Experiment) -> bool:
@@ -108,17 +113,24 @@ def steal_share(summary: Summary) -> float | None:
     return mean(found) / 100 if found else None
 
 
+def strangers_share(summary: Summary) -> float | None:
+    """The mean share of the CPU time that programs used which do not belong to the study; None if it is not known."""
+    return None if summary.interleaving is None else summary.interleaving.strangers_mean
+
+
 def duration_words(duration_s: float) -> str:
     """A time to wait, in round numbers: "4 minutes", "25 minutes", "3 hours", "5 days"."""
     if duration_s < HOUR:
         minutes = _rounded(duration_s / MINUTE)
-        return f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes < 60 else "1 hour"
+        if minutes < 60:
+            return tr_plural("{count} minute", "{count} minutes", minutes)
+        return tr_plural("{hours} hour", "{hours} hours", 1, hours="1")
     if duration_s < 36 * HOUR:
         hours = duration_s / HOUR
         text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
-        return f"{text} hour{'' if text == '1' else 's'}"
+        return tr_plural("{hours} hour", "{hours} hours", 1 if text == "1" else 2, hours=text)
     days = round(duration_s / DAY)
-    return f"{days} days" if duration_s <= MOST_S else "more than two months"
+    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than two months")
 
 
 def duration_option(duration_s: float) -> str:
@@ -150,8 +162,10 @@ def failure_of(summary: Summary, effect: EffectRecord) -> str:
         return ""
     if effect.details.failure:
         return effect.details.failure
-    for arm, name in ((effect.arm, "the arm"), (effect.control, "the control")):
+    for arm, name in ((effect.arm, tr("the arm")), (effect.control, tr("the control"))):
         failed = failed_blocks(summary.runs, arm, effect.step)
         if failed:
-            return f"{name} failed in {len(failed)} blocks ({next(iter(failed.values()))})"
+            return tr(
+                "{arm} failed in {count} blocks ({why})", arm=name, count=len(failed), why=next(iter(failed.values()))
+            )
     return ""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import COST_METRICS
-from mydyno.model.plan import Plan
-from mydyno.model.records import SliceRecord
-from mydyno.results.interleaved import Values, interleaved_values
-from mydyno.stats.looks import alpha_at
+from mydyno.model.stored.records import SliceRecord
+from mydyno.results.families import expected_contrasts
+from mydyno.results.values.interleaved import Values, interleaved_values
 from mydyno.stats.power import projected_half_width
 from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
@@ -34,18 +34,20 @@ class Precision:
 
 def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
     """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
-    made, slices = _slices(folder)
+    made, slices = _blocks_so_far(folder)
     if made < LEAST_BLOCKS:
         return None
     experiment = folder.study().experiment
-    found = interleaved_values(experiment, slices, plan.client_untouched)
     metrics = [experiment.verdict.primary, *COST_METRICS]
-    contrasts = max(1, len(experiment.arms) - 1) * len({one.step for one in slices}) * (len(metrics) - 1)
+    compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
+    found = interleaved_values(experiment, slices, plan.client_untouched, only=[*metrics, *compared])
+    measured = {metric for steps in found.adjusted.values() for values in steps.values() for metric in values}
+    contrasts = expected_contrasts(experiment, sorted(measured))
     widths: dict[str, float] = {}
     for metric in metrics:
         sds = [sd for step in {one.step for one in slices} if (sd := residual_sd(found.adjusted, step, metric))]
         if sds:
-            alpha = alpha_at(blocks) or 0.05
+            alpha = (plan.schedule.alpha_at(blocks) if plan.schedule is not None else None) or 0.05
             # The sd of one lane's values; projected_half_width takes that of the difference of two copies.
             width = projected_half_width(2**0.5 * max(sds), blocks, len(experiment.arms) + 1, contrasts, alpha)
             if width is not None:
@@ -53,7 +55,7 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     return Precision(blocks, made, widths) if widths else None
 
 
-def _slices(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
+def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
     """The number of finished blocks, and their slices."""
     made = 0
     slices: list[SliceRecord] = []
@@ -63,13 +65,19 @@ def _slices(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
     return made, slices
 
 
+def slices_so_far(folder: StudyFolder) -> list[SliceRecord]:
+    """The slices of all finished blocks."""
+    return _blocks_so_far(folder)[1]
+
+
 def carry_over_so_far(folder: StudyFolder, plan: Plan, washout_s: float) -> dict[str, float]:
     """step → change of throughput by the arm loaded before a slice, of the slices with at least this washout."""
-    _, slices = _slices(folder)
+    slices = slices_so_far(folder)
     own = [one for one in slices if one.washout_s is None or one.washout_s >= washout_s]
     if not own:
         return {}
-    return interleaved_values(folder.study().experiment, own, plan.client_untouched).record.carry_over
+    # The slopes for throughput are all that it takes of the values.
+    return interleaved_values(folder.study().experiment, own, plan.client_untouched, only=["qps"]).record.carry_over
 
 
 def residual_sd(values: Values, step: str, metric: str) -> float | None:

@@ -8,34 +8,54 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from mydyno.model.experiment import Experiment, Step
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.metrics import metric_source, ordered
-from mydyno.model.plan import Plan
-from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import RunRecord, ServerRecord, SliceRecord, StudyRecord
-from mydyno.model.summary import CANARY_EVENT, CanaryRecord, EffectDetails, EffectRecord, RunSummary, StepLevel, Summary
-from mydyno.results.answer import with_answer
-from mydyno.results.conclusions import conclusions_of
-from mydyno.results.costs import costs_of
+from mydyno.model.stored.records import RunRecord, ServerRecord, SliceRecord, StudyRecord
+from mydyno.model.stored.summary import (
+    CANARY_EVENT,
+    CanaryRecord,
+    EffectDetails,
+    EffectRecord,
+    RunSummary,
+    StepLevel,
+    Summary,
+    Window,
+)
 from mydyno.results.families import families, first_label, margin_of
+from mydyno.results.follow_up import follow_up_toml
 from mydyno.results.host_groups import host_groups_of
-from mydyno.results.host_noise import without_unequal_steal
-from mydyno.results.host_words import hosts_sentences
-from mydyno.results.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.limits import limit_sentences, limits_of
-from mydyno.results.published import compare_with_published
-from mydyno.results.server_differences import server_differences
-from mydyno.results.values import common_windows, values_of
+from mydyno.results.published.conclusions import conclusions_of
+from mydyno.results.published.figures import compare_with_published
+from mydyno.results.scalability import scalabilities_of
+from mydyno.results.screening import screening_of
+from mydyno.results.values.blocks import declared_windows, values_of
+from mydyno.results.values.capacity import capacities_of
+from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
+from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
+from mydyno.results.why.candidates import candidates_of
+from mydyno.results.why.costs import costs_of
+from mydyno.results.why.kernel import kernel_of
+from mydyno.results.why.profiles import profiles_of
+from mydyno.results.why.server_differences import server_differences
+from mydyno.results.why.waits import waits_of
+from mydyno.results.words.answer import with_answer
+from mydyno.results.words.hosts import hosts_sentences
+from mydyno.results.words.screening import FOLLOW_UP_FILE
 from mydyno.servers.version import ServerVersion
-from mydyno.stats.looks import LOOKS, last_look
 from mydyno.stats.power import minimum_blocks
-from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
+from mydyno.store.files import write_text
+from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Scope, decide_study, noise_floors
+from mydyno.verdicts import Effect, Family, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strangers_mean")
+"""What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
 SETTING_TREATMENTS = ("variables", "environment", "sysctl")
 """Treatments of which the server or the kernel may take another value than the one set."""
 
@@ -47,36 +67,35 @@ def summarise(folder: StudyFolder) -> Summary:
     steps = experiment.resolved_steps
     runs = list(folder.runs())
     plan = folder.plan()
-    slices = slices_of(folder, runs) if plan.design == "interleaved" else []
-    interleaving = interleaved_of(folder, plan, experiment, runs, slices) if plan.design == "interleaved" else None
-    windows = {} if interleaving else common_windows(steps, runs)
-    if interleaving:
-        summaries = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
-    else:
-        several = experiment.most_instances > 1
-        summaries = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
-        summaries = without_unequal_steal(summaries, experiment.gates.steal)
     look, alpha = look_of(plan, runs)
     due_blocks = first_finished(runs, look)
-    examined = tuple(run for run in summaries if run.block in due_blocks)
-    if plan.sequential and look is None:
-        examined = ()
-    scopes = {step.id: _scope(study, step, runs) for step in steps}
-    measured = ordered({metric for run in summaries for values in run.values.values() for metric in values})
-    floors: dict[str, dict[str, float]] = {}
+    counted_runs = [run for run in runs if run.block in due_blocks]
+    slices = slices_of(folder, counted_runs) if plan.design == "interleaved" else []
+    interleaving = interleaved_of(folder, plan, experiment, runs, due_blocks) if plan.design == "interleaved" else None
+    windows = {} if interleaving else declared_windows(steps)
+    summaries = _summaries(folder, experiment, runs, interleaving, windows)
+    early = plan.sequential and look is None
+    examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
+    scopes = {step.id: _scope(study, step, counted_runs) for step in steps}
+    measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured, scopes))
-    due = None if plan.sequential and look is None else alpha
-    effects = decide_study(every, due, plan.sequential)
-    for family in every:
-        floors[family.metric.name] = {step: f.floor for step, f in noise_floors(family).items() if f.floor is not None}
+    due = None if early else alpha
+    effects = decide_study(every, due, plan.schedule)
+    floors = {family.metric.name: _floors(family) for family in every}
     planned = len(plan.runs)
     records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
-        unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.sequential)
+        unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.schedule)
         records = _with_unadjusted(records, unadjusted)
-    counted_runs = [run for run in runs if run.block in due_blocks]
-    costs = costs_of(experiment, counted_runs, examined, slices, records, due, _usable_cpus(study))
+    costs = None
+    if experiment.screen is None:  # the runs of a screening design are not compared one by one
+        served = [one for one in slices if one.search is None]
+        costs = costs_of(experiment, counted_runs, examined, served, due, _usable_cpus(study))
+    studied = (folder.path, experiment, counted_runs, examined, slices)
+    profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), due)
+    waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), due)
+    kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), due)
     host_groups = host_groups_of(study, summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     conclusions = conclusions_of(experiment, summaries, records, limits)
@@ -90,11 +109,18 @@ def summarise(folder: StudyFolder) -> Summary:
         primary=experiment.verdict.primary,
         margin=margin_of(experiment, experiment.verdict.primary),
         steps=tuple(StepLevel.of(step) for step in steps),
-        metrics={name: source.record() for name in measured if (source := metric_source(name)) is not None},
+        metrics={name: source.record() for name in _measured(summaries) if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
         effects=records,
+        capacities=capacities_of(experiment, examined, slices, alpha),
+        scalabilities=scalabilities_of(experiment, examined, alpha),
+        screening=screening_of(experiment, examined, alpha),
         costs=costs,
+        profiles=profiles,
+        waits=waits,
+        kernel=kernel,
+        candidates=candidates_of(records, costs, profiles, waits, kernel),
         noise_floor={name: floor for name, floor in floors.items() if floor},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
@@ -103,19 +129,46 @@ def summarise(folder: StudyFolder) -> Summary:
         canaries=_canaries(folder),
         design=plan.design,
         look=look,
+        looks=plan.schedule and dict(plan.schedule.rates),
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
         host_groups=host_groups,
-        sentences=(
-            *_sentences(experiment, effects, summaries, planned, len(plan.blocks)),
-            *limit_sentences(limits, steps),
-            *(conclusion.sentence for conclusion in conclusions),
-        ),
+        sentences=tuple(_sentences(experiment, effects, summaries, planned, len(plan.blocks))),
     )
-    summary = summary.model_copy(update={"sentences": (*summary.sentences, *hosts_sentences(summary))})
-    summary = with_answer(summary, study, runs)
+    summary = with_answer(_with_limits(summary, steps), study, runs)
     folder.write_summary(summary)
+    _write_follow_up(folder, experiment, summary)
     return summary
+
+
+def _with_limits(summary: Summary, steps: Sequence[Step]) -> Summary:
+    """With the sentences on limits, published conclusions and several hosts after those on verdicts."""
+    conclusions = tuple(one.sentence for one in summary.conclusions)
+    more = (*limit_sentences(summary.limits, steps), *conclusions, *hosts_sentences(summary))
+    return summary.model_copy(update={"sentences": (*summary.sentences, *more)})
+
+
+def _write_follow_up(folder: StudyFolder, experiment: Experiment, summary: Summary) -> None:
+    """The experiment that follows a screening study, beside its summary."""
+    record = next((one for one in summary.screening if one.follow_up), None)
+    if record is not None:
+        write_text(folder.path / FOLLOW_UP_FILE, follow_up_toml(experiment, record, summary.study))
+
+
+def _summaries(
+    folder: StudyFolder,
+    experiment: Experiment,
+    runs: Sequence[RunRecord],
+    interleaving: InterleavedValues | None,
+    windows: dict[str, Window],
+) -> tuple[RunSummary, ...]:
+    """What each run measured."""
+    steps = experiment.resolved_steps
+    if interleaving:
+        return tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
+    several = experiment.most_instances > 1
+    found = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
+    return without_unequal_steal(found, experiment.gates.steal)
 
 
 def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect]) -> tuple[EffectRecord, ...]:
@@ -141,18 +194,23 @@ def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:
     return tuple(CanaryRecord.model_validate({k: e[k] for k in CanaryRecord.model_fields}) for e in events)
 
 
+def _floors(family: Family) -> dict[str, float]:
+    """{step: the noise floor}, of the steps that have one."""
+    return {step: one.floor for step, one in noise_floors(family).items() if one.floor is not None}
+
+
 def _state(runs: list[RunRecord], planned: int) -> Any:
     if not any(run.valid for run in runs):
-        return "failed"
+        return "partial" if runs and all(map(is_host_noise, runs)) else "failed"
     return "complete" if len(runs) == planned else "partial"
 
 
 def look_of(plan: Plan, runs: Sequence[RunRecord]) -> tuple[int | None, float]:
     """(blocks of the look that is due, its error rate): the latest look reached, or None and 5 % without looks."""
-    if not plan.sequential:
+    if plan.schedule is None:
         return None, 0.05
-    look = last_look(len({run.block for run in runs}))
-    return look, LOOKS[look] if look is not None else 0.05
+    look = plan.schedule.latest(len({run.block for run in runs}))
+    return look, plan.schedule.rates[look] if look is not None else 0.05
 
 
 def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
@@ -167,10 +225,10 @@ def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
     return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
 
 
-def slices_of(folder: StudyFolder, runs: Sequence[RunRecord]) -> list[SliceRecord]:
-    """The slices of every finished block."""
+def slices_of(folder: StudyFolder, runs: Sequence[RunRecord], file: str = SLICES_FILE) -> list[SliceRecord]:
+    """The slices of these runs' blocks; the measured ones, or those of another file."""
     blocks = sorted({run.block for run in runs})
-    return [one for block in blocks for one in read_slices(folder.block_path(block) / SLICES_FILE)]
+    return [one for block in blocks for one in read_slices(folder.block_path(block) / file)]
 
 
 def interleaved_of(
@@ -178,12 +236,34 @@ def interleaved_of(
     plan: Plan,
     experiment: Experiment,
     runs: Sequence[RunRecord],
-    slices: Sequence[SliceRecord],
+    due_blocks: set[int],
 ) -> InterleavedValues:
-    """The values of every lane, from the slices of every finished block."""
-    blocks = sorted({run.block for run in runs})
-    alone = [one for block in blocks for one in read_slices(folder.block_path(block) / ALONE_FILE)]
-    return interleaved_values(experiment, slices, plan.client_untouched, folder.waited_s(), alone)
+    """The values of every lane. Those of the blocks that a look examines come from the slices of these blocks alone.
+
+    Coefficients and medians of all blocks would change what an examined look showed with every block made after it.
+    Later blocks have values from all blocks; what the host gave is stated of all.
+    """
+
+    def of(some: Sequence[RunRecord]) -> InterleavedValues:
+        alone = slices_of(folder, some, ALONE_FILE)
+        return interleaved_values(experiment, slices_of(folder, some), plan.client_untouched, folder.waited_s(), alone)
+
+    due = of([run for run in runs if run.block in due_blocks])
+    if all(run.block in due_blocks for run in runs):
+        return due
+    every = of(runs)
+    later = {lane for lane in (*every.adjusted, *every.unadjusted) if lane[0] not in due_blocks}
+    host = {name: getattr(every.record, name) for name in OF_ALL_BLOCKS}
+    return InterleavedValues(
+        due.adjusted | {lane: steps for lane, steps in every.adjusted.items() if lane in later},
+        due.unadjusted | {lane: steps for lane, steps in every.unadjusted.items() if lane in later},
+        due.record.model_copy(update=host),
+    )
+
+
+def _measured(runs: Sequence[RunSummary]) -> list[str]:
+    """The metrics that any of these runs has."""
+    return ordered({metric for run in runs for values in run.values.values() for metric in values})
 
 
 def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
@@ -204,7 +284,7 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
         copy=run.copy_number,
         valid=run.valid,
         reasons=run.reasons,
-        warnings=run.warnings,
+        warnings=(*run.warnings, *(f"{step.id}: {words}" for step in run.steps for words in step.warnings)),
         evidence=run.evidence,
         folder=run.folder,
         invalid_steps={step.id: step.reasons for step in run.steps if step.reasons},
@@ -217,6 +297,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
     servers = [server for run in runs for server in run.servers]
     with_sql = [server for server in servers if server.flavour != "memcached"] or servers
     pool = _common(with_sql, "innodb_buffer_pool_size")
+    rows_bytes = kind_of(study.experiment.data).rows_bytes(study.experiment.data)
     of_arm = {run.arm: " and ".join(dict.fromkeys(map(_server_name, run.servers))) for run in runs if run.servers}
     dates = sorted(datetime.fromtimestamp(run.started_unix_ns / 1e9, UTC).date().isoformat() for run in runs)
     durability = [
@@ -230,9 +311,7 @@ def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
         hosts=(str(study.host.get("hostname", "this host")),),
         connections=step.connections,
         rate=step.rate,
-        data_to_buffer_pool=kind_of(study.experiment.data).rows_bytes(study.experiment.data) / parse_bytes(int(pool))
-        if pool
-        else None,
+        data_to_buffer_pool=rows_bytes / parse_bytes(int(pool)) if pool and rows_bytes is not None else None,
         durability=", ".join(durability),
         first_date=dates[0] if dates else "",
         last_date=dates[-1] if dates else "",

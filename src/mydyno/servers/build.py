@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
+from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.version import ServerVersion
 
 _OPTION = re.compile(r"^  (?:-\S, )?--([a-z][\w.-]*)", re.MULTILINE | re.IGNORECASE)
@@ -30,6 +31,8 @@ class ServerBuild:
     packages: dict[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     """Options that it lists, with underscores; empty if it lists none."""
+    compiled: BuildRecord | None = None
+    """What it was built from, where mydyno built it."""
 
     @property
     def command(self) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import cache_folder
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.maven import Artifact
 from mydyno.packages.npm import NpmPackage
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
+from mydyno.servers.compiled.cached import get_compiled, present_compiled
+from mydyno.servers.compiled.source import is_memcached
 from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
 from mydyno.servers.sources.base import Source
 from mydyno.servers.sources.debian import DebianSource
@@ -157,7 +161,12 @@ CATALOGUE: dict[str, CatalogueEntry] = {
 
 
 def has_sql(spec: ServerSpec) -> bool:
-    """Whether the server executes SQL; a server of one's own (basedir) and an external one do."""
+    """Whether the server executes SQL; a server of one's own (basedir) and an external one do.
+
+    A build is recognised by its source, because it may not be built yet.
+    """
+    if spec.build is not None:
+        return not is_memcached(spec.build, cache_folder())
     entry = known_servers().get(spec.name or "")
     return entry is None or entry.version.has_sql
 
@@ -179,6 +188,8 @@ def _entry_of(added: AddedServer) -> CatalogueEntry:
 
 _builds: dict[tuple[str, Path], ServerBuild] = {}
 """Builds whose version this process knows: every run of a study needs its build again."""
+_compiled: dict[tuple[str, Path], list[ServerBuild]] = {}
+"""Builds from source that this process has got: a branch that moves must not change the server within a study."""
 
 
 async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = silent) -> ServerBuild:
@@ -186,6 +197,8 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
 
     Raises UserError for a base directory that holds no server, HostError if it cannot be obtained.
     """
+    if spec.build is not None:
+        return (await get_alternating(spec, cache, host, say))[0]
     if spec.basedir is not None:
         root = _own_place(spec.basedir)
         if is_archive(root):
@@ -208,6 +221,28 @@ def _own_place(basedir: str) -> Path:
     return root
 
 
+async def get_alternating(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = silent) -> list[ServerBuild]:
+    """The builds that alternate over the blocks: those of one commit with different layouts, else the only one.
+
+    Raises as get_build() does.
+    """
+    if spec.build is not None:
+        key = (spec.build.model_dump_json(), cache)
+        known = _compiled.get(key, [])
+        if not known or not all(build.program.exists() for build in known):
+            _compiled[key] = await get_compiled(_pinned(spec.build, known), cache, host, say)
+        return _compiled[key]
+    return [await get_build(spec, cache, host, say)]
+
+
+def _pinned(spec: BuildSpec, known: Sequence[ServerBuild]) -> BuildSpec:
+    """The build at the commit that was got before, where it was removed from the cache meanwhile."""
+    record = known[0].compiled if known else None
+    if record is None or spec.git is None:
+        return spec
+    return spec.model_copy(update={"ref": record.commit})
+
+
 async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> ServerBuild | None:
     """The build where it is on this host already; None if it would have to be fetched or unpacked first.
 
@@ -215,6 +250,8 @@ async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> Serve
     """
     if spec.dsn is not None:
         return None
+    if spec.build is not None:
+        return await present_compiled(spec.build, cache, host)
     if spec.basedir is not None:
         root = _own_place(spec.basedir)
         if is_archive(root) and not await unpacked_already(root, cache):

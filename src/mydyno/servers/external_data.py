@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.errors import UserError
-from mydyno.model.experiment import DataSpec
+from mydyno.model.definition.experiment import DataSpec
 from mydyno.servers.sql import Address, Control
 
 MARKER = "mydyno_made"

@@ -20,7 +20,7 @@ from typing import Protocol
 from mydyno.errors import HostError, ServerError
 from mydyno.hosts.commands import report_start
 from mydyno.hosts.local import Completed
-from mydyno.model.experiment import HooksSpec
+from mydyno.model.definition.experiment import HooksSpec
 from mydyno.servers.sql import Address, Control
 
 LOG = "hooks.log"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.hosts.ports import LOOPBACK
+from mydyno.hosts.network.ports import LOOPBACK
 
 MIB = 1 << 20
 SPARE_CONNECTIONS = 64

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mydyno.model.experiment import Scalar
+from mydyno.model.definition.experiment import Scalar
 from mydyno.servers.memcached_options import MemcachedOptions
 
 COMMANDS = ("get", "set", "delete")

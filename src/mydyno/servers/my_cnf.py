@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mydyno.model.experiment import Scalar
+from mydyno.model.definition.experiment import Scalar
 from mydyno.servers.build import ServerBuild
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,12 +59,26 @@ def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysq
         connecting.result().close()
 
 
+def unix_stream(path: str, timeout_s: float) -> socket.socket:
+    """A connected Unix socket; OSError closes it, which PyMySQL 2.2 leaves to the garbage collector."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.settimeout(timeout_s)
+        found.connect(path)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
 class Control:
     """One connection for control statements. Use as an async context manager."""
 
-    def __init__(self, address: Address, timeout_s: float = 30.0) -> None:
+    def __init__(self, address: Address, timeout_s: float = 30.0, plain: bool = False) -> None:
+        """`plain`: without TLS, also over TCP."""
         self._address = address
         self._timeout_s = timeout_s
+        self._plain = plain
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
 
     async def __aenter__(self) -> Self:
@@ -80,8 +95,9 @@ class Control:
             await asyncio.to_thread(self._close)
 
     def _connect(self) -> pymysql.connections.Connection[pymysql.cursors.Cursor]:
+        path = self._address.socket
         try:
-            return pymysql.connect(
+            connection: Any = pymysql.Connection(
                 user=self._address.user,
                 password=self._address.password,
                 host=self._address.host,
@@ -91,12 +107,18 @@ class Control:
                 read_timeout=self._timeout_s,
                 charset="utf8",
                 autocommit=True,
-                unix_socket=self._address.socket,
-                # A socket needs none, and mydyno's own sessions must not be counted among the load's.
-                ssl_disabled=self._address.socket is not None,
+                # A Unix socket needs none, and mydyno's own sessions must not be counted among the load's.
+                ssl_disabled=self._plain or path is not None,
+                defer_connect=True,
             )
+            if path is not None:
+                connection._secure = True  # as PyMySQL sets it for its own Unix sockets: passwords may go in clear
+                connection.connect(unix_stream(path, self._timeout_s))
+            else:
+                connection.connect()
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"control connection: {_words(error)}") from error
+        return connection  # type: ignore[no-any-return]  # Any for the private name above
 
     def _close(self) -> None:
         assert self._connection is not None
@@ -135,6 +157,12 @@ class Control:
                 found[str(name)] = float(value)
             except (TypeError, ValueError):
                 continue
+        return found
+
+    def raw_socket(self) -> socket.socket:
+        """The connection's socket, for one who goes on in the protocol by himself; the session is then spent."""
+        assert self._connection is not None
+        found: socket.socket = self._connection._sock  # type: ignore[attr-defined]  # the stubs leave it out
         return found
 
     async def debug(self) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mydyno.errors import HostError, ServerError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Scalar
-from mydyno.model.quantities import format_bytes
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.initialisation import initialise
 from mydyno.servers.my_cnf import option_name, option_value

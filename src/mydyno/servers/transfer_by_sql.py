@@ -9,16 +9,14 @@ plain text and uncompressed, whatever the load speaks.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import socket
 import struct
 import threading
 from collections.abc import Callable
 
 from mydyno.errors import ServerError
-from mydyno.hosts.transfer import WINDOW_S, TimedWindow, Transfer, busy_since, cpu_ticks
-from mydyno.servers.load_session import LoadSession
-from mydyno.servers.sql import Address
+from mydyno.hosts.network.transfer import WINDOW_S, TimedWindow, Transfer, busy_since, cpu_ticks
+from mydyno.servers.sql import Address, Control
 
 CHUNK_BYTES = 256 << 10
 """Below every server's max_allowed_packet."""
@@ -34,10 +32,9 @@ UP = b"DO '%s'" % (b"x" * CHUNK_BYTES)
 
 async def timed_transfers(address: Address, window_s: float = WINDOW_S) -> tuple[Transfer, Transfer]:
     """(from the server, to the server). Raises ServerError if there is no session, or no byte arrives."""
-    plain = dataclasses.replace(address, tls=None, compression="off")
     found = []
     for statement, receive in ((DOWN, _receive_rows), (UP, _receive_answers)):
-        async with LoadSession(plain, TIMEOUT_S) as session:
+        async with Control(address, TIMEOUT_S, plain=True) as session:
             try:
                 found.append(await asyncio.to_thread(_timed, session.raw_socket(), statement, receive, window_s))
             except OSError as error:

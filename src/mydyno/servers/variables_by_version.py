@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mydyno.model.experiment import Scalar
-from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.servers.version import ServerVersion
 
 DEFAULT_LOG_FILES = 2

@@ -6,7 +6,8 @@ variance of the difference is the sum of both variances, the degrees of freedom 
 control, the difference is that of an indirect comparison (Bucher and others, Journal of Clinical Epidemiology 50
 (1997)): the sessions' common speed cancels in each ratio, the noise of both remains.
 
-What differs from session to session beyond the noise of blocks is not in the error: two sessions cannot show it.
+What differs from session to session beyond the noise of blocks is not in this error, as two sessions cannot show it.
+Where more sessions show it, `with_sessions` adds it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
         return Estimate(n, mean, None, 0, None, False)
     error = sqrt(first.error**2 + second.error**2)
     return Estimate(n, mean, error, _freedom(first, second), None, False)
+
+
+def with_sessions(found: Estimate, sd: float, sessions: int) -> Estimate:
+    """The difference with the scatter of both sessions in its error; `sd`, of logs, is known from so many sessions."""
+    if found.error is None or sd <= 0.0:
+        return found
+    own, between = found.error**2, 2.0 * sd**2
+    terms = own**2 / max(1, found.freedom) + between**2 / (sessions - 1)
+    freedom = max(1, int((own + between) ** 2 / terms + 1e-9))
+    return Estimate(found.n, found.mean, sqrt(own + between), freedom, None, False)
 
 
 def _freedom(first: Estimate, second: Estimate) -> int:

@@ -33,10 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from mydyno.model.summary import FEWEST_HOSTS
+from mydyno.model.stored.summary import FEWEST_HOSTS
 from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
 from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_quantile
-from mydyno.stats.twoway import TwoWay, larger_than_pooled, two_way
+from mydyno.stats.twoway import TwoWay, common_noise, larger_than_pooled
 
 LONE_SHARE = 0.25
 """Share of the blocks up to which those that are alone on their host do not count."""
@@ -135,12 +135,15 @@ def without_group_means(values: Mapping[int, float], group_of: GroupOf) -> list[
 
 
 def grouped_noise(table: NDArray[np.float64], arms: Sequence[int], groups: Sequence[str]) -> GroupedNoise:
-    """The noise of a table of log values, a row per block, a column per server; `groups` names each row's group."""
+    """The noise of a table of log values, a row per block, a column per server; `groups` names each row's group.
+
+    The control is number 0 of `arms`.
+    """
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
-        return GroupedNoise({}, two_way(table, arms))
+        return GroupedNoise({}, common_noise(table, arms))
     labels = np.array(groups)
-    of_group = {name: two_way(table[labels == name], arms) for name in names}
+    of_group = {name: common_noise(table[labels == name], arms) for name in names}
     residuals = np.full(table.shape, np.nan)
     for name, fit in of_group.items():
         residuals[labels == name] = fit.residuals

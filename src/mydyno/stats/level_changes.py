@@ -27,7 +27,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from mydyno.stats.division import divide
 from mydyno.stats.paired import t_quantile
@@ -126,6 +126,8 @@ def moderated(errors: NDArray[np.float64], freedom: NDArray[np.int64]) -> tuple[
     """
     if errors.size < FEWEST_SESSIONS:
         return errors, np.minimum(freedom, MOST_FREEDOM)
+    from scipy import optimize
+
     logs = 2.0 * np.log(errors) - special.digamma(freedom / 2.0) + np.log(freedom / 2.0)
     beyond = float(logs.var(ddof=1)) - float(special.polygamma(1, freedom / 2.0).mean())
     if beyond <= float(special.polygamma(1, MOST_FREEDOM / 2.0)):

@@ -22,7 +22,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from mydyno.errors import BugError
 from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_p_value, t_quantile
@@ -157,7 +157,8 @@ def _strength(totals: NDArray[np.float64], column: NDArray[np.float64], common_n
         return u
     with np.errstate(divide="ignore"):
         t = np.sqrt((n - 1) * u / (1.0 - u))
-    return np.minimum(-(log(2.0) + np.asarray(stats.t.logsf(t, n - 1), dtype=np.float64)), 1e6)
+        log_tail = np.log(np.asarray(special.stdtr(n - 1, -t), dtype=np.float64))
+    return np.minimum(-(log(2.0) + log_tail), 1e6)
 
 
 def _critical_t(largest: NDArray[np.float64], n: int, common_n: int | None, level: float) -> float:

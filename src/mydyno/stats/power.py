@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from mydyno.errors import BugError
-from mydyno.stats.looks import LOOKS
+from mydyno.model.definition.looks import Looks
 from mydyno.stats.paired import t_quantile
 from mydyno.stats.permutation import smallest_p
 from mydyno.stats.tost import FEWEST_BLOCKS
@@ -125,18 +125,21 @@ def sample_size(
     return SampleSize(detection, equivalent, exactness, max(detection, equivalent, exactness))
 
 
-def planned_look(sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3) -> int | None:
+def planned_look(
+    looks: Looks, sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3
+) -> int | None:
     """The first look after so many blocks that meets `sample_size` at its own error rate; None where none does."""
-    for look, alpha in LOOKS.items():
+    for look, alpha in looks.rates.items():
         if look > after and sample_size(sd, margin, contrasts, alpha, freedom, labels).blocks <= look:
             return look
     return None
 
 
-def planned_exact_look(contrasts: int, after: int, labels: int = 3) -> int | None:
+def planned_exact_look(looks: Looks, contrasts: int, after: int, labels: int = 3) -> int | None:
     """The first look after so many blocks at which a label permutation can be significant; None if none is."""
-    looks = (look for look, alpha in LOOKS.items() if look > after and minimum_blocks(contrasts, alpha, labels) <= look)
-    return next(looks, None)
+    rates = looks.rates.items()
+    able = (look for look, alpha in rates if look > after and minimum_blocks(contrasts, alpha, labels) <= look)
+    return next(able, None)
 
 
 def _check(sd: float, size: float) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats as scipy_stats
 from numpy.typing import NDArray
+from scipy import special
 
 Array = NDArray[np.float64]
 HUBER_K = 1.345
@@ -106,10 +106,19 @@ def carry_over(residuals: Array, preceding: NDArray[np.str_]) -> float | None:
     groups = [group for group in groups if group.size > 2]
     if len(groups) < 2:
         return None
-    p = float(scipy_stats.f_oneway(*groups).pvalue)
-    if not p < CARRY_OVER_ALPHA:
+    if not _anova_p(groups) < CARRY_OVER_ALPHA:
         return None
     return float(max((group.mean() for group in groups), key=abs))
+
+
+def _anova_p(groups: Sequence[Array]) -> float:
+    """Of one-way analysis of variance; NaN where all values are equal."""
+    mean, count = float(np.concatenate(groups).mean()), sum(group.size for group in groups)
+    between = sum(group.size * (float(group.mean()) - mean) ** 2 for group in groups)
+    within = sum(float(np.square(group - group.mean()).sum()) for group in groups)
+    extra, freedom = len(groups) - 1, count - len(groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(special.fdtrc(extra, freedom, np.float64(between / extra) / np.float64(within / freedom)))
 
 
 def spread_within(log_ratios: Sequence[Array]) -> float | None:
@@ -138,5 +147,7 @@ def welch_ratio(logs: Array, reference: Array, confidence: float = 0.95) -> tupl
     difference = float(logs.mean() - reference.mean())
     if max(np.ptp(logs), np.ptp(reference)) < 1e-9:  # no noise: the interval has no width
         return float(np.exp(difference)), float(np.exp(difference)), float(np.exp(difference))
-    found = scipy_stats.ttest_ind(logs, reference, equal_var=False).confidence_interval(confidence)
-    return float(np.exp(found.low)), float(np.exp(difference)), float(np.exp(found.high))
+    first, second = (float(one.var(ddof=1)) / one.size for one in (logs, reference))
+    freedom = (first + second) ** 2 / (first**2 / (logs.size - 1) + second**2 / (reference.size - 1))
+    half = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(first + second))
+    return float(np.exp(difference - half)), float(np.exp(difference)), float(np.exp(difference + half))

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.model.live import LiveRecord, live_line, parse_live
+from mydyno.model.stored.live import LiveRecord, live_line, parse_live
 
 LIVE_FILE = "live.jsonl"
 MOST_BYTES_AT_ONCE = 1 << 20

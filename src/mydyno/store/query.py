@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mydyno.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection; a file that is missing or damaged is an error of the user's."""
+    import duckdb
+
+    try:
+        with duckdb.connect() as connection:
+            yield connection
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        what = "is missing" if not path.exists() else f"cannot be read: {str(error).splitlines()[0]}"
+        raise UserError(f"{path} {what}", "was the study's folder copied completely?") from error
 
 
 def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[str, dict[tuple[str, str], float]]:
-    """{step: {(scope, metric): mean over samples with from_s < step_t_s <= to_s}} of one samples.parquet."""
-    import duckdb
+    """{step: {(scope, metric): mean over samples with from_s < step_t_s <= to_s}} of one samples.parquet.
 
+    Raises UserError if it is missing or damaged.
+    """
     means: dict[str, dict[tuple[str, str], float]] = {}
-    with duckdb.connect() as connection:
+    with _reading(path) as connection:
         for step, (from_s, to_s) in windows.items():
             rows = connection.execute(
                 "select scope, metric, avg(value) from read_parquet(?) "
@@ -25,11 +46,12 @@ def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[st
 def series(
     path: Path, step: str | None, scope: str, metrics: Sequence[str]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """{metric: (seconds, values)} of one scope: since the step's load began, or since the run began for step None."""
-    import duckdb
+    """{metric: (seconds, values)} of one scope: since the step's load began, or since the run began for step None.
 
+    Raises UserError if the file is missing or damaged.
+    """
     time_column = "t_s" if step is None else "step_t_s"
-    with duckdb.connect() as connection:
+    with _reading(path) as connection:
         rows = connection.execute(
             f"select metric, {time_column}, value from read_parquet(?) where scope = ? "
             "and list_contains(?, metric) and (? is null or step = ?) order by metric, unix_ns",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.records import StepRecord
+from mydyno.errors import UserError
+from mydyno.model.stored.records import StepRecord
 from mydyno.store.files import write_bytes
 
 
@@ -61,6 +62,20 @@ def write_samples(path: Path, samples: Iterable[Sample], run_started_unix_ns: in
     sink = io.BytesIO()
     pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
     write_bytes(path, sink.getvalue())
+
+
+def read_metric(path: Path, scope: str, metric: str) -> list[tuple[int, float]]:
+    """[(unix_ns, value)] of one metric in order of time. Raises UserError if the file is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.read_table(
+            path, columns=["unix_ns", "value"], filters=[("scope", "=", scope), ("metric", "=", metric)]
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+    return sorted(zip(found["unix_ns"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 
 def _place(unix_ns: int, steps: Sequence[StepRecord]) -> tuple[str | None, float | None, str | None]:

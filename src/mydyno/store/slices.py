@@ -8,12 +8,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mydyno.errors import UserError
-from mydyno.model.records import SliceRecord
+from mydyno.model.stored.records import SliceRecord
 from mydyno.store.files import write_text
 
 SLICES_FILE = "slices.jsonl"
 ALONE_FILE = "alone.jsonl"
 """The control's slices with the other servers stopped; in a study's first block."""
+PROFILED_FILE = "profiled.jsonl"
+"""The slices in which the servers were profiled, apart from the measured ones."""
+WAITS_FILE = "waits.jsonl"
+"""The slices in which the servers' waits were counted, apart from the measured ones."""
+KERNEL_FILE = "kernel.jsonl"
+"""The same of the slices in which the kernel's events were counted."""
 
 
 def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:

@@ -20,8 +20,9 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from mydyno.errors import BugError, HostError, UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Frozen, Scalar, ServerSpec, Text
-from mydyno.model.records import Evidence
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec, Text
+from mydyno.model.stored.records import Evidence
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
@@ -116,6 +117,11 @@ class AllocatorTreatment(Treatment):
         self._options = ReadBack({}, (), ())
         self._statistics_call = StatisticsCall("", "its bindings are not known yet")
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """A library of one's own."""
+        return () if self.setting.library is None else (self.setting.library,)
+
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server was started by others; a library of one's own must exist."""
         if server.dsn is not None:
@@ -124,7 +130,7 @@ class AllocatorTreatment(Treatment):
             return f"allocator library {self.setting.library}: no such file"
         return None
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:
         """The library, from Debian's package, the user's path, or the system (glibc); asks it for its version.
 
         Raises HostError if it cannot be obtained, UserError where the user's library tells no version of its kind.
@@ -135,7 +141,7 @@ class AllocatorTreatment(Treatment):
             self._library = await _system_libc(host)
         else:
             package = PACKAGES[self.setting.name]
-            self._library = (await DebianPackages(cache, host).get([package.package])).find(package.library)
+            self._library = (await DebianPackages(paths.cache, host).get([package.package])).find(package.library)
         self._version = await self._read_version(host)
         return {self.setting.library or self.setting.name: self._version}
 

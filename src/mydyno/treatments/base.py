@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import ServerSpec
-from mydyno.model.records import Evidence, StepRecord
+from mydyno.hosts.network.load_end import LoadPath
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import RunningServer
 from mydyno.store.samples import Sample
 
@@ -54,6 +56,11 @@ class Treatment(ABC):
         """Memory that it makes each server take beside its buffer pool."""
         return 0
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths, as the experiment has them, of files that the server's host needs: copied to the hosts of a study."""
+        return ()
+
     # Is it possible here? Nothing is started or fetched to find out.
 
     def obstacle(self, server: ServerSpec) -> str | None:  # noqa: ARG002
@@ -72,17 +79,21 @@ class Treatment(ABC):
         """Why it is impossible with the data in this folder; None if it is possible."""
         return None
 
-    def load_host_obstacle(self) -> str | None:
-        """Why it is impossible while the load comes from other hosts; None: it is possible."""
-        return None
+    def obstacle_apart(self, server: ServerSpec) -> str | None:
+        """The same as obstacle(), where the load comes from other hosts."""
+        return self.obstacle(server)
 
     def host_changes(self, server: ServerSpec) -> list[str]:  # noqa: ARG002
         """What it changes on the host, for plan; empty if it changes nothing beyond its own processes."""
         return []
 
+    def host_changes_apart(self, server: ServerSpec) -> list[str]:
+        """The same, where the load comes from other hosts."""
+        return self.host_changes(server)
+
     # One run, in this order.
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Fetch what it needs; returns versions for the report. Raises HostError."""
         return {}
 
@@ -92,6 +103,9 @@ class Treatment(ABC):
         None if there is nothing to try.
         """
         return None
+
+    async def rehearse_apart(self, path: LoadPath) -> None:  # noqa: B027
+        """Examine the network to the hosts of the load, before the first block. Raises HostError."""
 
     @abstractmethod
     async def apply(self, instance: RunningServer) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from mydyno.model.experiment import ArmSpec
+from mydyno.model.definition.experiment import ArmSpec
 from mydyno.treatments import (
     allocator,
     cgroup,

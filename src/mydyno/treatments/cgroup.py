@@ -26,9 +26,10 @@ from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
 from mydyno.hosts.disks import Disk, disk_of
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import Frozen, ServerSpec
-from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.model.records import Evidence
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Frozen, ServerSpec
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.treatments.base import Treatment
@@ -147,7 +148,7 @@ class CgroupTreatment(Treatment):
         parents = dict.fromkeys(str(slot.parent) for slot in slots.values())
         return [f"creates control groups mydyno-… below {', '.join(parents)}, and removes them after each run"]
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Nothing to fetch."""
         self._host = host
         return {}
@@ -229,7 +230,7 @@ class CgroupTreatment(Treatment):
 
 
 class _Made:
-    """One instance's group while it lasts, with the counts at the begin of the load."""
+    """One instance's group while it lasts, with the counts at the beginning of the load."""
 
     def __init__(self, group: Group, limits: Limits, journal_number: int, disk: Disk | None) -> None:
         self.group = group

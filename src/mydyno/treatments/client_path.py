@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mydyno.model.experiment import ServerSpec
-from mydyno.model.records import StepRecord
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.stored.records import StepRecord
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import ClientTls

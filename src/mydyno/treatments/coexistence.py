@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import ArmSpec, Experiment, Scalar
-from mydyno.model.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import has_sql
 from mydyno.servers.memcached_options import MIB
 from mydyno.servers.my_cnf import option_name

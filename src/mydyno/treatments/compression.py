@@ -9,14 +9,17 @@ zlib's is the load's alone, the server compresses at 6. Small packets (< 50 byte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
+from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import ServerError
-from mydyno.model.experiment import Frozen, ServerSpec
-from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.load_session import LoadSession
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Frozen, ServerSpec
+from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.store.samples import Sample
@@ -25,6 +28,7 @@ from mydyno.treatments.client_path import configure_client_path, external_obstac
 from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
+STATUS = session_status("Compression", "Compression_algorithm", "Compression_level")
 UNCOMPRESSED_SHARE = 0.98
 """Bytes received over bytes in packets: above this nothing was compressed. TLS alone adds up to some percent."""
 
@@ -56,6 +60,12 @@ class CompressionTreatment(Treatment):
 
     def __init__(self, value: str | dict[str, Any]) -> None:
         self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
+        self._program = Path()
+
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """dynoload, which makes the session that is read. Raises HostError if the engine was not built."""
+        self._program = paths.program("dynoload")
+        return {}
 
     @property
     def touches_client(self) -> bool:
@@ -101,12 +111,10 @@ class CompressionTreatment(Treatment):
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Compression, algorithm and level, as far as the server reports them, of a session on the load's own path."""
         try:
-            async with LoadSession(instance.address(LOAD_USER)) as session:
-                facts: dict[str, Any] = await session.session_status(
-                    "Compression", "Compression_algorithm", "Compression_level"
-                )
+            (session,) = await open_sessions(self._program, instance.host, instance.address(LOAD_USER), [STATUS])
         except ServerError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
+        facts: dict[str, Any] = dict(session.status)
         status = facts.get("Compression", "unknown")
         holds = status == ("OFF" if self.setting.algorithm == "off" else "ON")
         reported = facts.get("Compression_algorithm")

@@ -15,7 +15,7 @@ from pathlib import Path
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Group, Limits
 from mydyno.hosts.local import LocalHost
-from mydyno.model.quantities import format_bytes
+from mydyno.model.definition.quantities import format_bytes
 
 PROOF_S = 4.0
 MOST_BYTES = 1 << 30

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from mydyno.model.experiment import FINITE, Scalar, ServerSpec
-from mydyno.model.records import Evidence
+from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
 
@@ -24,6 +25,11 @@ class EnvironmentTreatment(Treatment):
 
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {name: str(setting) for name, setting in value.items()}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Libraries of LD_PRELOAD that are named by a path: one that is missing would be ignored silently."""
+        return tuple(name for name in re.split("[: ]", self._wanted.get("LD_PRELOAD", "")) if name.startswith("/"))
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server was started by others."""

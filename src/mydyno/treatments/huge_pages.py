@@ -21,9 +21,9 @@ from pydantic import TypeAdapter
 from mydyno.errors import HostError
 from mydyno.hosts.held_settings import Hold
 from mydyno.hosts.kernel_settings import read_setting
-from mydyno.model.experiment import Scalar, ServerSpec
-from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.model.records import Evidence
+from mydyno.model.definition.experiment import Scalar, ServerSpec
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.hosts.link import Shape
-from mydyno.hosts.transfer import Transfer
+from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.transfer import Transfer
 
 TOLERANCE = 0.05
 ATTEMPTS = 6

@@ -17,10 +17,10 @@ from typing import Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import free_port
-from mydyno.model.experiment import Frozen, ServerSpec
-from mydyno.model.quantities import format_bytes, parse_bytes
-from mydyno.model.records import Evidence, StepRecord
+from mydyno.hosts.network.ports import free_port
+from mydyno.model.definition.experiment import Frozen, ServerSpec
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.catalogue import has_sql, known_servers
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions

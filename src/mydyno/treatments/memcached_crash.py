@@ -10,7 +10,7 @@ import signal
 from typing import Any
 
 from mydyno.errors import ServerError
-from mydyno.model.records import Evidence
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mydyno.model.records import Evidence, StepRecord
+from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.store.samples import Sample
 
 SLACK = 0.05

@@ -8,18 +8,21 @@ it, `network = {}` measures the link as it is.
 that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). If this host's CPUs cannot sustain a bandwidth, the actual one is
 measured and reported. A pair has the delays of one host (some 20 µs there and back), a real network five times that.
 Needs root.
+
+Where the load comes from other hosts, the network between these hosts is used: packets of the server's port are shaped
+on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool.
 """
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
 from mydyno.errors import HostError, StudyError
-from mydyno.hosts.link import (
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.link import (
     LOAD_INTERFACE,
     SERVER_INTERFACE,
     LinkEnd,
@@ -33,15 +36,16 @@ from mydyno.hosts.link import (
     take_addresses,
     taken_networks,
 )
-from mydyno.hosts.local import LocalHost
-from mydyno.hosts.namespace import entering, make_namespace, namespace_path
-from mydyno.hosts.network_capabilities import network_means
-from mydyno.hosts.transfer import Transfer, timed_transfer
-from mydyno.model.experiment import Frozen, ServerSpec
-from mydyno.model.records import Evidence
+from mydyno.hosts.network.load_end import LoadPath
+from mydyno.hosts.network.namespace import entering, make_namespace, namespace_path
+from mydyno.hosts.network.network_capabilities import network_capabilities
+from mydyno.hosts.network.transfer import Transfer, timed_transfer
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Frozen, ServerSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import RunningServer
-from mydyno.treatments import network_external
+from mydyno.treatments import network_apart, network_external
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
 
@@ -65,6 +69,17 @@ class NetworkSetting(Frozen):
     latency: Annotated[str, Field(pattern=r"^\d+(\.\d+)?(us|ms|s)$")] | None = Field(
         None, description="latency added to each direction by netem, e.g. 50us"
     )
+    by: Literal["shaping", "card"] | None = Field(
+        None,
+        description="how the bandwidth is set where the load comes from other hosts: shaping (of the server's port, "
+        "the default), or card (the speed of the server's network card, by ethtool)",
+    )
+
+    @model_validator(mode="after")
+    def _card_has_a_speed_only(self) -> Self:
+        if self.by == "card" and (self.bandwidth is None or self.latency is not None):
+            raise ValueError('by = "card" sets a bandwidth and nothing else: add bandwidth, remove latency')
+        return self
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Bandwidth | NetworkSetting)
@@ -86,6 +101,13 @@ class NetworkTreatment(Treatment):
         self._host: LocalHost | None = None
         self._bare: Transfer | None = None
         self._external: network_external.CardLink | None = None
+        self._apart: network_apart.ApartLink | None = None
+        self._by_card = self.setting.by == "card"
+
+    @property
+    def alone_because(self) -> str:
+        """A card has one speed for all servers of its host."""
+        return "the speed of a network card is in force for the whole host" if self._by_card else ""
 
     @property
     def touches_client(self) -> bool:
@@ -101,7 +123,9 @@ class NetworkTreatment(Treatment):
         """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
         if server.dsn is not None:
             return network_external.obstacle(self._shape, server)
-        obstacle = network_means().obstacle(
+        if self._by_card:
+            return 'by = "card" needs the load on other hosts: name them with --hosts (clients of a [[group]])'
+        obstacle = network_capabilities().obstacle(
             bandwidth=self._shape.bits_per_s is not None, latency=self._shape.latency is not None
         )
         if obstacle is None:
@@ -111,9 +135,13 @@ class NetworkTreatment(Treatment):
                 return f"{error.message}; {error.hint}"
         return obstacle
 
-    def load_host_obstacle(self) -> str | None:
-        """The link that it makes has both ends on one host."""
-        return "its link has both ends on the server's host; load from there, without clients"
+    def obstacle_apart(self, server: ServerSpec) -> str | None:  # noqa: ARG002 - there is no external one
+        """Needs root, tc with htb, or ethtool; the cards and the other hosts are examined in rehearse_apart()."""
+        return network_apart.obstacle(self._shape, self._by_card)
+
+    def host_changes_apart(self, server: ServerSpec) -> list[str]:  # noqa: ARG002
+        """Shaping of a port on both hosts, or the card's speed."""
+        return network_apart.host_changes(self._shape, self._by_card)
 
     def host_changes(self, server: ServerSpec) -> list[str]:
         """Two namespaces and a pair of interfaces inside them for the time of a run; of an external server, the card.
@@ -127,16 +155,24 @@ class NetworkTreatment(Treatment):
             "them, created for each run and removed after it; no interface of the host is changed"
         ]
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
         """Nothing to fetch."""
         self._host = host
         return {}
+
+    async def rehearse_apart(self, path: LoadPath) -> None:
+        """Examine the cards and the programs of all hosts."""
+        await network_apart.examine(path, self._shape, self._by_card)
 
     async def apply(self, instance: RunningServer) -> None:
         """Create the link, measure it unshaped, shape it, and run the server at one end and the load at the other."""
         if not instance.is_private:
             self._external = network_external.CardLink(self._shape, instance)
             await self._external.apply()
+            return
+        if instance.load_path is not None:
+            self._apart = network_apart.ApartLink(self._shape, self._by_card, instance, instance.load_path)
+            await self._apart.apply()
             return
         host = instance.host
         self._host = host
@@ -180,8 +216,9 @@ class NetworkTreatment(Treatment):
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """A timed transfer each way, and tc's description of both ends."""
-        if self._external is not None:
-            evidence = await self._external.evidence()
+        outside = self._external or self._apart
+        if outside is not None:
+            evidence = await outside.evidence()
             return evidence.model_copy(update={"facts": {"bandwidth": self.setting.bandwidth, **evidence.facts}})
         assert self._ends is not None and self._bare is not None
         server, load = self._ends
@@ -221,8 +258,9 @@ class NetworkTreatment(Treatment):
 
     async def undo(self) -> None:
         """Remove the namespaces, and with them the pair and all that was put on it."""
-        if self._external is not None:
-            await self._external.undo()
+        outside = self._external or self._apart
+        if outside is not None:
+            await outside.undo()
         for number in reversed(self._changes):
             if self._host is not None:
                 await asyncio.to_thread(self._host.undo.undo, number)

@@ -13,11 +13,11 @@ import dataclasses
 from typing import Any
 
 from mydyno.errors import HostError, ServerError, StudyError
-from mydyno.hosts import network_card
-from mydyno.hosts.link import Shape
-from mydyno.hosts.transfer import Transfer
-from mydyno.model.experiment import ServerSpec
-from mydyno.model.records import Evidence
+from mydyno.hosts.network import network_card
+from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.transfer import Transfer
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.transfer_by_sql import timed_transfers
@@ -41,7 +41,7 @@ def obstacle(shape: Shape, server: ServerSpec) -> str | None:
             "shaping both directions needs the server's host. For an external server (dsn) the bandwidth is that of "
             f"this host's network card, set by ethtool where server.card names it (to {host} leads "
             f"{leads or 'no interface'}): --set server.card={leads or 'NAME'}; or leave bandwidth out and say "
-            "network = {}, which measures the link as it is (docs/guides/network.md, Two real hosts)"
+            "network = {}, which measures the link as it is (docs/guides/network.md)"
         )
     if leads != server.card:
         return f"server.card is {server.card}, but to {host} leads {leads or 'no interface of this host'}"

@@ -1,23 +1,31 @@
-"""The server itself as the treatment: a build per arm, verified by SQL and by the file of the process."""
+"""The server itself as the treatment: a name, { basedir = "…" }, or { build = { ref = "…" } }.
+
+Verified by the version that the server reports and by the file of the live process. A build from source is verified by
+that file's inode, SHA-256 and build id, which are those of the build in the cache.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
 from mydyno.hosts.local import LocalHost
-from mydyno.model.experiment import ArmSpec, Frozen, ServerSpec
-from mydyno.model.problems import nearest
-from mydyno.model.records import Evidence
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ArmSpec, Frozen, ServerSpec
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.catalogue import get_build, known_servers
+from mydyno.servers.catalogue import get_alternating, known_servers
+from mydyno.servers.compiled.source import source_obstacle
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sources.tarball import is_archive
 from mydyno.servers.version import ServerVersion
 from mydyno.treatments.base import Treatment
+from mydyno.treatments.build_proof import prove_build
 
 
 def _in_catalogue(name: str) -> str:
@@ -34,7 +42,26 @@ class BasedirSetting(Frozen):
     basedir: str = Field(min_length=1)
 
 
-SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[str, AfterValidator(_in_catalogue)] | BasedirSetting)
+class BuildSetting(Frozen):
+    """A server built from source: { build = { ref = "10.11.9" } }; what it does not set is [server.build]'s."""
+
+    build: BuildSpec
+
+
+def _form(value: object) -> str:
+    if isinstance(value, str):
+        return "Name"
+    return "Build" if isinstance(value, dict) and "build" in value else "Basedir"
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(
+    Annotated[
+        Annotated[str, AfterValidator(_in_catalogue), Tag("Name")]
+        | Annotated[BasedirSetting, Tag("Basedir")]
+        | Annotated[BuildSetting, Tag("Build")],
+        Discriminator(_form),
+    ]
+)
 
 
 def server_of(arm: ArmSpec, otherwise: ServerSpec) -> ServerSpec:
@@ -42,7 +69,7 @@ def server_of(arm: ArmSpec, otherwise: ServerSpec) -> ServerSpec:
     value = arm.treatments.get("server")
     if value is None:
         return otherwise
-    place = {"name": value} if isinstance(value, str) else {"basedir": value["basedir"]}
+    place = {"name": value} if isinstance(value, str) else value
     return ServerSpec.model_validate({**place, "variables": otherwise.variables})
 
 
@@ -53,53 +80,69 @@ class ServerTreatment(Treatment):
 
     def __init__(self, value: str | dict[str, Any]) -> None:
         self._spec = server_of(ArmSpec(name="arm", treatments={"server": value}), ServerSpec())
-        self._build: ServerBuild | None = None
+        self._builds: list[ServerBuild] = []
 
     @property
     def touches_client(self) -> bool:
-        """Another version may send other packets for the same query."""
-        return True
+        """Another version may send other packets for the same query.
+
+        Commits of one source hardly ever do; where one changes the load program's CPU time per query, this covariate is
+        not used (stats/exogenous.py).
+        """
+        return self._spec.build is None
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server cannot be exchanged; a base directory, or its archive, must exist."""
         if server.dsn is not None:
             return "an external server (dsn) cannot be exchanged; use server.name or server.basedir"
+        if self._spec.build is not None:
+            return source_obstacle(self._spec.build)
         if self._spec.basedir is not None:
             path = Path(self._spec.basedir).expanduser()
             if not (path.is_dir() or is_archive(path)):
                 return f"{self._spec.basedir} is neither a folder nor a tar archive"
         return None
 
-    async def get(self, cache: Path, host: LocalHost) -> dict[str, str]:
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:
         """Provide the build; returns its version. Raises HostError."""
-        self._build = await get_build(self._spec, cache, host)
-        return {f"server {self._build.name}": self._build.version.text}
+        if not self._builds:
+            self._builds = await get_alternating(self._spec, paths.cache, host)
+        return {f"server {build.name}": build.version.text for build in self._builds}
 
     async def apply(self, instance: RunningServer) -> None:
         """Set the build before all other settings of the instance."""
-        assert self._build is not None
-        as_private(instance).build = self._build
+        as_private(instance).build = self._of(instance)
+
+    def _of(self, instance: RunningServer) -> ServerBuild:
+        """The instance's build: of several, the one of its run."""
+        return self._builds[(instance.build_number - 1) % len(self._builds)]
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """The version reported by the server and by its program, and the file of the live process."""
-        assert self._build is not None
+        build = self._of(instance)
         reported = await instance.reported_version()
         running = ServerVersion.parse(reported)
-        program = self._build.program.resolve()
-        mapped = program_of(instance.pid, bool(self._build.loader), program)
+        program = build.program.resolve()
+        mapped = program_of(instance.pid, bool(build.loader), program)
         command = instance.version_command
         reasons = []
-        if (running.flavour, running.number) != (self._build.version.flavour, self._build.version.number):
-            reasons.append(f"{command} returns {reported}, the program says {self._build.version.text}")
+        if (running.flavour, running.number) != (build.version.flavour, build.version.number):
+            reasons.append(f"{command} returns {reported}, the program says {build.version.text}")
         if mapped != program:
             reasons.append(f"the process runs {mapped or 'a file that cannot be read'}, not {program}")
-        text = "; ".join(reasons) or f"{command} returns {reported}, run from {program}"
-        facts = {
+        facts: dict[str, Any] = {
             "version": reported,
             "program": str(program),
-            "loader": list(self._build.loader),
+            "loader": list(build.loader),
             "notes": list(as_private(instance).notes),
         }
+        text = f"{command} returns {reported}, run from {program}"
+        if build.compiled is not None:
+            proof = prove_build(instance.pid, program, build.compiled)
+            facts |= {"build": build.compiled.facts, **proof.facts}
+            reasons += proof.reasons
+            text = f"{command} returns {reported}; {proof.text}"
+        text = "; ".join(reasons) or text
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
 
 

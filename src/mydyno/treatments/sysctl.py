@@ -17,8 +17,8 @@ from pydantic import Field, TypeAdapter
 from mydyno.errors import HostError
 from mydyno.hosts.kernel_settings import read_setting, write_setting
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import FINITE, Scalar, ServerSpec
-from mydyno.model.records import Evidence
+from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
 

@@ -18,19 +18,21 @@ import asyncio
 import os
 import pwd
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from mydyno.drivers.load_session import LoadSession, open_sessions, session_status
 from mydyno.errors import ServerError
-from mydyno.model.experiment import Frozen, Scalar, ServerSpec
-from mydyno.model.records import Evidence, StepRecord
-from mydyno.servers.load_session import LoadSession
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec
+from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
-from mydyno.servers.tls_resumption import resumes_sessions
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
@@ -40,6 +42,7 @@ from mydyno.workloads import connect
 VersionName = Literal["off", "1.2", "1.3"]
 Mode = Literal["required", "verify_ca", "verify_identity"]
 DEFAULT_KEY: Literal["rsa-2048"] = "rsa-2048"
+STATUS = session_status("Ssl_version", "Ssl_cipher")
 
 
 class TlsSetting(Frozen):
@@ -70,6 +73,12 @@ class TlsTreatment(Treatment):
         self._resumes = False
         """Whether the server resumed a session of this run."""
         self._external = False
+        self._program = Path()
+
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """dynoload, which makes the sessions that are read. Raises HostError if the engine was not built."""
+        self._program = paths.program("dynoload")
+        return {}
 
     @property
     def touches_client(self) -> bool:
@@ -93,14 +102,6 @@ class TlsTreatment(Treatment):
             return words
         return None
 
-    def load_host_obstacle(self) -> str | None:
-        """The study's authority is a file of the server's host."""
-        if self.setting.version == "off" or self.setting.verify == "none":
-            return None
-        return (
-            f'verify = "{self.setting.verify}" needs the study\'s certificate on the client hosts; use verify = "none"'
-        )
-
     def driver_obstacle(self, driver: str) -> str | None:
         """sysbench 1.0.20 takes no version and no suite, and speaks plain text where TLS fails."""
         if self.setting.version != "off" and driver != "dynoload":
@@ -119,7 +120,7 @@ class TlsTreatment(Treatment):
             configure_client_path(instance, tls=ClientTls())
             return
         # cryptography is slow to load.
-        from mydyno.hosts.certificates import make_certificates
+        from mydyno.hosts.network.certificates import make_certificates
 
         path = instance.settings.client_path
         assert path is not None
@@ -147,20 +148,18 @@ class TlsTreatment(Treatment):
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Ssl_version and Ssl_cipher of a session on the load's own path."""
         try:
-            async with LoadSession(instance.address(LOAD_USER)) as session:
-                facts: dict[str, Any] = await session.session_status("Ssl_version", "Ssl_cipher")
-            if self.setting.version != "off":
-                facts["resumes"] = self._resumes = await resumes_sessions(instance.address(LOAD_USER))
+            sessions = await self._sessions(instance)
         except ServerError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
+        facts: dict[str, Any] = dict(sessions[0].status)
+        if self.setting.version != "off":
+            facts["resumes"] = self._resumes = sessions[-1].tls is not None and sessions[-1].tls.resumed
         version, cipher = facts.get("Ssl_version", ""), facts.get("Ssl_cipher", "")
         if self.setting.version == "off":
             holds = not version and not cipher
             text = "a session on the load's path is in plain text (Ssl_cipher is empty)"
         else:
-            # Python cannot choose suites of TLS 1.3: of a server not held to one, dynoload's count is the proof.
-            open_suite = self._external and self.setting.version == "1.3"
-            holds = version == f"TLSv{self.setting.version}" and (open_suite or self.setting.cipher in (None, cipher))
+            holds = version == f"TLSv{self.setting.version}" and self.setting.cipher in (None, cipher)
             text = (
                 f"a session on the load's path has Ssl_version {version}, Ssl_cipher {cipher}; {self._resuming(facts)}"
             )
@@ -168,6 +167,18 @@ class TlsTreatment(Treatment):
             wanted = self.setting.version if self.setting.cipher is None else self.setting.cipher
             text = f"a session on the load's path has {f'{version} {cipher}'.strip() or 'no TLS'}, wanted {wanted}"
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
+
+    async def _sessions(self, instance: RunningServer) -> tuple[LoadSession, ...]:
+        """Of the load's account and path. With TLS two: the second offers to resume the first, whatever the load does.
+
+        The server's Ssl_session_cache_hits cannot be used: it does not count sessions resumed by a ticket, as MariaDB
+        issues them.
+        """
+        address = instance.address(LOAD_USER)
+        if address.tls is not None:
+            address = replace(address, tls=replace(address.tls, resumption=True))
+        number = 1 if self.setting.version == "off" else 2
+        return await open_sessions(self._program, instance.host, address, [STATUS], number)
 
     def _resuming(self, facts: dict[str, Any]) -> str:
         server = "the server resumes sessions" if facts["resumes"] else "the server resumes no session"

@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from mydyno.model.experiment import FINITE, Scalar, ServerSpec, Variables
-from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import Evidence
+from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
+from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
 
@@ -73,6 +74,9 @@ class VariablesTreatment(Treatment):
         """Each variable read back by SQL."""
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
+            if INSTRUMENT_OPTION in self._wanted:
+                setting = str(self._wanted[INSTRUMENT_OPTION])
+                actual[INSTRUMENT_OPTION] = await instrument_setting(control, setting)
         found = {name: read_back(name, actual) for name in self._wanted}
         facts = {name: {"wanted": option_value(value), "actual": found[name]} for name, value in self._wanted.items()}
         wrong = [

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import expm1
 
+from mydyno.model.definition.looks import Looks
 from mydyno.stats.contrast import Estimate
-from mydyno.stats.looks import next_look
 from mydyno.stats.paired import Interval, Paired
 from mydyno.stats.permutation import smallest_p
 from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection, blocks_for_equivalence, planned_look, sample_size
@@ -24,7 +24,7 @@ class Case:
     `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None if
     no block has both), `labels` how many runs of each block are exchangeable, `servers` how many servers the pooled
     noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole study
-    as a clause, or empty. `looks`: the study is sequential; `due`: a verdict may be given now.
+    as a clause, or empty. `looks` are those of a sequential study; `due`: a verdict may be given now.
     """
 
     metric: Metric
@@ -49,7 +49,7 @@ class Case:
     halved: Mapping[str, int]
     failure: str
     alarm: str
-    looks: bool = False
+    looks: Looks | None = None
     due: bool = True
     copied: str = ""
     """The arm whose two copies are the A/A comparison; empty: the control."""
@@ -104,7 +104,7 @@ class Case:
         freedom = max(1, self.servers - 1) if self.estimate.pooled else 1
         labels = max(self.labels, default=2)
         if self.looks:
-            look = planned_look(sd, self.margin, self.contrasts, n, freedom, labels)
+            look = planned_look(self.looks, sd, self.margin, self.contrasts, n, freedom, labels)
             return look or MOST_BLOCKS
         needed = sample_size(sd, self.margin, self.contrasts, self.alpha, freedom, labels).blocks
         if needed > n:
@@ -122,7 +122,7 @@ class Case:
     @property
     def look_after(self) -> int | None:
         """The blocks of the next look."""
-        return next_look(self.n)
+        return None if self.looks is None else self.looks.next_after(self.n)
 
 
 @dataclass(frozen=True, slots=True)

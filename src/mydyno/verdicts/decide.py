@@ -4,8 +4,9 @@ A contrast compares an arm with the mean of the control's two copies A and A′ 
 ln(A) and ln(A′). Its variance is three quarters of that against A alone. The exact test does not need d to be symmetric
 around 0: if the arm does nothing, the labels of X, A and A′ could be exchanged inside each block, and all 3^n ways are
 counted. A block in which only one copy is valid counts with that one. The interval's noise is pooled over all servers
-of the step, or the contrast's own where that is larger (stats/contrast.py). Of several host groups an effect is the
-mean over these groups, each counting alike, and its noise is that inside the groups (stats/groups.py).
+of the step that vary alike (stats/twoway.py), or the contrast's own where that is larger (stats/contrast.py). Of
+several host groups an effect is the mean over these groups, each counting alike, and its noise is that inside the
+groups (stats/groups.py).
 
 All contrasts with a verdict are one family: every control, step and metric. Intervals are simultaneous over it, the p
 of the permutations are adjusted by Holm, and one A/A alarm is raised for all.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import phrase_of
 from mydyno.stats.contrast import Estimate, log_ratios
 from mydyno.stats.groups import (
@@ -30,7 +32,6 @@ from mydyno.stats.groups import (
     weighted_mean,
     without_group_means,
 )
-from mydyno.stats.looks import LOOKS, alpha_at, next_look
 from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
 from mydyno.stats.paired import paired
@@ -73,7 +74,7 @@ class Study:
     largest: LargestT
     contrasts: int
     alarm: str
-    looks: bool
+    looks: Looks | None
     due: bool
 
 
@@ -82,12 +83,12 @@ def decide(family: Family) -> list[Effect]:
     return decide_study([family], _alpha(family))
 
 
-def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: bool | None = None) -> list[Effect]:
+def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: Looks | None = None) -> list[Effect]:
     """The effects of all families in order: steps in the family's order, arms in their declared order.
 
-    Families with `primary` are tested together at error rate `alpha`; the others are exploratory. `looks`: the study is
-    sequential, so that more blocks belong to it and come with the next look; by default it is one where alpha is None
-    or the rate of a look. alpha None: no look is due, so nothing is decided; intervals are those of the next look.
+    Families with `primary` are tested together at error rate `alpha`; the others are exploratory. `looks` are
+    those of a sequential study: more blocks belong to it and come with the next one. alpha None: no look is due, so
+    nothing is decided; intervals are those of the next look.
     Raises BugError for a margin outside 0 to 1, a run that is there twice, or an observation of an undeclared arm.
     """
     for family in families:
@@ -95,14 +96,14 @@ def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: 
     measured = [measure(family) for family in families]
     tested = [one for found, family in zip(measured, families, strict=True) if family.primary for one in found]
     members = [one for one in tested if one.estimate.n > 0]
-    error_rate = alpha if alpha is not None else _rate_of_next_look(members)
+    error_rate = alpha if alpha is not None else _rate_of_next_look(members, looks or SIX)
     seed = families[0].seed if families else 1
     study = Study(
         alpha=error_rate,
         largest=_largest_t(members, error_rate, seed),
         contrasts=len(members),
         alarm=a_a_alarm([family for family in families if family.primary], error_rate, seed),
-        looks=looks if looks is not None else alpha is None or alpha in LOOKS.values(),
+        looks=looks,
         due=alpha is not None,
     )
     adjusted = dict(zip(map(id, members), holm([one.p_permutation or 0.0 for one in members]), strict=True))
@@ -264,10 +265,9 @@ def _alpha(family: Family) -> float:
     return round(1.0 - family.level, 12)
 
 
-def _rate_of_next_look(members: Sequence[MeasuredContrast]) -> float:
+def _rate_of_next_look(members: Sequence[MeasuredContrast], looks: Looks) -> float:
     made = max((one.estimate.n for one in members), default=0)
-    look = next_look(made)
-    return (alpha_at(look) if look is not None else None) or min(LOOKS.values())
+    return looks.rates[looks.next_after(made) or looks.last]
 
 
 def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_adjusted: float | None) -> Effect:
@@ -293,7 +293,7 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_adjusted: 
         equivalence=equivalence(found, family.margin, study.alpha),
         copies_differ=weighted_mean(copies, family.host_groups) if copies else None,
         labels=tuple(len(block) for block in gathered.blocks.values()),
-        servers=len(one.table.places),
+        servers=int((~np.isnan(one.pool.residuals)).any(axis=0).sum()),
         tried=gathered.tried,
         lost=gathered.lost,
         halved=gathered.halved,

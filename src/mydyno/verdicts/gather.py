@@ -158,7 +158,7 @@ class Table:
 
     @property
     def arms(self) -> list[int]:
-        """A number for each column's arm; the control's copies share one."""
+        """A number for each column's arm; the control's copies share 0."""
         names = list(dict.fromkeys(arm for arm, _ in self.places))
         return [names.index(arm) for arm, _ in self.places]
 

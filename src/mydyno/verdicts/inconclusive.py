@@ -54,7 +54,7 @@ def weakness(case: Case) -> str:
 
 def _too_few(case: Case) -> str:
     n, labels = case.n, max(case.labels, default=2)
-    needed = planned_exact_look(case.contrasts, n, labels) if case.looks else None
+    needed = planned_exact_look(case.looks, case.contrasts, n, labels) if case.looks else None
     fewest = needed or minimum_blocks(case.contrasts, case.alpha, labels)
     verb = "allows" if n == 1 else "allow"
     smallest = p_value(min(1.0, case.contrasts * smallest_p(case.labels)))

@@ -1,7 +1,7 @@
 """Thresholds: is an arm shown to be within its limit, shown to be beyond it, or can it not be told?
 
 Each comparison (metric, arm, step) is tested against its limit from both sides (stats/noninferiority.py), one-sided, at
-the study's error rate: 5 %, or that of the look (stats/looks.py), whose rates sum to 5 %.
+the study's error rate: 5 %, or that of the look (model/definition/looks.py), whose rates sum to 5 %.
 
 Within: the p are adjusted by Hochberg. That all comparisons are within is claimed where every p by itself is at most
 the error rate: to be wrong, a comparison that is truly at its limit or beyond must pass its own test, whatever the
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log
 
-from mydyno.stats.looks import LOOKS
+from mydyno.language import tr
+from mydyno.model.definition.looks import Looks
 from mydyno.stats.noninferiority import LimitTest, limit_test
 from mydyno.stats.permutation import hochberg, holm
 from mydyno.stats.power import blocks_for_detection
@@ -85,7 +86,7 @@ class Comparison:
 
 
 def judge(
-    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", sequential: bool = False
+    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", looks: Looks | None = None
 ) -> tuple[Comparison, ...]:
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
@@ -104,7 +105,7 @@ def judge(
     within = hochberg([test.within for test in tests])
     beyond = holm([test.beyond for test in tests])
     return tuple(
-        _compared(bound, one, test, p_within, p_beyond, alpha, alarm, sequential, len(cases))
+        _compared(bound, one, test, p_within, p_beyond, alpha, alarm, looks, len(cases))
         for (bound, one), test, p_within, p_beyond in zip(cases, tests, within, beyond, strict=True)
     )
 
@@ -124,7 +125,7 @@ def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
 def _unexamined(bound: Bound, one: MeasuredContrast) -> Comparison:
     return Comparison(
         one.family.metric, one.gathered.step, one.gathered.arm, one.family.control, bound.limit, Outcome.UNDECIDED,
-        "no look has been reached yet", one.estimate.n,
+        tr("no look has been reached yet"), one.estimate.n,
     )  # fmt: skip
 
 
@@ -136,7 +137,7 @@ def _compared(
     p_beyond: float,
     alpha: float,
     alarm: str,
-    sequential: bool,
+    looks: Looks | None,
     comparisons: int,
 ) -> Comparison:
     gathered, found, metric = one.gathered, one.estimate, one.family.metric
@@ -160,11 +161,13 @@ def _compared(
         return outcome(Outcome.FINE, "")
     if not found.n:
         lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(gathered.lost.items()))
-        return outcome(Outcome.UNDECIDED, f"no block counts{': ' + lost if lost else ', because nothing was measured'}")
-    needed = _blocks_needed(one, test, bound.limit, alpha, sequential, comparisons)
+        why = tr("no block counts: {reasons}", reasons=lost) if lost else tr("no block counts, as nothing was measured")
+        return outcome(Outcome.UNDECIDED, why)
+    needed = _blocks_needed(one, test, bound.limit, alpha, looks, comparisons)
     if found.n < FEWEST_BLOCKS:
-        return outcome(Outcome.UNDECIDED, f"{found.n} of the {FEWEST_BLOCKS} blocks that it takes at least", needed)
-    return outcome(Outcome.UNDECIDED, "the interval contains the limit", needed)
+        why = tr("{count} of the {fewest} blocks that it takes at least", count=found.n, fewest=FEWEST_BLOCKS)
+        return outcome(Outcome.UNDECIDED, why, needed)
+    return outcome(Outcome.UNDECIDED, tr("the interval contains the limit"), needed)
 
 
 def _geometric_mean(logs: Sequence[float]) -> float | None:
@@ -172,7 +175,7 @@ def _geometric_mean(logs: Sequence[float]) -> float | None:
 
 
 def _blocks_needed(
-    one: MeasuredContrast, test: LimitTest, limit: float, alpha: float, sequential: bool, comparisons: int
+    one: MeasuredContrast, test: LimitTest, limit: float, alpha: float, looks: Looks | None, comparisons: int
 ) -> int | None:
     """About how many blocks in all decide this comparison with 80 % power, if its ratio is what it seems.
 
@@ -192,9 +195,10 @@ def _blocks_needed(
         needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * rate / tests), freedom=freedom)
         return max(needed, FEWEST_BLOCKS) <= blocks and tests * labels**-blocks <= rate
 
-    look = next((look for look, rate in LOOKS.items() if look > n and enough(look, rate)), None)
-    if sequential and look is not None:
-        return look
-    alpha = FIXED_RATE if sequential else alpha
+    if looks is not None:
+        look = next((look for look, rate in looks.rates.items() if look > n and enough(look, rate)), None)
+        if look is not None:
+            return look
+        alpha = FIXED_RATE
     needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * alpha / tests), freedom=freedom)
     return max(needed, FEWEST_BLOCKS, n + 1)

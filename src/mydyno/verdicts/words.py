@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.model.load_level import load_level
+from mydyno.model.definition.load_level import load_level
 from mydyno.verdicts.case import Case
 from mydyno.verdicts.effect import Metric, Scope
 

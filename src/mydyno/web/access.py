@@ -17,10 +17,12 @@ import secrets
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mydyno.language import tr
 from mydyno.web.rendering import render
 
 OWN_NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
@@ -103,16 +105,25 @@ def _from_own_page(headers: Headers, host: str) -> bool:
     return own and POST_HEADER in headers and headers.get("sec-fetch-site", "same-origin") == "same-origin"
 
 
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """The body of a request. Raises HTTPException 413 for a longer one, which is not read to its end."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            raise HTTPException(413, tr("More than {count} bytes.", count=most_bytes))
+    return bytes(body)
+
+
 async def begin_session(request: Request) -> Response:
     """POST /session with the token as its body: the cookie. GET: whether the request has it."""
     access: Access = request.app.state.access
     if request.method != "POST":
         return Response(status_code=204 if access.has_session(request.headers) else 401)
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY_BYTES:
-            return Response(status_code=413)
+    try:
+        body = await read_body(request, MOST_BODY_BYTES)
+    except HTTPException:
+        return Response(status_code=413)
     if not access.is_token(body.decode(errors="replace")):
         return Response(status_code=401)
     response = Response(status_code=204)

@@ -13,17 +13,17 @@ import re
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mydyno import __version__
-from mydyno.model.records import READ_FORMATS
+from mydyno.model.stored.records import READ_FORMATS
 from mydyno.store.files import write_text
 from mydyno.store.live_log import LIVE_FILE
-from mydyno.web.live_status import LiveKind, live_status
+from mydyno.web.live_status import LASTING, LiveKind, live_status
 
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 FILES = ("study.json", "plan.json", "summary.json")
 STATES = ("running", "complete", "partial", "unfinished", "killed", "failed", "damaged")
 """What a study can be filtered by."""
@@ -41,6 +41,8 @@ class Row:
     experiment: str = ""
     answer: str = ""
     """Its first sentence."""
+    translations: dict[str, str] = field(default_factory=dict)
+    """{language: the same in it}."""
     created_unix_ns: int | None = None
     host: str = ""
     server: str = ""
@@ -51,8 +53,15 @@ class Row:
     @property
     def text(self) -> str:
         """What a search looks into."""
-        words = (self.id, self.question, self.answer, self.host, self.server, self.state, self.experiment)
+        words = (
+            self.id, self.question, self.answer, *self.translations.values(), self.host, self.server, self.state,
+            self.experiment,
+        )  # fmt: skip
         return "\n".join(words).casefold()
+
+    def answer_in(self, language: str) -> str:
+        """The answer's first sentence in a language; empty if the study has none in it."""
+        return self.answer if language == "en" else self.translations.get(language, "")
 
 
 class StudyIndex:
@@ -65,8 +74,8 @@ class StudyIndex:
         name = hashlib.sha256(str(studies.resolve()).encode()).hexdigest()[:16]
         self._file = None if cache is None else cache / f"studies-{name}.json"
         self._rows: dict[str, tuple[Key, Row]] = {}
-        self._ended: dict[str, tuple[Key, LiveKind]] = {}
-        """Of studies whose process has ended, until live.jsonl changes."""
+        self._lasting: dict[str, tuple[Key, LiveKind]] = {}
+        """Of studies that do not run, until live.jsonl changes."""
         self._saved: dict[str, Any] | None = None
 
     def rows(self) -> list[Row]:
@@ -117,13 +126,13 @@ class StudyIndex:
         key = _key(path, (LIVE_FILE,))
         if key == (0, 0):
             return row
-        known = self._ended.get(row.id)
+        known = self._lasting.get(row.id)
         if known is not None and known[0] == key:
             kind = known[1]
         else:
             kind = live_status(path).kind
-            if kind in ("ended", "killed"):
-                self._ended[row.id] = (key, kind)
+            if kind in LASTING:
+                self._lasting[row.id] = (key, kind)
         state = row.state
         if kind in ("running", "elsewhere"):
             state = "running"
@@ -213,7 +222,18 @@ def read_row(path: Path) -> Row:
         state=state if state in STATES and not row.problem else row.state,
         question=_string(summary, "question") or row.question,
         answer=str(first),
+        translations=_first_sentences(_table(summary, "translations")),
     )
+
+
+def _first_sentences(translations: dict[str, Any]) -> dict[str, str]:
+    """{language: first sentence of the answer}."""
+    found = {}
+    for language, text in translations.items():
+        answer = text.get("answer") if isinstance(text, dict) else None
+        if isinstance(answer, list) and answer:
+            found[language] = str(answer[0])
+    return found
 
 
 def _document(path: Path) -> dict[str, Any]:

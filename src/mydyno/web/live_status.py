@@ -2,7 +2,8 @@
 
 A pid alone proves nothing: it may be another process by now, and the file may be a copy from elsewhere. The process is
 the study's own if it has the recorded start time and holds this very live.jsonl open. Only such a process is ever sent
-a signal.
+a signal. Which files another user's process has open is forbidden to read: then its start time counts alone, and it is
+sent none.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from pathlib import Path
 from typing import Literal
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.model.live import LiveEnded, LiveOpened, LiveSecond, parse_live
+from mydyno.language import tr
+from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_live
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 
 SILENT_S = 15.0
 """A study that this host cannot see is thought to be gone after so long without a line."""
 _OPENED = b'{"record":"opened"'
 
-LiveKind = Literal["none", "running", "ended", "killed", "elsewhere", "silent"]
-"""elsewhere: written by a process that this host cannot see, and lately; silent: not any more."""
+LiveKind = Literal["none", "running", "ended", "killed", "copied", "elsewhere", "silent"]
+"""copied: the process lives, and writes another file; elsewhere: written by a process that this host cannot see, and
+lately; silent: not any more."""
+LASTING: frozenset[LiveKind] = frozenset({"none", "ended", "killed", "copied", "silent"})
+"""What remains so until live.jsonl changes."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +42,30 @@ class LiveStatus:
     opened: LiveOpened | None = None
     ended: LiveEnded | None = None
     last: LiveSecond | None = None
-    """The newest second."""
+    """The newest second of the study itself."""
 
     @property
     def words(self) -> str:
         """One sentence for a person; empty while it runs."""
-        if self.kind == "killed" and self.opened is not None:
-            return (
-                f"The study's process (pid {self.opened.pid}) has ended without finishing the study: it was killed, or "
-                f"it crashed. Finished runs are kept. To continue: mydyno resume {self.opened.study}"
+        if self.opened is None:
+            return ""
+        if self.kind == "killed":
+            return tr(
+                "The study's process (pid {pid}) has ended without finishing the study: it was killed, or it crashed. "
+                "Finished runs are kept. To continue: {command}",
+                pid=self.opened.pid, command=f"mydyno resume {self.opened.study}",
+            )  # fmt: skip
+        if self.kind == "copied":
+            return tr(
+                "This live.jsonl is a copy of that of a running study: process {pid} writes another one.",
+                pid=self.opened.pid,
             )
-        if self.kind == "silent" and self.opened is not None:
-            return (
-                f"The study wrote its last line more than {SILENT_S:.0f} s ago. It was started on "
-                f"{self.opened.hostname}, whose processes cannot be seen from here."
-            )
+        if self.kind == "silent":
+            return tr(
+                "The study wrote its last line more than {seconds} s ago. It was started on {host}, whose processes "
+                "cannot be seen from here.",
+                seconds=f"{SILENT_S:.0f}", host=self.opened.hostname,
+            )  # fmt: skip
         return ""
 
 
@@ -63,12 +77,16 @@ def live_status(study: Path) -> LiveStatus:
         return LiveStatus("none")
     records = [line.record for line in read_last_lines(path, 16 * 1024)]
     ended = records[-1] if records and isinstance(records[-1], LiveEnded) else None
-    last = next((one for one in reversed(records) if isinstance(one, LiveSecond)), None)
-    return LiveStatus(kind_of(opened, ended is not None, path), opened, ended, last)
+    last = next((one for one in reversed(records) if isinstance(one, LiveSecond) and not one.group), None)
+    kind = kind_of(opened, ended is not None, path)
+    # A study opens its file before the first line and closes it after the last.
+    if kind == "running" and _holds_open(opened.pid, path) is False:
+        kind = "copied" if is_alive(opened) else "killed"
+    return LiveStatus(kind, opened, ended, last)
 
 
 def kind_of(opened: LiveOpened, ended: bool, path: Path) -> LiveKind:
-    """The kind of status of a live.jsonl with this last `opened`; cheap enough for every second."""
+    """The kind of status of a live.jsonl with this last `opened`, which is no copy; cheap enough for every second."""
     if ended:
         return "ended"
     if not is_visible(opened):
@@ -109,22 +127,32 @@ def stop_study(study: Path) -> str:
     """Send the study's process SIGINT, as Ctrl-C does; an empty text, or why it was not sent."""
     opened = last_opened(study / LIVE_FILE)
     if opened is None:
-        return "the study has no live.jsonl"
+        return tr("the study has no live.jsonl")
     if not is_visible(opened):
-        return f"the study was started on {opened.hostname}, not among the processes of {platform.node()}"
+        return tr(
+            "the study was started on {host}, not among the processes of {own}",
+            host=opened.hostname,
+            own=platform.node(),
+        )
     identity = ProcessIdentity(opened.pid, opened.start_ticks)
     if not identity.alive():
-        return "the study's process has ended"
-    if not _holds_open(opened.pid, study / LIVE_FILE):
-        return f"process {opened.pid} does not write this study's {LIVE_FILE}"
-    return "" if identity.send(signal.SIGINT) else "the study's process has ended"
+        return tr("the study's process has ended")
+    holds_open = _holds_open(opened.pid, study / LIVE_FILE)
+    if holds_open is None:
+        return tr("process {pid} is another user's", pid=opened.pid)
+    if not holds_open:
+        return tr("process {pid} does not write this study's live.jsonl", pid=opened.pid)
+    return "" if identity.send(signal.SIGINT) else tr("the study's process has ended")
 
 
-def _holds_open(pid: int, path: Path) -> bool:
+def _holds_open(pid: int, path: Path) -> bool | None:
+    """Whether a process has a file open; None where this may not be known."""
     try:
         wanted = path.stat()
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # another user's process
+    except PermissionError:  # another user's process
+        return None
+    except OSError:  # it has ended, or there is no such file
         return False
     for descriptor in descriptors:
         try:

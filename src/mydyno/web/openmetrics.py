@@ -1,6 +1,7 @@
 """The current figures of studies that run, as OpenMetrics text: for Prometheus, and for a textfile collector.
 
-Every name begins with mydyno_. Figures of a load carry the labels study, arm and step. What is unknown is absent.
+Every name begins with mydyno_. Figures of a load carry the labels study, arm and step,
+and of a study over host groups also group. What is unknown is absent.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from mydyno.model.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
+from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LEAST_INTERVAL_S = 0.5
@@ -27,6 +28,7 @@ LOAD = {
 STUDY = {
     "block": ("mydyno_block", "Number of the block."),
     "blocks": ("mydyno_blocks", "Number of blocks that the study aims for."),
+    "made": ("mydyno_blocks_finished", "Number of blocks that host groups have finished."),
     "left_s": ("mydyno_left_seconds", "Expected time to the end of the study."),
     "cpu_busy_pct": ("mydyno_host_cpu_busy_percent", "CPU time in user and kernel mode, of all CPUs."),
     "cpu_steal_pct": ("mydyno_host_cpu_steal_percent", "CPU time taken by the hypervisor, of all CPUs."),
@@ -43,7 +45,8 @@ class Figures:
     """The newest records of one study. Mutable: take() is called for each record."""
 
     study: str = ""
-    second: LiveSecond | None = None
+    seconds: dict[str, LiveSecond] = field(default_factory=dict)
+    """Host group (empty: the study itself) → its newest."""
     precision: LivePrecision | None = None
     running: bool = False
 
@@ -51,8 +54,9 @@ class Figures:
         """Keep what replaces earlier figures."""
         if isinstance(record, LiveOpened):
             self.study, self.running = record.study, True
+            self.seconds.clear()
         elif isinstance(record, LiveSecond):
-            self.second = record
+            self.seconds[record.group] = record
         elif isinstance(record, LivePrecision):
             self.precision = record
         elif isinstance(record, LiveEnded):
@@ -77,22 +81,26 @@ Sample = tuple[str, str, dict[str, str], float]
 
 
 def _samples(figures: Figures) -> Iterator[Sample]:
-    now = figures.second
     study = {"study": figures.study}
     yield *RUNNING, study, float(figures.running)
     if figures.precision is not None:
         for metric, width in figures.precision.half_widths.items():
             yield *PRECISION, {**study, "metric": metric}, width
-    if now is None or not figures.running:
-        return
-    yield *STATE, {**study, "state": now.state}, 1.0
-    for field, described in STUDY.items():
-        value = getattr(now, field)
+    if figures.running:
+        for second in figures.seconds.values():
+            yield from _of_second(second, study)
+
+
+def _of_second(now: LiveSecond, study: dict[str, str]) -> Iterator[Sample]:
+    place = {**study, "group": now.group}
+    yield *STATE, {**place, "state": now.state}, 1.0
+    for name, described in STUDY.items():
+        value = getattr(now, name)
         if value is not None:
-            yield *described, study, float(value)
-    labels = {**study, "arm": now.arm or "", "step": now.step or ""}
-    for field, described in LOAD.items():
-        value = getattr(now, field)
+            yield *described, place, float(value)
+    labels = {**place, "arm": now.arm or "", "step": now.step or ""}
+    for name, described in LOAD.items():
+        value = getattr(now, name)
         if value is not None:
             yield *described, labels, float(value)
     for name, value_us in now.latency_us.items():

@@ -20,6 +20,7 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.web.access import Access
 from mydyno.web.app import make_app
 from mydyno.web.index import StudyIndex
+from mydyno.web.launch import Launcher
 
 DEFAULT_PORT = 7227
 LINGER_S = 10.0
@@ -104,17 +105,19 @@ def serve(
     announce: Callable[[str], None],
     *,
     open_metrics: bool = False,
+    launcher: Launcher | None = None,
     study_process: ProcessIdentity | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; `announce` receives the URL with the token as soon as the server listens.
 
-    `study_process`: end LINGER_S after this process has ended. Raises UserError if the place is taken.
+    `launcher`: starts studies from the page /design. `study_process`: end LINGER_S after this process has ended.
+    Raises UserError if the place is taken.
     """
     with listening(place) as (listener, origin):
         port = origin.rpartition(":")[2]
         cookie = f"mydyno_session_{port}" if port.isdecimal() else "mydyno_session"
         access = Access(cookie, open_metrics)
-        app = make_app(index, access)
+        app = make_app(index, access, launcher)
         listener.listen(128)
         announce(f"{origin}/#token={access.token}")
         config = uvicorn.Config(

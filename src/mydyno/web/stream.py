@@ -16,9 +16,9 @@ from typing import Any
 
 from sse_starlette import ServerSentEvent
 
-from mydyno.model.live import LiveEnded, LiveOpened
+from mydyno.model.stored.live import LiveEnded, LiveOpened
 from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
-from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, last_opened, live_status
+from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, live_status
 
 POLL_S = 1.0
 PING_S = 15.0
@@ -27,14 +27,17 @@ RETRY_MS = 1000
 """After which a browser that lost its connection tries again."""
 HISTORY_S = 1800
 """How many seconds back the charts of the live page begin."""
+MOST_SECONDS = 6000
+"""Of all host groups together."""
 _SECOND = '{"record":"second"'
 
 
 async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
     """Every line after the offset, as it is written, and `process` whenever what is known of the process changes."""
     path = study / LIVE_FILE
-    opened = last_opened(path)
-    ended = live_status(study).kind == "ended"
+    status = live_status(study)
+    opened, ended = status.opened, status.kind == "ended"
+    copied_from = opened if status.kind == "copied" else None
     kind: LiveKind = "none"
     quiet_s = 0.0
     while True:
@@ -52,6 +55,8 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
             offset = 0
         if not lines or ended or kind != "running":  # what writes lines is alive
             now: LiveKind = "none" if opened is None else kind_of(opened, ended, path)
+            if now == "running" and opened is not None and opened == copied_from:
+                now = "copied"
             if now != kind:
                 kind = now
                 data = json.dumps({"kind": now, "words": LiveStatus(now, opened).words})
@@ -71,13 +76,15 @@ def _size(path: Path) -> int:
 
 
 def history(study: Path) -> dict[str, Any]:
-    """{end, lines}: every record up to the offset `end`, of the seconds only the last HISTORY_S."""
+    """{end, lines}: all records up to the offset `end`; of seconds only HISTORY_S back, and at most MOST_SECONDS."""
     path, offset = study / LIVE_FILE, 0
-    seconds: deque[LiveLine] = deque(maxlen=HISTORY_S)
+    seconds: deque[LiveLine] = deque(maxlen=MOST_SECONDS)
     others: list[LiveLine] = []
     while lines := read_live(path, offset):
         offset = lines[-1].end
         for line in lines:
             (seconds if line.text.startswith(_SECOND) else others).append(line)
     kept = sorted((*seconds, *others), key=lambda line: line.end)
-    return {"end": offset, "lines": [json.loads(line.text) for line in kept if line.record is not None]}
+    records = [json.loads(line.text) for line in kept if line.record is not None]
+    begin_ns = max((one["unix_ns"] for one in records), default=0) - HISTORY_S * 1_000_000_000
+    return {"end": offset, "lines": [one for one in records if one["record"] != "second" or one["unix_ns"] > begin_ns]}

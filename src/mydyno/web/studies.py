@@ -12,15 +12,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mydyno.errors import UserError
-from mydyno.model.plan import Plan
-from mydyno.model.reasons import joined
-from mydyno.model.records import RunRecord
+from mydyno.language import tr
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.records import RunRecord
 from mydyno.store.command_log import read_commands
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
 
 _BLOCK = re.compile(r"\d{2,6}")
-TEXT_FILE = re.compile(r"(my(-\d+)?\.cnf|(server|driver)(-\d+)?\.log)")
+TEXT_FILE = re.compile(r"(my(-\d+)?\.cnf|(server|driver)(-\d+)?\.log|hooks\.log)")
 """Files of a run that are shown."""
 
 
@@ -29,7 +30,7 @@ def study_path(request: Request) -> Path:
     index: StudyIndex = request.app.state.index
     path = index.find(request.path_params["study"])
     if path is None:
-        raise HTTPException(404, "There is no study of this name in this folder.")
+        raise HTTPException(404, tr("There is no study of this name in this folder."))
     return path
 
 
@@ -40,7 +41,7 @@ def run_path(study: Path, block: str, run: str) -> Path:
         path = (blocks / block / run).resolve()
         if path.parent == (blocks / block).resolve() and path.is_relative_to(study) and not run.startswith("."):
             return path
-    raise HTTPException(404, "This study has no such finished run.")
+    raise HTTPException(404, tr("This study has no such finished run."))
 
 
 def _names(folder: Path) -> set[str]:

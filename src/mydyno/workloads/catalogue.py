@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.model.experiment import Frozen
+from mydyno.model.definition.experiment import Frozen
 from mydyno.workloads import connect
 from mydyno.workloads.data import DATA
+from mydyno.workloads.files import REPLAY, SCRIPT, SQL, FileOptions, ReplayOptions, ScriptOptions
 from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
 from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
@@ -24,6 +25,9 @@ class Workload:
     drivers: tuple[str, ...]
 
 
+ANY_SQL = "any SQL"
+"""Of a workload that runs on whatever tables its file is for."""
+
 WORKLOADS: dict[str, Workload] = {
     **{
         name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
@@ -32,8 +36,11 @@ WORKLOADS: dict[str, Workload] = {
     connect.NAME: Workload(connect.NAME, connect.DESCRIPTION, "oltp", connect.ConnectOptions, ("dynoload",)),
     "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
     **{
-        name: Workload(name, description, "kv", KvOptions, ("dynoload", KV_SECOND_OPINIONS[name]))
+        name: Workload(name, description, "kv", KvOptions, ("dynoload", *KV_SECOND_OPINIONS.get(name, ())))
         for name, description in KV_WORKLOADS.items()
     },
+    SCRIPT: Workload(SCRIPT, "a Lua script of sysbench", ANY_SQL, ScriptOptions, ("dynoload",)),
+    SQL: Workload(SQL, "a file of SQL transactions", ANY_SQL, FileOptions, ("dynoload",)),
+    REPLAY: Workload(REPLAY, "the transactions of a capture", ANY_SQL, ReplayOptions, ("dynoload",)),
 }
 DATA_WORKLOADS = tuple(DATA)

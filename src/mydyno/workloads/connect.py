@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from mydyno.model.experiment import Frozen
+from mydyno.model.definition.experiment import Frozen
 
 NAME = "connect"
 DESCRIPTION = "connect, TLS handshake, log in, disconnect: connections per second"

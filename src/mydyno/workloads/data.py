@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mydyno.model.experiment import DataSpec
-from mydyno.workloads import kv, oltp, tpcc
+from mydyno.language import tr_plural
+from mydyno.model.definition.experiment import DataSpec
+from mydyno.workloads import files, kv, oltp, tpcc
 
 PREPARE_ROWS_PER_S = 60_000.0
 """sysbench prepare into MariaDB on two cores (measured: 40,000 to 180,000)."""
@@ -18,8 +19,8 @@ class DataKind:
 
     size_bytes: Callable[[DataSpec], int]
     """The whole data directory on disk."""
-    rows_bytes: Callable[[DataSpec], int]
-    """The tables and their indexes, compared with the buffer pool."""
+    rows_bytes: Callable[[DataSpec], int | None]
+    """The tables and their indexes, compared with the buffer pool; None where only the user's file knows."""
     prepare_s: Callable[[DataSpec], float]
     prewarm_sql: Callable[[DataSpec], list[str]]
     words: Callable[[DataSpec], str]
@@ -48,7 +49,7 @@ DATA: dict[str, DataKind] = {
         tpcc.rows_bytes,
         lambda data: data.warehouses * tpcc.PREPARE_S_PER_WAREHOUSE,
         lambda _data: tpcc.prewarm_sql(),
-        lambda data: f"{data.warehouses} warehouse{'' if data.warehouses == 1 else 's'}",
+        lambda data: tr_plural("{count} warehouse", "{count} warehouses", data.warehouses),
         lambda data: f"{data.warehouses}w",
         ("workload", "warehouses"),
     ),
@@ -57,12 +58,24 @@ DATA: dict[str, DataKind] = {
         kv.rows_bytes,
         lambda _data: 5.0,
         lambda _data: kv.prewarm_sql(),
-        lambda data: f"a table for {data.keys:,} keys of {data.key_bytes} bytes, values of {data.value_bytes}",
+        kv.data_words,
         lambda data: f"{data.value_bytes}b",
         ("workload", "value_bytes"),
         kv.schema_sql,
         lambda data: 1.0 + data.keys / kv.STORED_PER_S,
     ),
+    **{
+        kind: DataKind(
+            files.reserved_bytes,
+            lambda _data: None,
+            files.prepare_s,
+            files.prewarm_sql,
+            files.words,
+            files.short,
+            ("workload", "options"),
+        )
+        for kind in (files.SCRIPT, files.SQL)
+    },
 }
 
 

@@ -11,17 +11,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.experiment import DataSpec, Frozen
+from mydyno.language import tr
+from mydyno.model.definition.experiment import DataSpec, Frozen
 
 
 class KvOptions(Frozen):
-    """Options of the workloads kv_set, kv_get and kv_mixed (dynoload kv run)."""
+    """Options of the workloads of keys and values (dynoload kv run)."""
 
     ratio: str | None = Field(
         None, pattern=r"^\d+:\d+$", description="ratio of gets to sets; 90:10 in kv_mixed, not allowed in the others"
     )
     key_choice: str | None = Field(
-        None, description="distribution of keys: uniform (default), zipfian:0.99, hotspot:10%:90% or sequential"
+        None,
+        description="distribution of keys: uniform (default), zipfian:0.99, hotspot:10%:90%, latest:0.99 or "
+        "sequential; not allowed in kv_ycsb_*",
     )
     hit_ratio: str | None = Field(
         None, pattern=r"^\d+(\.\d+)?%$", description="share of gets for keys that were stored, e.g. 95%"
@@ -44,9 +47,14 @@ KV_WORKLOADS: dict[str, str] = {
     "kv_set": "one set of a key that is stored already",
     "kv_get": "one get",
     "kv_mixed": "nine gets to one set",
+    "kv_ycsb_a": "as YCSB's A: a get or a set of a popular key, half each",
+    "kv_ycsb_b": "as YCSB's B: 95 % gets, 5 % sets of popular keys",
+    "kv_ycsb_c": "as YCSB's C: gets of popular keys",
+    "kv_ycsb_d": "as YCSB's D: 95 % gets of the newest keys, 5 % sets of new ones",
+    "kv_ycsb_f": "as YCSB's F: a get of a popular key, or gets and cas of one, half each",
 }
-KV_SECOND_OPINIONS = {"kv_set": "memslap", "kv_get": "memslap", "kv_mixed": "memaslap"}
-"""The program of libmemcached that can also run a workload."""
+KV_SECOND_OPINIONS = {"kv_set": ("memslap",), "kv_get": ("memslap",), "kv_mixed": ("memaslap",)}
+"""The programs of libmemcached that can also run a workload."""
 STORED_PER_S = 8_000.0
 """Keys stored before the first step, over the protocol into InnoDB without a sync per commit (measured: 2,000 to
 20,000)."""
@@ -69,6 +77,14 @@ def schema_sql(data: DataSpec) -> list[str]:
         "flags INT NOT NULL DEFAULT 0, cas BIGINT UNSIGNED NOT NULL DEFAULT 0, expires INT NOT NULL DEFAULT 0) "
         "ENGINE = InnoDB"
     ]
+
+
+def data_words(data: DataSpec) -> str:
+    """The keys and their values."""
+    return tr(
+        "a table for {keys} keys of {key_bytes} bytes, values of {value_bytes}",
+        keys=f"{data.keys:,}", key_bytes=data.key_bytes, value_bytes=data.value_bytes,
+    )  # fmt: skip
 
 
 def data_bytes(data: DataSpec) -> int:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.experiment import DataSpec, Frozen
+from mydyno.language import tr
+from mydyno.model.definition.experiment import DataSpec, Frozen
 
 
 class OltpOptions(Frozen):
@@ -68,7 +69,10 @@ def prewarm_sql(table: int) -> tuple[str, str]:
 
 def data_words(data: DataSpec) -> str:
     """The tables, and the kind of their texts if that is not sysbench's digits."""
-    return f"{data.tables} tables of {data.rows:,} rows" + ("" if data.text == "digits" else f" of {data.text}")
+    size = {"tables": data.tables, "rows": f"{data.rows:,}"}
+    if data.text == "digits":
+        return tr("{tables} tables of {rows} rows", **size)
+    return tr("{tables} tables of {rows} rows of {text}", **size, text=data.text)
 
 
 def data_short(data: DataSpec) -> str:

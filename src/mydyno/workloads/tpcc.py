@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.experiment import DataSpec, Frozen
+from mydyno.model.definition.experiment import DataSpec, Frozen
 
 
 class TpccOptions(Frozen):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.model.comparison import ArmComparison, Comparison
-from mydyno.model.history import Calibration, History
+from mydyno.model.stored.comparison import ArmComparison, Comparison
+from mydyno.model.stored.history import Calibration, History
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.unit.cli.test_command_line import mydyno
 
@@ -92,7 +92,7 @@ def test_the_calibration_is_printed_alone(made: Path) -> None:
         (("history", "studies/none"), "is not a study"),
         (("history", "allocators-1", "none"), "is not a study"),
         (("history", "allocators", "--studies", "nowhere"), "nowhere, does not exist"),
-        (("history", "allocators", "--format", "md"), "unknown; allowed: text, html, json"),
+        (("history", "allocators", "--format", "pdf"), "unknown; allowed: text, html, json, md"),
     ],
 )
 def test_a_wrong_argument_ends_with_2_and_a_message(made: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,17 @@ SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connect
 FINE = "qps=no worse than -50%"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    build(folder / "whole", Shape(**{**SMALL.__dict__, "blocks": 8}))
+    build(folder / "part", Shape(**{**SMALL.__dict__, "blocks": 8, "finished_runs": 7}))
+    return folder
+
+
 @pytest.fixture
-def studies(tmp_path: Path) -> Path:
-    build(tmp_path / "studies/whole", Shape(**{**SMALL.__dict__, "blocks": 8}))
-    build(tmp_path / "studies/part", Shape(**{**SMALL.__dict__, "blocks": 8, "finished_runs": 7}))
+def studies(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "studies")
     return tmp_path
 
 

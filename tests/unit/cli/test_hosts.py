@@ -16,6 +16,8 @@ from tests.support.forked import run_forked
 from tests.support.small_installation import small_installation
 from tests.support.ssh_server import SshServer, ssh_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SshServer]:

@@ -13,7 +13,7 @@ from mydyno.drivers.memaslap import Memaslap
 from mydyno.drivers.memaslap_output import Report, parse
 from mydyno.drivers.memslap import Memslap
 from mydyno.errors import DriverError
-from mydyno.model.experiment import DataSpec, Step
+from mydyno.model.definition.experiment import DataSpec, Step
 from tests.support import DATA
 
 """memaslap: -t 3s -T 1 -c 8 -S 1s -o 0.2. memslap: --concurrency=4 --execute-number=2000."""

@@ -11,8 +11,8 @@ from mydyno.drivers.base import DriverOutcome, Reading, StepContext
 from mydyno.drivers.measured import run_measured
 from mydyno.errors import DriverError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.model.experiment import DataSpec, Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.stored.records import DriverResult
 from mydyno.servers.sql import Address
 
 HOST = LocalHost("test-measured", None)

@@ -9,8 +9,8 @@ import pytest
 from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.sysbench import Sysbench, _Reader
 from mydyno.errors import DriverError
-from mydyno.model.experiment import Step
-from mydyno.model.records import DriverResult
+from mydyno.model.definition.experiment import Step
+from mydyno.model.stored.records import DriverResult
 from tests.support import DATA
 
 

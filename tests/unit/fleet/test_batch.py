@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.block import BlockOrder, execute_block
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.plan import Design, make_plan
-from mydyno.model.records import StudyRecord
+from mydyno.model.definition.plan import Design, make_plan
+from mydyno.model.stored.records import StudyRecord
 from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
-from tests.support.fake_environment import Script, experiment, opener
+from tests.support.fake_environment import opener
+from tests.support.fake_script import Script, experiment
 from tests.support.golden import check_golden
 
 BATCH = Batch(Path("/shared/studies/allocators-20261123T120000Z"), 10, 61.0, parallel=4)
@@ -31,6 +36,48 @@ def test_a_study_without_a_limit_uses_all_nodes() -> None:
     assert "#SBATCH --array=1-3\n" in slurm_script(batch)
     assert "mydyno block '/studies/it'\"'\"'s' --block" in slurm_script(batch)
     assert kubernetes_job(batch, "image", "claim")["spec"]["parallelism"] == 3
+
+
+def test_pods_of_two_studies_never_share_a_node() -> None:
+    (term,) = kubernetes_job(BATCH, "image", "claim")["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["labelSelector"] == {"matchLabels": {"app.kubernetes.io/name": "mydyno"}}
+
+
+def test_data_is_on_a_volume_of_the_node() -> None:
+    pod = kubernetes_job(BATCH, "image", "claim")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (data,) = [one["value"] for one in container["env"] if one["name"] == "MYDYNO_DATA"]
+    (name,) = [one["name"] for one in container["volumeMounts"] if one["mountPath"] == data]
+    assert {"name": name, "emptyDir": {}} in pod["volumes"]
+
+
+def test_slurm_signals_the_shell_that_becomes_the_block_and_data_is_local_to_the_node() -> None:
+    lines = slurm_script(BATCH).splitlines()
+    assert "#SBATCH --signal=B:TERM@90" in lines
+    (data,) = [line for line in lines if line.startswith("export MYDYNO_DATA=")]
+    command = ["bash", "-c", f'{data}; echo "$MYDYNO_DATA"']
+    path = os.environ["PATH"]
+    for environment, found in (({"SLURM_TMPDIR": "/scratch/7"}, "/scratch/7/mydyno-data-"), ({}, "/tmp/mydyno-data-")):
+        done = subprocess.run(command, env={"PATH": path, **environment}, capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(found)
+    done = subprocess.run(
+        command, env={"PATH": path, "MYDYNO_DATA": "/nvme"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "/nvme\n"
+
+
+@pytest.mark.parametrize(
+    ("study", "label"),
+    [
+        ("a" * 80 + "-20261123T120000Z", "a" * 33 + "-20261123t120000z"),
+        ("a" * 80 + "-b" * 25, "b" + "-b" * 24),
+    ],
+)
+def test_a_long_name_keeps_its_time_and_ends_in_a_letter_or_digit(study: str, label: str) -> None:
+    job = kubernetes_job(Batch(Path("/studies") / study, 3, 10.0), "image", "claim")
+    assert job["metadata"]["name"] == f"mydyno-{label}"
 
 
 async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(

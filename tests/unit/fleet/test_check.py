@@ -8,8 +8,8 @@ import pytest
 
 from mydyno.cli.hosts_tables import print_check, print_list
 from mydyno.fleet.check import CheckedHost, ClockOffset, clock_offset, differences, flat, shared
-from mydyno.hosts.ssh import SshHost
-from mydyno.model.host_groups import HostGroup
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.model.definition.host_groups import HostGroup
 from tests.support.golden import check_golden
 from tests.support.ssh_server import SshServer, ssh_server
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +13,10 @@ from mydyno.errors import HostError
 from mydyno.fleet.block_clients import BlockClients, check_address
 from mydyno.fleet.channels import Closed, Opened, Sent
 from mydyno.fleet.client_hosts import ClientHosts
+from mydyno.fleet.installation import Say
 from mydyno.fleet.messages import parse_message
-from mydyno.model.host_groups import LoadHosts
+from mydyno.fleet.study_files import StudyFile, StudyFiles
+from mydyno.model.definition.host_groups import LoadHosts
 
 HOSTS = LoadHosts(names=("far", "farther"), address="127.0.0.1")
 SAMPLE = '{"record":"sample","unix_ns":1000,"metrics":{"host":{"cpu_user_pct":80.0},"disk:a":{"x":1.0}}}'
@@ -59,14 +61,22 @@ class EchoLink:
     ends_after: int | None = None
     unreachable: bool = False
     started: list[Echo] = field(default_factory=list)
+    environments: list[dict[str, str]] = field(default_factory=list)
+    copied: dict[str, list[str]] = field(default_factory=dict)
 
     async def open(self) -> None:
         if self.unreachable:
             raise HostError("no route to host", "is it up?")
 
-    async def start_program(self, name: str, arguments: Sequence[str]) -> Echo:
+    async def start_program(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Echo:
         self.started.append(Echo([name, *arguments], self.ends_after))
+        self.environments.append(dict(environment))
         return self.started[-1]
+
+    async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:
+        del say
+        self.copied[study] = [one.name for one in files.files]
+        return "/there/files"
 
     async def write_files(self, study: str, files: dict[str, str]) -> str:
         raise AssertionError((study, files))
@@ -150,6 +160,29 @@ async def test_an_agent_is_reached_by_its_socket_and_ends_with_the_connection(tm
     assert not wire.session.lost
     await wire.clients.close()
     assert list((tmp_path / "clients").iterdir()) == []
+
+
+async def test_an_agent_finds_modules_in_the_copies_of_its_own_host(tmp_path: Path) -> None:
+    links = {"far": EchoLink(), "farther": EchoLink()}
+    wire = Wire(links)
+    clients = ClientHosts(links)
+    files = StudyFiles(
+        tuple(StudyFile(tmp_path / name, f"own/{name}", "0", 1) for name in ("a.lua", "b.lua", "c.jsonl")),
+        script_folders=("own",),
+    )
+    await clients.copy_files("study", files, lambda _: None)
+    wire.session = clients.session(wire)
+    assert links["far"].copied == {"study": ["own/a.lua", "own/b.lua", "own/c.jsonl"]}
+    await wire.clients.open(tmp_path / "sockets")
+    try:
+        wire.clients.start("far", "agent")
+        wire.clients.start("far", "probe")
+        while len(links["far"].environments) < 2:
+            await asyncio.sleep(0)
+        assert links["far"].environments == [{"LUA_PATH": "/there/files/own/?.lua;;"}, {}]
+    finally:
+        await wire.clients.close()
+        await wire.session.close()
 
 
 async def test_an_agent_that_ends_by_itself_ends_the_block_and_blames_no_arm(tmp_path: Path) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from mydyno.errors import StudyError
+from mydyno.fleet import cluster as cluster_module
 from mydyno.fleet.cluster import Cluster, GroupLostError
+from mydyno.fleet.leases import Leases
+from mydyno.store.journal import Journal
 
 
+@pytest.mark.slow
 async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names = [f"vm{number:02d}" for number in range(1, 21)]
@@ -44,6 +51,37 @@ async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == [], "Dask leaves no folder behind"
 
 
+async def test_every_block_is_committed_once_although_lost_groups_deliver_late_copies(tmp_path: Path) -> None:
+    """20 groups, 5 % of them lost for good, and copies of what they were given arrive while others execute it."""
+    names = [f"vm{number:02d}" for number in range(1, 21)]
+    journal = Journal(tmp_path / "journal.jsonl")
+    leases, random, lost = Leases(journal), Random(5), set(names[:1])
+    late: list[tuple[int, int, str]] = []
+    refused = 0
+
+    def commit(block: int, attempt: int, group: str) -> bool:
+        if not leases.is_current(block, attempt):
+            return False
+        leases.committed(block, attempt, group)
+        return True
+
+    async def work(group: str, block: int) -> None:
+        nonlocal refused
+        attempt = leases.lease(block, group)
+        await asyncio.sleep(random.uniform(0.01, 0.02))
+        if group in lost:
+            late.append((block, attempt, group))
+            leases.lost(block, attempt, group, "silent")
+            raise GroupLostError(group)
+        refused += sum(not commit(*copy) for copy in [*late, (block, attempt, group), *late])
+
+    async with Cluster(names, work) as cluster:
+        ended = [block async for block, _ in cluster.map(range(1, 101))]
+    assert len(late) == 1 and refused > 20
+    committed = [event["block"] for event in journal.read() if event["event"] == "block_committed"]
+    assert sorted(committed) == sorted(ended) == list(range(1, 101))
+
+
 async def test_a_group_that_is_back_takes_blocks_again() -> None:
     failing = {"a"}
 
@@ -61,6 +99,24 @@ async def test_a_group_that_is_back_takes_blocks_again() -> None:
         assert {result async for _, result in cluster.map(range(4, 12))} == {"a", "b"}
 
 
+async def test_scratch_of_a_killed_controller_is_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    left, other = tmp_path / f"mydyno-fleet-{ended.pid}-x", tmp_path / f"mydyno-fleet-{os.getpid()}-other"
+    left.mkdir()
+    other.mkdir()
+
+    async def work(group: str, _: int) -> str:
+        return group
+
+    async with Cluster(["a"], work):
+        assert len(list(tmp_path.iterdir())) == 2, "one's own, and that of a process that lives"
+    assert list(tmp_path.iterdir()) == [other]
+
+
 async def test_without_any_group_left_the_study_ends() -> None:
     async def work(group: str, _: int) -> None:
         raise GroupLostError(group)
@@ -68,6 +124,41 @@ async def test_without_any_group_left_the_study_ends() -> None:
     async with Cluster(["a", "b"], work) as cluster:
         with pytest.raises(StudyError, match="every host group is lost"):
             async for _ in cluster.map([1, 2]):
+                raise AssertionError
+
+
+async def test_without_a_live_group_the_study_waits_for_those_that_may_return() -> None:
+    lost: list[str] = []
+    said: list[str] = []
+
+    async def work(group: str, block: int) -> int:
+        if not lost:
+            lost.append(group)
+            raise GroupLostError(group)
+        return block
+
+    async with Cluster(["a"], work, lambda: lost, said.append) as cluster:
+        returning = asyncio.create_task(add_when(cluster, "a", lambda: bool(said)))
+        assert [block async for block, _ in cluster.map([1, 2])] == [1, 2]
+        await returning
+    assert said == ["no host group is left: waiting up to 15 min for a"]
+
+
+async def add_when(cluster: Cluster, group: str, condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+    await cluster.add(group)
+
+
+async def test_a_study_does_not_wait_for_ever_for_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "MOST_WAITING_S", 0.0)
+
+    async def work(group: str, _: int) -> None:
+        raise GroupLostError(group)
+
+    async with Cluster(["a"], work, lambda: ["a"]) as cluster:
+        with pytest.raises(StudyError, match="every host group is lost"):
+            async for _ in cluster.map([1]):
                 raise AssertionError
 
 

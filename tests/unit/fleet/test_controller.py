@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 from pathlib import Path
 
 import pytest
 
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.fleet import block, cluster, controller, turn
 from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
+from mydyno.fleet.leases import Leases
+from mydyno.fleet.live import FleetLive
+from mydyno.fleet.runner import GroupRunner
+from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment, ServerSpec
-from mydyno.model.host_groups import HostGroup
-from mydyno.model.summary import Summary
+from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
+from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRun, LiveSecond
+from mydyno.model.stored.summary import Summary
+from mydyno.packages.atomic_dir import sha256_of
 from mydyno.store.study_folder import StudyFolder
-from tests.support.fake_environment import Script, experiment, opener
+from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, Mishaps
+from tests.support.fake_script import Script, experiment
+from tests.support.live_records import live_records
 
 
 def groups(*names: str) -> tuple[HostGroup, ...]:
@@ -25,6 +36,13 @@ def groups(*names: str) -> tuple[HostGroup, ...]:
 def interleaved(blocks: int = 4, **design: object) -> Experiment:
     plain = {"kind": "interleaved", "blocks": blocks, "cycles": 3, "quiet_wait": 0, "slice": 2, "washout": 0.5}
     return experiment(("glibc", "jemalloc"), design={**plain, **design})
+
+
+@pytest.fixture(autouse=True)
+def _lost_groups_stay_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a test lets them return."""
+    monkeypatch.setattr(controller, "FIRST_RETRY_S", 3600.0)
+    monkeypatch.setattr(cluster, "MOST_WAITING_S", 0.0)
 
 
 @pytest.fixture
@@ -64,6 +82,30 @@ async def test_every_block_is_executed_once_and_wholly_by_one_group(
     assert not [path for name in "ab" for path in (hosts.folder / name / "studies").iterdir()], "hosts are cleaned"
 
 
+@pytest.mark.parametrize("kind", ["interleaved", "blocks"])
+async def test_live_jsonl_shows_the_groups_and_what_they_finish(
+    hosts: FakeHosts, paths: HostPaths, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block, "INTERVAL_S", 0.0)  # as many lines as the loop has turns
+    hosts.mishaps["b"] = Mishaps(loses_block=lambda _: True)
+    asked = interleaved() if kind == "interleaved" else experiment(design={"blocks": 4})
+    folder, summary, _ = await study(hosts, paths, ("a", "b"), asked)
+    found = live_records(folder.path)
+    assert isinstance(found[0], LiveOpened) and isinstance(found[-1], LiveEnded)
+    assert (found[-1].state, found[-1].answer) == ("complete", summary.answer)
+    seconds = [one for one in found if isinstance(one, LiveSecond)]
+    assert {one.group for one in seconds} == {"", "a", "b"}
+    assert [one.state for one in seconds if one.group == "b"] == ["starting", "lost"]
+    of_a = [one for one in seconds if one.group == "a"]
+    loaded = "slice" if kind == "interleaved" else "step"
+    assert {"starting", loaded, "waiting"} <= {one.state for one in of_a}
+    assert all(one.arm and one.step and one.block for one in of_a if one.state == loaded)
+    runs = [one for one in found if isinstance(one, LiveRun)]
+    assert sorted(one.folder for one in runs) == sorted(run.folder for run in folder.runs())
+    assert {one.group for one in runs} == {"a"}
+    assert any(isinstance(one, LivePrecision) for one in found) == (kind == "interleaved")
+
+
 async def test_a_block_of_a_lost_group_is_executed_elsewhere(hosts: FakeHosts, paths: HostPaths) -> None:
     hosts.mishaps["a"] = Mishaps(loses_block=lambda _: True)
     folder, summary, watcher = await study(hosts, paths, ("a", "b"))
@@ -75,6 +117,172 @@ async def test_a_block_of_a_lost_group_is_executed_elsewhere(hosts: FakeHosts, p
     assert attempts == [1, 2]
     assert hosts.links["a"].began == [lost["block"]], "a lost group takes no further blocks"
     assert watcher.lost == [("a", f"block {lost['block']}: the SSH connection ended", False)]
+
+
+class KilledError(Exception):
+    """The controller ends here, as by kill -9: nothing more is written."""
+
+
+@pytest.mark.parametrize("moment", ["leased", "fetched", "in its place", "journalled"])
+async def test_a_controller_killed_at_any_moment_is_resumed_from_its_folder(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    owner, name = {
+        "leased": (GroupRunner, "execute"),
+        "fetched": (StudyFolder, "adopt_block"),
+        "in its place": (Leases, "committed"),
+        "journalled": (FleetLive, "block_committed"),
+    }[moment]
+    whole = getattr(owner, name)
+    calls = 0
+
+    def killed(*arguments: object, **more: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise KilledError
+        return whole(*arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, killed)
+        patch.setattr("tempfile.tempdir", str(hosts.folder))
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # what is half done stays
+        with pytest.raises(KilledError):
+            await study(hosts, paths, ("a",))
+    (path,) = (hosts.folder.parent / "studies").iterdir()
+    folder, summary = await resume_on_groups(path, paths, FleetWatched(), hosts)
+    assert summary.state == "complete"
+    assert sorted({run.block for run in folder.runs()}) == [1, 2, 3, 4]
+    assert sorted(int(str(one["block"])) for one in journal(folder, "block_committed")) == [1, 2, 3, 4]
+    assert not list(path.glob("blocks/.*")), "no half copy is left"
+
+
+async def test_a_lost_host_that_can_be_reached_again_at_the_end_is_cleaned(hosts: FakeHosts, paths: HostPaths) -> None:
+    hosts.mishaps["a"] = Mishaps(loses_block=lambda _: True)
+    folder, _, _ = await study(hosts, paths, ("a", "b"))
+    assert hosts.links["a"].cleanings == 1, "what was killed there may have left more than the folder"
+    assert hosts.links["b"].cleanings == 0
+    assert not (hosts.links["a"].root / folder.name).exists()
+    assert journal(folder, "group_not_cleaned") == []
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["while it is prepared", "before its block"])
+async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    monkeypatch.setattr(turn, "STEP_S", 0.01)
+    held = contextlib.ExitStack()
+    watcher = FleetWatched()
+    say = watcher.group_says
+
+    def group_says(group: str, text: str, lasting: bool) -> None:
+        say(group, text, lasting)
+        if "waiting for an earlier block" in text:
+            held.close()
+
+    def hold(block: int) -> None:
+        if block == 1:
+            (folder,) = (hosts.folder.parent / "studies").iterdir()
+            held.enter_context(study_lock(folder.name, hosts.links["a"].paths.study_lock_address))
+
+    monkeypatch.setattr(watcher, "group_says", group_says)
+    if first:
+        hosts.mishaps["a"] = Mishaps(before_block=hold)
+    else:
+        hosts.mishaps["a"] = Mishaps(
+            before_prepare=lambda study: held.enter_context(
+                study_lock(study, hosts.links["a"].paths.study_lock_address)
+            )
+        )
+    request = FleetRequest(interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups("a"))
+    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    assert summary.state == "complete"
+    assert watcher.said == ["a: waiting for an earlier block of this study to end"]
+    assert journal(folder, "block_lost") == []
+
+
+async def test_a_host_that_is_still_lost_at_the_end_is_named_and_cleaned_by_resume(
+    hosts: FakeHosts, paths: HostPaths
+) -> None:
+    def loses_block(_block: int) -> bool:
+        hosts.mishaps["a"].unreachable = True
+        return True
+
+    hosts.mishaps["a"] = Mishaps(loses_block=loses_block)
+    folder, summary, watcher = await study(hosts, paths, ("a", "b"))
+    assert summary.state == "complete"
+    (event,) = journal(folder, "group_not_cleaned")
+    assert event["group"] == "a"
+    assert any("a may keep files of this study" in one and "mydyno clean --hosts" in one for one in watcher.said)
+    kept = hosts.links["a"].root / folder.name
+    assert kept.is_dir()
+    hosts.mishaps.clear()
+    watcher = FleetWatched()
+    await resume_on_groups(folder.path, paths, watcher, hosts)
+    assert not kept.exists()
+    assert watcher.said == ["a: removed what this study had left there"]
+    assert [one["group"] for one in journal(folder, "group_cleaned")] == ["a"]
+
+
+def returning_after(first_retry_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "FIRST_RETRY_S", first_retry_s)
+    monkeypatch.setattr(cluster, "MOST_WAITING_S", 900.0)
+
+
+def losing(first: int, times: int) -> Mishaps:
+    """Loses the connection in each of so many attempts at blocks from `first` on."""
+    left = [times]
+
+    def loses_block(block: int) -> bool:
+        left[0] -= block >= first
+        return block >= first and left[0] >= 0
+
+    return Mishaps(loses_block=loses_block)
+
+
+async def test_the_only_group_is_waited_for_when_its_connection_is_lost(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returning_after(0.01, monkeypatch)
+    hosts.mishaps["a"] = losing(3, 2)
+    folder, summary, watcher = await study(hosts, paths, ("a",))
+    assert summary.state == "complete"
+    assert [one["block"] for one in journal(folder, "block_lost")] == [3, 3]
+    assert [one["attempt"] for one in journal(folder, "block_committed")] == [1, 1, 3, 1]
+    assert "no host group is left: waiting up to 15 min for a" in watcher.said
+    assert watcher.said.count("a is back") == 2
+
+
+async def test_a_block_that_is_lost_on_the_same_group_again_and_again_ends_the_study(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returning_after(0.01, monkeypatch)
+    hosts.mishaps["a"] = losing(3, 100)
+    with pytest.raises(StudyError, match=r"block 3 was lost 3 times \(a\)"):
+        await study(hosts, paths, ("a",))
+
+
+async def test_a_group_that_returns_is_tried_soon_and_then_less_often(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    returning_after(5.0, monkeypatch)
+
+    def loses_block(block: int) -> bool:
+        if block != 2 or slept:
+            return False
+        hosts.mishaps["a"].unreachable = True
+        return True
+
+    async def sleep(delay_s: float) -> None:
+        slept.append(delay_s)
+        hosts.mishaps["a"].unreachable = len(slept) < 6
+
+    hosts.mishaps["a"] = Mishaps(loses_block=loses_block)
+    monkeypatch.setattr(controller, "sleep", sleep)
+    _, summary, _ = await study(hosts, paths, ("a",))
+    assert summary.state == "complete"
+    assert slept == [5, 10, 20, 40, 60, 60]
 
 
 async def test_a_study_whose_groups_are_all_lost_ends_and_is_resumed_from_its_folder(
@@ -131,9 +339,26 @@ async def test_a_study_that_cannot_be_prepared_leaves_nothing_on_the_hosts(
         raise UserError("server.variables: nonsense is no variable of MariaDB 10.11")
 
     hosts.opener = refuse  # type: ignore[assignment]
-    with pytest.raises(UserError, match="nonsense"):
+    with pytest.raises(UserError, match=r"\n  a: server.variables: nonsense.*\n  b: server.variables: nonsense"):
         await study(hosts, paths, ("a", "b"))
     assert [list(link.root.iterdir()) for link in hosts.links.values()] == [[], []]
+
+
+async def test_a_mistake_that_one_group_reports_names_the_group_and_does_not_stop_the_others(
+    hosts: FakeHosts, paths: HostPaths, script: Script
+) -> None:
+    plain = opener(script)
+
+    async def refuse_on_b(paths: HostPaths, *rest: object) -> object:
+        if "/hosts/b/" in str(paths.data):
+            raise UserError("server.basedir: /opt/mariadb does not exist")
+        return await plain(paths, *rest)  # type: ignore[arg-type]
+
+    hosts.opener = refuse_on_b  # type: ignore[assignment]
+    _, summary, watcher = await study(hosts, paths, ("a", "b"))
+    assert summary.state == "complete"
+    assert {group for group, _ in watcher.committed} == {"a"}
+    assert [(group, "/opt/mariadb does not exist" in why) for group, why, _ in watcher.lost] == [("b", True)]
 
 
 async def test_a_group_with_another_server_version_takes_no_part(
@@ -157,8 +382,6 @@ async def test_a_copy_that_arrives_after_its_block_was_leased_again_is_dropped(
     hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group that fell silent for too long; its block is executed elsewhere, and then its copy arrives."""
-    from mydyno.fleet import controller
-
     late: list[tuple[object, ...]] = []
     commit = controller._Fleet._commit
 
@@ -187,11 +410,12 @@ async def test_what_a_study_over_hosts_cannot_do_is_refused_before_any_connectio
 ) -> None:
     group = HostGroup(name="a", server="bench@a", clients=("bench@b",))
     reachable = group.model_copy(update={"address": "10.0.0.5"})
-    linked = experiment(treatments={"glibc": {"network": "1gbit"}})
+    step = StepSpec(workload="oltp_read_only", connections=(4,), warmup=2, measure=20, driver="sysbench")
+    linked = experiment(steps=(step,))
     refusals: list[tuple[Experiment, tuple[HostGroup, ...], str]] = [
         (interleaved(), (group,), "the group a has clients, but no address"),
         (interleaved(), (reachable, *groups("c")), "the group a has clients, the group c has none"),
-        (linked, (reachable,), "arm glibc: network: its link has both ends on the server's host"),
+        (linked, (reachable,), "sysbench has no agents on other hosts"),
     ]
     for refused, of, words in refusals:
         request = FleetRequest(refused, "", hosts.folder.parent / "studies", of)
@@ -202,6 +426,60 @@ async def test_what_a_study_over_hosts_cannot_do_is_refused_before_any_connectio
     with pytest.raises(UserError, match="external server"):
         await run_on_groups(request, paths, FleetWatched(), hosts)
     assert hosts.links == {}
+
+
+async def test_files_of_the_experiment_are_copied_and_an_arm_is_loaded_by_the_copy(
+    hosts: FakeHosts, paths: HostPaths, tmp_path: Path
+) -> None:
+    script = tmp_path / "shop.lua"
+    script.write_text("function event() end")
+    asked = interleaved().model_copy(update={"steps": (StepSpec(workload="script", script=str(script)),)})
+    seen: dict[str, str | None] = {}
+
+    def look(block: int, name: str = "a") -> None:
+        (path,) = (hosts.folder / name / "studies").iterdir()
+        (step,) = StudyFolder.open(path).study().experiment.steps
+        seen[name] = step.script
+        assert step.script is not None and Path(step.script).read_text() == script.read_text()
+
+    hosts.mishaps["a"] = Mishaps(before_block=look)
+    folder, summary, _ = await study(hosts, paths, ("a",), asked)
+    assert summary.state == "complete"
+    assert str(seen["a"]).endswith(f"/files{script}") and seen["a"] != str(script)
+    assert folder.study().experiment == asked, "the study itself has the user's paths"
+    assert folder.study().files == {str(script): sha256_of(script)}
+    assert not list((hosts.folder / "a" / "studies").iterdir()), "and nothing is left"
+
+
+async def test_a_missing_or_changed_file_ends_the_study_before_any_connection(
+    hosts: FakeHosts, paths: HostPaths, tmp_path: Path
+) -> None:
+    script = tmp_path / "shop.lua"
+    asked = interleaved().model_copy(update={"steps": (StepSpec(workload="script", script=str(script)),)})
+    with pytest.raises(UserError, match=r"steps\[0\]\.script: .*shop\.lua: no such file"):
+        await study(hosts, paths, ("a",), asked)
+    assert hosts.links == {} and not (tmp_path / "studies").exists()
+    script.write_text("function event() end")
+    hosts.mishaps["a"] = Mishaps(loses_block=lambda block: block == 2)
+    with pytest.raises(StudyError):
+        await study(hosts, paths, ("a",), asked)
+    (path,) = (tmp_path / "studies").iterdir()
+    hosts.links.clear()
+    script.write_text("function event() return end")
+    with pytest.raises(UserError, match=r"shop\.lua was changed after the study began"):
+        await resume_on_groups(path, paths, FleetWatched(), hosts)
+    assert hosts.links == {}
+
+
+async def test_a_groups_data_is_where_the_group_says(hosts: FakeHosts, paths: HostPaths) -> None:
+    of = (HostGroup(name="a", server="bench@a", data="/mnt/nvme/mydyno"), *groups("b"))
+    request = FleetRequest(interleaved(), "name = 'fake'", hosts.folder.parent / "studies", of)
+    await run_on_groups(request, paths, FleetWatched(), hosts)
+    for name, data in (("a", ["--data=/mnt/nvme/mydyno"]), ("b", [])):
+        blocks = [process.arguments for process in hosts.links[name].processes if process.arguments[0] == "block"]
+        assert len(blocks) > 1
+        for arguments in blocks:
+            assert [one for one in arguments if one.startswith("--data")] == data
 
 
 async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, paths: HostPaths) -> None:

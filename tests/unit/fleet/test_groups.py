@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.fleet.groups import parse_hosts
-from mydyno.model.host_groups import Address, HostGroup
+from mydyno.fleet.groups import parse_hosts, with_data
+from mydyno.model.definition.host_groups import Address, HostGroup
 
 FLEET = """\
 [[group]]
@@ -136,3 +136,16 @@ def test_a_load_from_clients_needs_an_address() -> None:
     load = group.model_copy(update={"address": "10.0.0.5"}).load_hosts
     assert load is not None
     assert load.names == ("b-22", "b-2222", "c")
+
+
+def test_a_group_of_a_file_names_its_disk_and_data_is_for_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[[group]]\nserver = "a"\ndata = "/mnt/nvme/mydyno"\n[[group]]\nserver = "b"\n')
+    groups = parse_hosts(str(path))
+    assert [group.data for group in groups] == ["/mnt/nvme/mydyno", None]
+    assert [group.data for group in with_data(groups, Path("/data"))] == ["/mnt/nvme/mydyno", "/data"]
+    with pytest.raises(UserError, match="only an absolute path"):
+        with_data(groups, Path("data"))
+    path.write_text('[[group]]\nserver = "a"\ndata = "nvme"\n')
+    with pytest.raises(UserError, match="data"):
+        parse_hosts(str(path))

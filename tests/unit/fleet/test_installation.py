@@ -33,10 +33,12 @@ from mydyno.fleet.parts import (
     remove_old_archives,
 )
 from mydyno.hosts.paths import ENGINE_PROGRAMS
-from mydyno.hosts.ssh import SshHost
+from mydyno.hosts.remote.ssh import SshHost
 from tests.support import ROOT
 from tests.support.small_installation import small_installation
 from tests.support.ssh_server import SshServer, ssh_server, without
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -114,6 +116,20 @@ async def pushed(host: SshHost, cache: Path) -> list[str]:
         found = await push_folders(host, [cache / "debian" / "tool+x"], archives, lambda _: None)
     assert not [path for path in archives_folder(cache).iterdir() if "tool+x" in path.name]
     return found
+
+
+async def test_a_server_that_was_added_replaces_another_of_its_name(
+    host: SshHost, server: SshServer, tmp_path: Path
+) -> None:
+    (server.home / FOLDER).mkdir(parents=True)
+    folder = tmp_path / "cache" / "servers" / "added" / "own"
+    (folder / "tree").mkdir(parents=True)
+    for sha256, copied in (("one", True), ("one", False), ("two", True)):
+        (folder / "added.json").write_text(f'{{"sha256": "{sha256}"}}')
+        async with FolderArchives(tmp_path / "cache") as archives:
+            found = await push_folders(host, [folder], archives, lambda _: None)
+        assert found == (["servers/added/own"] if copied else [])
+        assert sha256 in (server.home / ".cache/mydyno/servers/added/own/added.json").read_text()
 
 
 async def test_remove_takes_everything_away(
@@ -213,7 +229,7 @@ async def test_a_host_without_util_linux_is_refused(host: SshHost, server: SshSe
         await host.run(["true"])
     process = await host.start(["true"])
     with pytest.raises(HostError, match="setpriv or setsid is not on PATH"):
-        await process.wait(10)
+        await process.wait(60)
 
 
 def test_archives_of_other_versions_are_removed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mydyno.hosts import cgroups as module
 from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, return_delegation, take_delegation
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import CpuSlot
 from mydyno.treatments.cgroup import CgroupTreatment, cpus_of
 from tests.support.fake_cgroups import DISK, FakeCgroups, version_1, version_2
@@ -162,12 +162,13 @@ def test_the_undo_journal_removes_groups_and_names_those_that_stay(tmp_path: Pat
         module.REMOVE_TIMEOUT_S = module_timeout
 
 
-def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path) -> None:
+def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMOVE_TIMEOUT_S", 0.1)  # a fake group has files, and stays
     with subprocess.Popen(["sleep", "60"]) as process:
         (tmp_path / "group").mkdir()
         (tmp_path / "group/cgroup.procs").write_text(f"{process.pid}\n{os.getpid()}\n")
         module.remove_group([tmp_path / "group"])
-        assert process.wait(5) != 0
+        assert process.wait(60) != 0
 
 
 def test_cpu_lists() -> None:

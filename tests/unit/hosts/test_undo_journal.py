@@ -19,10 +19,11 @@ from mydyno.hosts.undo import UndoJournal, stale_journals
 from mydyno.store.journal import Journal
 
 
-def disowned(journal: UndoJournal, pid: int = 1, start_ticks: int = -5) -> UndoJournal:
-    """The journal as if another process had begun it."""
+def disowned(journal: UndoJournal, pid: int = 1, start_ticks: int = -5, **facts: object) -> UndoJournal:
+    """The journal as if another process had begun it; a fact that is None is left out."""
     text = journal.path.read_text()
-    first = json.loads(text.splitlines()[0]) | {"pid": pid, "start_ticks": start_ticks}
+    first = json.loads(text.splitlines()[0]) | {"pid": pid, "start_ticks": start_ticks} | facts
+    first = {name: value for name, value in first.items() if value is not None}
     journal.path.write_text("\n".join([json.dumps(first), *text.splitlines()[1:]]) + "\n")
     return UndoJournal(journal.path)
 
@@ -140,6 +141,30 @@ def test_a_pid_that_another_process_has_now_does_not_keep_a_journal_alive(journa
     assert stale_journals(journal.path.parent) == []
 
 
+@pytest.mark.parametrize(
+    ("facts", "is_stale"),
+    [
+        ({"boot_id": "another", "hostname": "another-node"}, False),
+        ({"boot_id": "another"}, True),
+        ({"hostname": "a-container-of-this-host"}, True),
+        ({"boot_id": None, "hostname": None}, True),
+    ],
+    ids=["another host", "an older boot of this host", "another hostname in this boot", "older versions"],
+)
+def test_a_journal_of_another_host_that_shares_the_cache_is_left_alone(
+    journal: UndoJournal, facts: dict[str, object], is_stale: bool
+) -> None:
+    disowned(journal, **facts)  # type: ignore[arg-type]
+    assert [stale.path for stale in stale_journals(journal.path.parent)] == [journal.path] * is_stale
+
+
+def test_after_a_restart_another_process_does_not_keep_a_journal_alive(journal: UndoJournal) -> None:
+    own = ProcessIdentity.of(os.getpid())
+    assert own is not None
+    disowned(journal, own.pid, own.start_ticks, boot_id="another")
+    assert len(stale_journals(journal.path.parent)) == 1
+
+
 def test_a_journal_cut_before_its_first_line_is_stale(tmp_path: Path) -> None:
     (tmp_path / "x.1.jsonl").write_text('{"event": "owner", "pi')
     assert [stale.owner() for stale in stale_journals(tmp_path)] == [None]
@@ -160,7 +185,7 @@ def test_processes_of_a_study_are_found_by_their_cookie_and_ended() -> None:
         assert [one.pid for one in found] == [process.pid]
         assert processes_with_cookie("study-of-this") == []
         assert end_all(found, grace_s=0.1) == []
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     finally:
         process.kill()
         process.communicate()

@@ -7,7 +7,10 @@ import math
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
+from random import Random
 from types import ModuleType
 
 import pytest
@@ -61,6 +64,22 @@ def test_a_target_holds_or_is_missed_only_with_its_whole_interval(pairs: ModuleT
     assert at_most.verdict(of(1.0, math.nan, math.nan, 1)) == "holds"
 
 
+def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    noisy = importlib.import_module("support.noisy_host")
+    for mean in (0.1, 0.3, 0.5, 0.8):
+        episodes = list(islice(noisy.shares(mean, Random(1)), 4000))
+        whole_s = sum(length_s for length_s, _ in episodes)
+        assert whole_s / len(episodes) == pytest.approx(noisy.EPISODE_S, rel=0.05)
+        assert sum(length_s * share for length_s, share in episodes) / whole_s == pytest.approx(mean, rel=0.05)
+        assert 0.0 <= min(share for _, share in episodes) < max(share for _, share in episodes) <= noisy.MOST
+    with pytest.raises(Exception, match="outside 0 to 0"), noisy.noisy_host(0.95, 1.0):
+        pass
+    with noisy.noisy_host(0.0, 1.0):
+        pass
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{BENCH}:{ROOT / 'src'}"}
@@ -73,3 +92,23 @@ def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ({"found": 10}, 0),
+        ({"found": 9, "range": 1}, 1),
+        ({"range": 10}, 1),
+        ({"undecided": 10}, 1),
+        ({"found": 9, "wrong": 1}, 1),
+        ({}, 1),
+    ],
+)
+def test_the_rounds_of_bisections_pass_only_if_every_commit_was_found(
+    monkeypatch: pytest.MonkeyPatch, states: dict[str, int], code: int
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the module adds to it
+    culprit = importlib.import_module("culprit")
+    assert culprit.exit_code(Counter(states)) == code

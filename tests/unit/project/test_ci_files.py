@@ -1,7 +1,7 @@
 """The workflow files of docs/guides/ci: parsed, and their steps executed in a clone, on simulated studies.
 
-Not executed: `uses:` steps of GitHub, and the installation of mydyno (the variable INSTALL_COMMAND is `true` here;
-MYDYNO is the clone's own source).
+Not executed: `uses:` steps of GitHub, and the installation of mydyno (the variable INSTALL_COMMAND is `true` here, or
+its `uv` a script that prints its arguments; MYDYNO is the clone's own source).
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from mydyno.model.experiment import ThresholdSpec
-from mydyno.model.records import StudyRecord
+from mydyno.model.definition.experiment import ThresholdSpec
+from mydyno.model.stored.records import StudyRecord
 from mydyno.results.summarise import summarise
 from mydyno.store.files import write_text
 from tests.support import ROOT
 from tests.support.fake_study_folder import Shape, build
 
+pytestmark = pytest.mark.slow
+
 FOLDER = ROOT / "docs/guides/ci"
+PASSED_ON = ("OPENBLAS_NUM_THREADS",)
 LIMITS = {0: -0.05, 4: 0.05, 5: 0.0}
 """Exit code → how far the limit is from the effect that the study has."""
 
@@ -50,12 +53,13 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(clone: Path, own: dict[str, Any], code: int) -> dict[str, str]:
     """What the job's steps see: the file's own variables, with the installed program replaced by the clone's source."""
-    plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    plain = {name: os.environ[name] for name in ("PATH", "HOME", *PASSED_ON) if name in os.environ}
     replaced = {
         "MYDYNO": f"{sys.executable} -m mydyno.cli",
         "INSTALL_COMMAND": "true",
         "EXPERIMENT": f"code-{code}",
         "PYTHONPATH": str(clone / "src"),
+        "PYTHONPYCACHEPREFIX": str(clone.parent / "pycache"),
         "GITHUB_STEP_SUMMARY": str(clone / "summary.md"),
         "LANG": "C.UTF-8",
     }
@@ -120,3 +124,24 @@ def test_the_script_of_the_gitlab_job(clone: Path, code: int) -> None:
     done = execute(script, clone, environment(clone, job["variables"], code))
     assert done.returncode == code, done.stdout + done.stderr
     check_files(clone, code)
+
+
+def jobs() -> dict[str, tuple[dict[str, str], str]]:
+    """Each service's variables, and its step that installs mydyno."""
+    github = yaml.safe_load((FOLDER / "github.yml").read_text())["jobs"]["gate"]
+    (install,) = (step["run"] for step in github["steps"] if step.get("name") == "Install mydyno")
+    gitlab = yaml.safe_load((FOLDER / "gitlab.yml").read_text())["performance-gate"]
+    return {"github": (github["env"], install), "gitlab": (gitlab["variables"], "\n".join(gitlab["before_script"]))}
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_mydyno_is_installed_from_a_folder_because_no_index_has_it(tmp_path: Path, service: str) -> None:
+    own, script = jobs()[service]
+    uv = tmp_path / "bin/uv"
+    uv.parent.mkdir()
+    uv.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    uv.chmod(0o755)
+    packages = str(tmp_path / "files of a release")
+    path = f"{uv.parent}:{os.environ['PATH']}"
+    done = execute(script, tmp_path, {**own, "MYDYNO_PACKAGES": packages, "PATH": path})
+    assert done.stdout.splitlines() == ["tool", "install", "--find-links", packages, "mydyno"], done.stderr

@@ -11,18 +11,19 @@ from pydantic import BaseModel
 
 from mydyno.cli import COMMANDS
 from mydyno.experiments import built_in
-from mydyno.model.experiment import DesignSpec
-from mydyno.model.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRun, LiveSecond
+from mydyno.model.definition.experiment import DesignSpec
+from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import METRICS
-from mydyno.model.plan import Plan
-from mydyno.model.records import SliceRecord
-from mydyno.model.summary import (
-    AccompanimentRecord,
+from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRun, LiveSecond
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import (
     CostRecord,
     CostsRecord,
     HostGroupsRecord,
     HostsEffect,
     InterleavingRecord,
+    OperationTime,
     Summary,
 )
 from mydyno.treatments.catalogue import TREATMENTS
@@ -73,7 +74,8 @@ def section(page: str, heading: str) -> str:
     [(SliceRecord, "slices.jsonl"), (Plan, "plan.json"), (Summary, "summary.json"),
      (InterleavingRecord, "summary.json"), (HostGroupsRecord, "summary.json"), (HostsEffect, "summary.json"),
      *((one, "live.jsonl") for one in (LiveOpened, LiveSecond, LiveRun, LivePrecision, LiveNote, LiveEnded)),
-     (CostsRecord, "summary.json"), (CostRecord, "summary.json"), (AccompanimentRecord, "summary.json")],
+     (CostsRecord, "summary.json"), (CostRecord, "summary.json"), (OperationTime, "summary.json"),
+     (CandidateRecord, "summary.json")],
 )  # fmt: skip
 def test_every_field_of_the_study_folder_is_described(model: type[BaseModel], heading: str) -> None:
     text = section("docs/reference/study-folder.md", heading)
@@ -91,12 +93,26 @@ def test_every_journal_event_is_described() -> None:
     assert {event for event in events if f"`{event}`" not in text} == set()
 
 
+INHERITED = {"HOME", "PATH", "TERM", "COLUMNS", "USER", "CARGO_MANIFEST_DIR"}
+"""Variables with their usual meaning."""
+
+
+def test_every_benchmark_that_is_named_exists() -> None:
+    code = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    named = {(name, path.name) for path in code for name in re.findall(r"bench/run ([a-z]+)", path.read_text())}
+    assert len(named) > 10
+    assert [one for one in sorted(named) if not (ROOT / f"bench/{one[0]}.py").is_file()] == []
+
+
 def test_every_environment_variable_is_described() -> None:
     code = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "engine").rglob("*.rs")]
     code += [ROOT / name for name in ("bootstrap.sh", "test", "mydyno")]
     used = {name for path in code for name in re.findall(r"\bM?Y?DYNO_[A-Z][A-Z_]+[A-Z]\b", path.read_text())}
-    described = set(re.findall(r"`([A-Z][A-Z_]+)`", (ROOT / "docs/reference/environment.md").read_text()))
-    assert {"MYDYNO_CACHE", "DYNO_PASSWORD"} <= used
+    described = set(re.findall(r"`\$?([A-Z][A-Z_]+)\b", (ROOT / "docs/reference/environment.md").read_text()))
+    read = r"""(?:os\.environ\.get\(|os\.environ\[|os\.getenv\(|env::var(?:_os)?\()\s*"([A-Z][A-Z_]+)\""""
+    product = [path for path in code if not path.is_relative_to(ROOT / "tests") and "tests" not in path.parts]
+    used |= {name for path in product for name in re.findall(read, path.read_text())} - INHERITED
+    assert {"MYDYNO_CACHE", "DYNO_PASSWORD", "LUA_PATH"} <= used
     assert used - described == set()
 
 

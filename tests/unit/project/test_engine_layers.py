@@ -13,8 +13,12 @@ from tests.support.real import ROOT
 ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
+    "dyno-capture": """
+        timestamp lexer class digest fingerprint nondeterminism problems source event timeline heading assembler
+        general_log slow_log log history anonymise format transactions
+    """,
     "dyno-core": """
-        clock duration operation prefetch queue random distribution histogram hdr_log schedule wire
+        clock duration operation panics prefetch queue random distribution histogram hdr_log schedule wire
     """,
     "dyno-kv": "error event number request intake text binary meta connection blocking",
     "dyno-loop": """
@@ -22,7 +26,8 @@ LAYERS = {
         intervals tally session worker thread launch
     """,
     "dyno-load": """
-        error host server null_server kv sql spec agents quality output slices runner cli
+        error host server sources null_server kv sql spec agents quality output slices runner capture replay
+        cli
     """,
     "dyno-memory": "kernels measure",
     "dyno-mysql": """
@@ -30,8 +35,8 @@ LAYERS = {
         command outcome login replies connection blocking
     """,
     "dyno-probe": """
-        clock control deltas metric schedule text paced sample speed waiter machine mysql record arguments collector
-        groups pseudo_file keyed families catalogue roster server run cli
+        clock control deltas metric schedule text cost_limiter sample speed waiter machine mysql record arguments
+        collector groups pseudo_file keyed families catalogue roster server run cli
     """,
     "mydyno-engine": "",
 }

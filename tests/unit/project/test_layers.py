@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LAYERS = (
     "cli",
     "web",
     "reports",
+    "bisect",
     "study",
     "fleet",
     "experiments",
@@ -30,6 +32,7 @@ LAYERS = (
     "verdicts",
     "stats",
     "model",
+    "language",
     "errors",
 )
 """From top to bottom: a module imports from its own layer and from those below."""
@@ -42,22 +45,33 @@ SLOW_TO_LOAD = {
     "duckdb",
     "hdrh",
     "matplotlib",
+    "pydoe",
     "resource",
     "pwd",
 }
 """Function-level imports of these need no reason: commands load only what they use."""
 
 
-def modules() -> dict[str, ast.Module]:
-    """Module name → its tree, for every file of the package."""
-    found = {}
-    for path in sorted(ROOT.rglob("*.py")):
-        name = ".".join(("mydyno", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    return found
+def modules() -> dict[str, Path]:
+    """Module name → file, for every file of the package."""
+    return {
+        ".".join(("mydyno", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in sorted(ROOT.rglob("*.py"))
+    }
 
 
-TREES = modules()
+MODULES = modules()
+
+
+@cache
+def tree_of(name: str) -> ast.Module:
+    """Parsed where it is needed: each of several test processes collects all tests, and runs some."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"), str(MODULES[name]))
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Every module with its tree."""
+    return ((name, tree_of(name)) for name in MODULES)
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -69,7 +83,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
             assert node.level == 0, f"line {node.lineno}: imports are absolute here"
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
-                yield (deeper if deeper in TREES else str(node.module)), node.lineno
+                yield (deeper if deeper in MODULES else str(node.module)), node.lineno
 
 
 def layer(module: str) -> str:
@@ -78,13 +92,13 @@ def layer(module: str) -> str:
 
 
 def test_every_file_belongs_to_a_layer() -> None:
-    assert {layer(name) for name in TREES} - {""} == set(LAYERS)
+    assert {layer(name) for name in MODULES} - {""} == set(LAYERS)
 
 
 def test_imports_point_down_the_layers() -> None:
     wrong = [
         f"{name}:{line} imports {target}"
-        for name, tree in TREES.items()
+        for name, tree in trees()
         for target, line in imported(tree)
         if target.startswith("mydyno.") and LAYERS.index(layer(target)) < LAYERS.index(layer(name))
     ]
@@ -93,9 +107,26 @@ def test_imports_point_down_the_layers() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     needs = {
-        name: {target for target, _ in imported(tree) if target in TREES and target != name}
-        for name, tree in TREES.items()
+        name: {target for target, _ in imported(tree) if target in MODULES and target != name} for name, tree in trees()
     }
+    while ready := [name for name, targets in needs.items() if not targets & needs.keys()]:
+        for name in ready:
+            del needs[name]
+    assert needs == {}
+
+
+@pytest.mark.parametrize("parent", LAYERS)
+def test_no_folders_of_a_layer_import_each_other_in_a_circle(parent: str) -> None:
+    def folder(module: str) -> str:
+        """The folder of a module below its layer; "" for what is not in one of this layer."""
+        _, layer_of_module, below, *_ = [*module.split("."), "", ""]
+        return below if layer_of_module == parent and below and (ROOT / parent / below).is_dir() else ""
+
+    needs: dict[str, set[str]] = {}
+    for name, tree in trees():
+        if folder(name):
+            targets = {folder(target) for target, _ in imported(tree)} - {"", folder(name)}
+            needs.setdefault(folder(name), set()).update(targets)
     while ready := [name for name, targets in needs.items() if not targets & needs.keys()]:
         for name in ready:
             del needs[name]
@@ -104,10 +135,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:
     wrong = []
-    for name, tree in TREES.items():
-        path = ROOT.parent / Path(*name.split("."))
-        text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
-        lines = text.splitlines()
+    for name, tree in trees():
+        lines = MODULES[name].read_text(encoding="utf-8").splitlines()
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -118,10 +147,8 @@ def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", sorted(TREES))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_files_and_functions_keep_their_size(name: str) -> None:
-    path = ROOT.parent / Path(*name.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
-    functions = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 500
+    functions = [node for node in ast.walk(tree_of(name)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert [one.name for one in functions if (one.end_lineno or 0) - one.lineno >= 80] == []

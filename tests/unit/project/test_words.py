@@ -39,6 +39,7 @@ PHRASES = {
     r"\basks a server\b": "runs against a server",
     r"\bthe seconds behind\b": "after",
     r"\bthat is not itself\b": "outside its usual range",
+    r"\b(the|its|their) begin\b(?!\()": "beginning, start",
 }
 """Regular expression → what to write in its place."""
 
@@ -74,10 +75,13 @@ def findings(paths: list[Path]) -> list[str]:
     """Every banned phrase: file, line, what was found, what to write."""
     found = []
     for path in paths:
-        for line, text in texts(path):
-            flat = re.sub(r"\s", " ", text)
-            for phrase, better in PHRASES.items():
-                for match in re.finditer(phrase, re.sub(r" +", " ", flat)):
+        flat = [(line, re.sub(r"\s+", " ", text)) for line, text in texts(path)]
+        whole = "\n".join(text for _, text in flat)
+        for phrase, better in PHRASES.items():
+            if re.search(phrase, whole) is None:
+                continue
+            for line, text in flat:
+                for match in re.finditer(phrase, text):
                     found.append(f"{path}:{line}: {match.group(0)!r}: {better}")
     return found
 

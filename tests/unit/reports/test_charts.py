@@ -15,6 +15,7 @@ from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
 from mydyno.reports.charts.position import position_chart
+from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
 from mydyno.reports.charts.scale import Linear, level_positions, nice_ticks, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import area, marker, polyline
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
@@ -45,7 +46,23 @@ def charts() -> dict[str, str]:
         OrderPoint(2, 1, 9000.0, JEMALLOC, False, "block 1, jemalloc: 9.0 k/s; not valid: <swap>"),
         OrderPoint(4, 2, 8200.0, GLIBC, True, "block 2, glibc: 8.2 k/s"),
     ]
+    laws = [
+        Swept(
+            GLIBC,
+            ((1, 400.0), (8, 2200.0), (64, 3500.0)), ((1.0, 410.0), (8.0, 2150.0), (64.0, 3510.0)), 35.0,
+            ((400.0, 2500.0), (2200.0, 3600.0), (3500.0, 18_000.0)),
+        ),
+        Swept(
+            JEMALLOC,
+            ((1, 400.0), (8, 2300.0), (64, 6100.0)), ((1.0, 400.0), (8.0, 2310.0), (64.0, 6080.0)), None,
+            ((400.0, 2400.0), (2300.0, 3500.0), (6100.0, 10_500.0)),
+        ),
+    ]  # fmt: skip
     return {
+        "scalability": scalability_chart("scalability:0", "TPS", "two laws", RATE, laws, [1, 8, 64]),
+        "scalability-latency": latency_chart(
+            "scalability-latency:0", "p99", "two arms", (RATE, DisplayUnit(1000.0, "ms")), laws, "TPS"
+        ),
         "sweep": sweep_chart("sweep:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
         "bars": bars_chart("bars:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
         "forest": forest_chart("forest:qps:ro", "QPS", "effects", [ForestGroup("16 connections", rows, 0.013)], 0.02),
@@ -99,7 +116,21 @@ def test_nothing_but_text_ends_leaves_the_picture(kind: str) -> None:
             assert 0 <= float(x) <= width and 0 <= float(y) <= height, data
 
 
-@pytest.mark.parametrize("kind", ["forest", "sweep", "bars", "noise", "order", "position", "timeline", "ceiling"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "scalability",
+        "scalability-latency",
+        "forest",
+        "sweep",
+        "bars",
+        "noise",
+        "order",
+        "position",
+        "timeline",
+        "ceiling",
+    ],
+)
 def test_labels_of_a_chart_do_not_overlap(kind: str) -> None:
     """Texts on one line, with an average width of 0.56 em, must not touch."""
     root = ElementTree.fromstring(charts()[kind])

@@ -13,9 +13,9 @@ import pytest
 
 from mydyno import reports
 from mydyno.errors import UserError
-from mydyno.model.reasons import Reason
+from mydyno.model.stored.reasons import Reason
 from mydyno.reports.csv_report import COLUMNS
-from mydyno.reports.markdown_report import escape
+from mydyno.reports.markdown_text import escape
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden

@@ -5,18 +5,23 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
 
+from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit
 from mydyno.reports.gate.markdown import markdown
 from mydyno.reports.gate.terminal import print_gate
-from mydyno.results.gate import GateResult
+from mydyno.reports.page import render_page
+from mydyno.results.gate import GateResult, gate_study
+from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Comparison, Outcome
+from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 
 QPS, P99 = Metric("qps", "1/s", "higher"), Metric("latency_p99_us", "µs", "lower")
@@ -80,7 +85,8 @@ RESULTS = {
     "fine": result(FINE, alpha=0.05, look=None),
     "worse": result(FINE, WORSE, OPEN, FAILED, late=True),
     "undecided": result(
-        FINE, OPEN, more_s=3600.0, next_step="It takes about 1 hour more: mydyno resume flush-20261123 --time 1h",
+        FINE, OPEN, more_s=3600.0, next_step="If the effects are as estimated, it takes about 1 hour more: "
+            "mydyno resume flush-20261123 --time 1h",
     ),
     "interrupted": result(
         replace(FINE, outcome=Outcome.UNDECIDED, reason="no look has been reached yet", ratio=None, low=None, high=None,
@@ -98,6 +104,23 @@ def test_the_terminal_and_the_markdown_are_as_the_golden_files(name: str) -> Non
     check_golden(f"gate-{name}.txt", text)
     check_golden(f"gate-{name}.md", markdown(RESULTS[name]))
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> None:
+    plain = build(tmp_path / "plain")
+    assert 'id="gate"' not in render_page(plain)
+    limits = (ThresholdSpec(metric="qps", limit=-0.1, arms=("jemalloc",)),)
+    study = plain.study()
+    made = study.model_copy(update={"experiment": study.experiment.model_copy(update={"gate": limits})})
+    (plain.path / "study.json").write_text(made.model_dump_json(by_alias=True))
+    page = render_page(StudyFolder.open(plain.path))
+    summary = plain.summary()
+    assert summary is not None
+    found = gate_study(StudyFolder.open(plain.path), summary)
+    assert found.outcome is Outcome.FINE, found
+    assert "Both comparisons are shown to be within their limits." in page
+    assert page.count(">fine<") == len(found.comparisons) == 2
+    assert 'id="gate"' in page
 
 
 def test_junit_counts_failures_and_errors_and_is_well_formed() -> None:

@@ -88,6 +88,7 @@ def test_the_page_names_what_differs_before_the_effects(two: StudyFolder) -> Non
     assert "hosts like these" not in text, "two hosts"
 
 
+@pytest.mark.slow
 def test_from_three_hosts_on_there_is_an_interval_for_hosts_like_these(twelve: StudyFolder) -> None:
     summary = twelve.summary()
     assert summary is not None and summary.host_groups is not None

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from mydyno import reports
-from mydyno.model.reasons import Reason
-from mydyno.model.summary import CanaryRecord, ConclusionRecord
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
 from mydyno.reports.result import ReportStep
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
@@ -225,6 +225,7 @@ def test_the_page_can_be_made_again_and_is_the_same(full: tuple[StudyFolder, str
     assert not list(folder.path.glob(".report.html*"))
 
 
+@pytest.mark.slow
 def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
     folder = build(tmp_path / "long", Shape(blocks=2, warmup_s=20, measure_s=60))
     text, page = make(folder)

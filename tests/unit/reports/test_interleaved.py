@@ -178,7 +178,7 @@ def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
     text, page = make(folder)
     assert_clean(page)
     assert len(text.encode()) < 2_000_000
-    assert "Only every 2nd cycle is drawn" in page.visible
+    assert "Only one cycle in 2 is drawn" in page.visible
     chart = text.split('data-chart="slices:oltp_read_only-64"')[1].split("</svg>")[0]
     marks = sum(path.count("M") for path in re.findall(r'<path class="dot" d="([^"]*)"', chart))
     assert marks == 40 * 13 * 5, "cycles 1, 3, … 25 of every arm and of the copy"

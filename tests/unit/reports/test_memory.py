@@ -7,9 +7,9 @@ from statistics import median
 
 import pyarrow.parquet as pq
 
-from mydyno.model.reasons import Reason
-from mydyno.model.records import Evidence
-from mydyno.model.summary import RunSummary
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import Evidence
+from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.numbers import display_unit
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory

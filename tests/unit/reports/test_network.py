@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.summary import ConclusionRecord, EffectRecord, LimitRecord
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import network
 from tests.support.fake_study_folder import Shape, build

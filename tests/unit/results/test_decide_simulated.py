@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 from math import sqrt
 
 import numpy as np
@@ -16,15 +17,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from mydyno.model.experiment import StepSpec
-from mydyno.model.summary import RunSummary
+from mydyno.model.definition.experiment import StepSpec
+from mydyno.model.definition.looks import LOOK_BLOCKS, looks_aimed_at
+from mydyno.model.stored.summary import RunSummary
 from mydyno.results.families import families
-from mydyno.results.interleaved import interleaved_values
-from mydyno.stats.looks import LOOKS
+from mydyno.results.values.interleaved import interleaved_values
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study, decided
-from tests.support.fake_environment import experiment
+from tests.support.fake_script import experiment
 from tests.support.fake_sessions import DRIFTS, Random, normal, sessions
 from tests.support.fake_slices import Host, Simulation
+
+pytestmark = pytest.mark.slow
 
 TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 SERVERS = (("A", 1), ("A", 2), ("x", 1), ("y", 1), ("z", 1))
@@ -108,19 +111,24 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
     assert np.mean(alone) >= 0.93
 
 
-def at_its_last_look(logs: Logs) -> list[Effect]:
+def at_its_last_look(logs: Logs, aim: int = 6) -> list[Effect]:
     """The effects at the look at which the study ends: everything is decided, or it is the last one."""
     effects: list[Effect] = []
-    for blocks, alpha in LOOKS.items():
-        effects = decide_study(families_of(logs[:blocks], 1), alpha)
+    looks = looks_aimed_at(aim)
+    for blocks, alpha in looks.rates.items():
+        effects = decide_study(families_of(logs[:blocks], 1), alpha, looks)
         if claims(effects) or decided(effects):
             break
     return effects
 
 
 def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
-    """Two arms at one step on each of the four hosts; a study ends at the first look that claims anything."""
-    ended = [at_its_last_look(logs) for host in HOSTS for logs in studies(host, 24 * TIMES, 40, 4, 1)]
+    """Two arms at one step on each of the four hosts, aimed at each of the looks; a study ends at the first claim."""
+    ended = [
+        at_its_last_look(logs, aim)
+        for host in HOSTS
+        for logs, aim in zip(studies(host, 24 * TIMES, 40, 4, 1), cycle(LOOK_BLOCKS), strict=False)
+    ]
     assert at_most(sum(map(claims, ended)) / len(ended), len(ended))
 
 

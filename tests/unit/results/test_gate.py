@@ -7,18 +7,19 @@ from random import Random
 
 import pytest
 
-from mydyno.execution import interleaved_study
-from mydyno.execution.pace import FixedCycles
-from mydyno.execution.time_plan import TimePlan
+from mydyno.execution.interleaved import study as interleaved_study
+from mydyno.execution.planning.pace import FixedCycles
+from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment, StepSpec, ThresholdSpec
-from mydyno.model.records import Evidence
+from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
+from mydyno.model.stored.records import Evidence
 from mydyno.results.gate import GateResult, gate_study, is_gate_decided
 from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from mydyno.verdicts.threshold import Outcome
-from tests.support.fake_environment import Script, Watched, experiment, opener
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
 
 QPS = ThresholdSpec(metric="qps", limit=-0.02)
 COST = ThresholdSpec(metric="server_cpu_us_per_query", limit=0.03)
@@ -70,7 +71,7 @@ async def test_an_effect_at_the_limit_cannot_be_told_and_the_time_is_given(
     result = judged(await run(script, paths, tmp_path, asked()))
     assert result.outcome is Outcome.UNDECIDED
     assert result.comparisons[0].reason == "the interval contains the limit"
-    assert result.next_step.startswith(("It takes about", "The effect is too close"))
+    assert result.next_step.startswith(("If the effects are as estimated, it takes about", "The effect is too close"))
 
 
 async def test_an_arm_that_crashes_is_worse_and_an_unproved_one_cannot_be_told(
@@ -129,7 +130,7 @@ async def test_a_study_with_a_time_ends_at_the_first_look_that_decides_every_thr
     folder = await run(script, paths, tmp_path, what)
     result = judged(folder)
     assert result.outcome is Outcome.FINE
-    assert (result.look, result.blocks, result.alpha) == (6, 6, 0.03125)
+    assert (result.look, result.blocks, result.alpha) == (6, 6, 0.004)
     assert {effect.verdict for effect in summarise(folder).effects if effect.primary} == {"inconclusive"}
 
 

@@ -7,11 +7,11 @@ from math import log
 
 import pytest
 
-from mydyno.model.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
-from mydyno.results.answer import answer_study
+from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
 from mydyno.results.host_groups import fact_differences, host_groups_of, hosts_effects
-from mydyno.results.host_words import claim_words, difference_clause, hosts_sharpen, sizes
 from mydyno.results.summarise import first_finished
+from mydyno.results.words.answer import answer_study
+from mydyno.results.words.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
 

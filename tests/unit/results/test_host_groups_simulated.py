@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.model.summary import EffectRecord, HostsEffect
+from mydyno.model.stored.summary import EffectRecord, HostsEffect
 from mydyno.results.families import families
 from mydyno.results.host_groups import hosts_effects
-from mydyno.results.host_words import block_groups
 from mydyno.results.summarise import effect_record
+from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import decide_study
 from tests.support.host_groups import Fleet
 from tests.unit.results.test_decide_simulated import TIMES, at_most
+
+pytestmark = pytest.mark.slow
 
 QUIET = 0.01
 

@@ -89,7 +89,7 @@ def test_an_added_server_is_listed_used_and_removed(tmp_path: Path, archive: tup
         (("add", "x", "--sha256", "abc"), "not a SHA-256"),
         (("add", "x", "--sha256", "0" * 64), "nothing was unpacked"),
         (("add", "x", "--archive", "nowhere.tar.xz"), "--archive nowhere.tar.xz: no such file"),
-        (("remove", "mysql-8.4"), "no such server was added"),
+        (("remove", "mysql-8.4"), "no such server was added or built"),
         (("remove", "mysql-5.6"), "cannot be removed"),
     ],
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mydyno.errors import ServerError
 from mydyno.servers.sql import Address, Control
 
 
@@ -40,3 +44,12 @@ async def test_a_connection_that_is_made_after_its_user_was_cancelled_is_closed(
     assert not connection.closed.is_set()
     go_on.set()
     await asyncio.wait_for(connection.closed.wait(), 30)
+
+
+async def test_a_connection_that_fails_leaves_no_socket_to_the_garbage_collector(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ResourceWarning)
+        with pytest.raises(ServerError, match="No such file or directory"):
+            await Control(Address(user="dyno", password="x", socket=str(tmp_path / "missing.sock"))).__aenter__()
+        gc.collect()
+    assert [str(warning.message) for warning in found] == []

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from mydyno.errors import BugError
+from mydyno.model.definition.looks import SIX
 from mydyno.stats import power
-from mydyno.stats.looks import LOOKS
 from mydyno.stats.signflip import smallest_p
 
 
@@ -47,7 +47,7 @@ def test_with_two_copies_of_the_control_fewer_blocks_are_exact(contrasts: int, a
 
 @pytest.mark.parametrize(("contrasts", "look"), [(1, 6), (22, 6), (23, 10), (236, 10), (237, 16)])
 def test_a_large_family_can_be_significant_at_a_later_look_only(contrasts: int, look: int) -> None:
-    assert power.planned_exact_look(contrasts, 0) == look
+    assert power.planned_exact_look(SIX, contrasts, 0) == look
 
 
 def test_the_plan_knows_the_number_of_contrasts() -> None:
@@ -57,10 +57,10 @@ def test_the_plan_knows_the_number_of_contrasts() -> None:
 
 
 def test_a_planned_look_meets_the_plan_at_its_own_error_rate() -> None:
-    look = power.planned_look(0.02, 0.02, 3, after=6, freedom=4)
+    look = power.planned_look(SIX, 0.02, 0.02, 3, after=6, freedom=4)
     assert look is not None and look > 6
-    assert power.detection_power(look, 0.02, 0.02, LOOKS[look] / 3, 4) >= 0.8
-    assert power.planned_look(0.5, 0.02, 3, after=6) is None
+    assert power.detection_power(look, 0.02, 0.02, SIX.rates[look] / 3, 4) >= 0.8
+    assert power.planned_look(SIX, 0.5, 0.02, 3, after=6) is None
 
 
 def test_power_agrees_with_the_noncentral_t() -> None:

@@ -13,6 +13,8 @@ from mydyno.stats.paired import paired, skewness_standard_error
 from mydyno.stats.signflip import flipped_totals
 from tests.support.fake_sessions import DRIFTS, normal, sessions, skewed
 
+pytestmark = pytest.mark.slow
+
 TRUTH = np.log(1.03)
 SHAPES = [(drift, "normal") for drift in DRIFTS] + [("no drift", "skewed"), ("random walk", "skewed")]
 NOISES = {"normal": normal, "skewed": skewed}

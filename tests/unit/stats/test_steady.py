@@ -13,7 +13,7 @@ from mydyno.errors import BugError
 from mydyno.stats.autocorrelation import effective_sample_size
 from mydyno.stats.changepoint import change_points
 from mydyno.stats.cycles import complete_cycles
-from mydyno.stats.mser import MserCut, common_cut, mser5
+from mydyno.stats.mser import MserCut, mser5
 from mydyno.stats.steady import StateSeries, Steadiness, judge
 from mydyno.stats.trend import drift, relative
 
@@ -69,17 +69,6 @@ def test_equal_values_and_short_series_are_not_cut() -> None:
     assert mser5([0.1] * 300).cut == 0
     assert mser5([1.0, 2.0, 3.0]) == MserCut(0, 3, False, False)
     assert mser5([]).cut == 0
-
-
-def test_all_runs_share_the_largest_cut_and_at_least_the_planned_warm_up() -> None:
-    cuts = [MserCut(10, 600, False, True), MserCut(45, 600, False, True)]
-    assert common_cut(cuts) == 45
-    assert common_cut(cuts, minimum=60) == 60
-    assert common_cut([], minimum=60) == 60
-
-
-def test_a_cut_that_is_an_alarm_or_from_a_short_series_does_not_shorten_every_other_run() -> None:
-    assert common_cut([MserCut(400, 600, True, True), MserCut(30, 60, False, False)], minimum=20) == 20
 
 
 def test_the_effective_sample_size_is_that_of_the_process() -> None:

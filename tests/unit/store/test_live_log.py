@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mydyno.model.live import LiveNote, LiveOpened, live_line, parse_live
+from mydyno.model.stored.live import LiveNote, LiveOpened, live_line, parse_live
 from mydyno.store.live_log import LIVE_FILE, LiveLog, read_last_lines, read_live
 
 OPENED = LiveOpened(

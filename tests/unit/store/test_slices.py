@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.model.records import SliceRecord
+from mydyno.model.stored.records import SliceRecord
 from mydyno.store.slices import SLICES_FILE, read_slices, write_slices
 
 

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mydyno.errors import UserError
-from mydyno.execution.latency_log import write_latency_log
-from mydyno.execution.probe import read_samples
-from mydyno.model.plan import make_plan
-from mydyno.model.records import DriverResult, RunRecord, StepRecord, StudyRecord
-from mydyno.results.values import common_windows, values_of
+from mydyno.execution.blocks.latency_log import write_latency_log
+from mydyno.execution.environments.probe import read_samples
+from mydyno.model.definition.plan import make_plan
+from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
+from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.store import files
 from mydyno.store.query import series, window_means
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
-from tests.support.fake_environment import experiment
+from tests.support.fake_script import experiment
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_800_000_000 * SECOND_NS
@@ -190,35 +190,18 @@ def test_values_are_means_over_the_common_window_by_the_metrics_scope(folder: St
     ]
     write_samples(folder.path / name / "samples.parquet", samples, START_NS, [record])
     run = run_record(name, record)
-    windows = common_windows([make_step()], [run])
+    windows = declared_windows([make_step()])
     assert windows["oltp_read_only-4"].model_dump() == {"from_s": 2.0, "to_s": 6.5}
     values = values_of(folder, run, windows)["oltp_read_only-4"]
     assert values == {"qps": 45.0, "cpu_user_pct": 45.0, "latency_p99_us": 5.0, "latency_p95_us": 4.0}
 
 
-def make_step() -> Any:
+def make_step(warmup_s: float = 2.0) -> Any:
+    return experiment().resolved_steps[0].model_copy(update={"warmup_s": warmup_s, "measure_s": 4.0})
 
-    return experiment().resolved_steps[0].model_copy(update={"warmup_s": 2.0, "measure_s": 4.0})
 
-
-def test_one_trustworthy_cut_moves_the_window_of_all_runs() -> None:
-    def with_cut(cut: int, trustworthy: bool = True, valid: bool = True) -> RunRecord:
-        steady = {
-            "mser5_cut_s": cut,
-            "samples": 200,
-            "mser5_beyond_half": cut > 100,
-            "mser5_trustworthy": trustworthy,
-        }
-        return run_record("x", step_record(steady=steady), valid=valid)
-
-    def begin_s(*runs: RunRecord) -> float:
-        return common_windows([make_step()], runs)["oltp_read_only-4"].from_s
-
-    assert begin_s() == 2
-    assert begin_s(with_cut(0), with_cut(40)) == 40
-    assert begin_s(with_cut(40, trustworthy=False)) == 2
-    assert begin_s(with_cut(150)) == 2, "a cut beyond the half is an alarm"
-    assert begin_s(with_cut(40, valid=False)) == 2
+def test_no_part_of_a_warm_up_of_a_fraction_of_a_second_is_in_the_window() -> None:
+    assert declared_windows([make_step(2.9)])["oltp_read_only-4"].from_s == 2.9
 
 
 def test_a_drivers_own_interval_lines_are_kept_and_moved_to_the_runs_clock(tmp_path: Path) -> None:
@@ -267,3 +250,12 @@ def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: P
         "dynoprobe: 2 of 9 samples were missed (a busy host)",
     ]
     assert read_samples(tmp_path / "none") == ([], ["dynoprobe wrote no samples"])
+
+
+def test_samples_that_are_missing_or_damaged_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "samples.parquet"
+    with pytest.raises(UserError, match=r"samples\.parquet is missing"):
+        window_means(path, {"a": (0.0, 1.0)})
+    path.write_bytes(b"PAR1 but no more")
+    with pytest.raises(UserError, match=r"samples\.parquet cannot be read"):
+        series(path, None, "host", ["cpu"])

@@ -10,11 +10,11 @@ import pytest
 from mydyno import experiments
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import Experiment, ServerSpec, StepSpec
+from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.treatments import coexistence
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
 from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, server_bytes
-from tests.support.fake_environment import experiment
+from tests.support.fake_script import experiment
 
 GIB = 1 << 30
 BLOCKS_AT_QUICK_SCALE = {"transparent-huge-pages": "thp"}

@@ -7,7 +7,7 @@ import pytest
 from mydyno.errors import HostError
 from mydyno.hosts import kernel_settings
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.treatments.huge_pages import HugePagesTreatment, reserve_bytes, unit_bytes
 from mydyno.treatments.smaps import parse_smaps, pool_mappings
 

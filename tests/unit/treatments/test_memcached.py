@@ -15,16 +15,16 @@ from mydyno.drivers import dynoload_kv, dynoload_output
 from mydyno.drivers.base import StepContext
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import DriverError, ServerError, UserError
-from mydyno.execution.forecast import forecast
+from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load, vocabulary
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.experiment import DataSpec, Experiment, Step
-from mydyno.model.parsing import parse_experiment
-from mydyno.model.plan import make_plan
-from mydyno.model.quantities import parse_bytes
-from mydyno.model.records import DriverResult, StepRecord
-from mydyno.model.toml_source import TomlSource
+from mydyno.model.definition.experiment import DataSpec, Experiment, Step
+from mydyno.model.definition.parsing import parse_experiment
+from mydyno.model.definition.plan import make_plan
+from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.stored.records import DriverResult, StepRecord
 from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.memcached_plugin import configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import Found, MemcachedClient, numbers
@@ -252,6 +252,7 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
         ["--ratio=0:100", "--ignore-errors=130"],
         ["--ratio=100:0", "--ignore-errors=130"],
         ["--ratio=90:10", "--ignore-errors=130"],
+        *([f"--ycsb={letter}", "--ignore-errors=130"] for letter in "abcdf"),
     ]
 
 
@@ -261,6 +262,12 @@ def test_a_workload_asks_what_its_name_says() -> None:
     assert dynoload_kv.operations(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == []
     (words,) = Dynoload().check(step("kv_get", ratio="50:50"))
     assert "kv_get runs 100:0" in words
+    assert Dynoload().check(step("kv_ycsb_a", depth=4, verify="100%", hit_ratio="95%")) == []
+    assert Dynoload().check(step("kv_ycsb_b", ratio="50:50", key_choice="uniform")) == [
+        "options.ratio: kv_ycsb_b has YCSB's own", "options.key_choice: kv_ycsb_b has YCSB's own",
+    ]  # fmt: skip
+    (words,) = Dynoload().check(step("kv_ycsb_d", hit_ratio="95%"))
+    assert "options.hit_ratio: not allowed in kv_ycsb_d" in words
 
 
 async def test_a_load_that_failed_is_told_by_its_reason_and_not_by_its_table(tmp_path: Path) -> None:
@@ -307,7 +314,9 @@ def test_dynoloads_records_of_keys_and_values_are_read() -> None:
     assert (result.queries, result.transactions) == (600, 600)
     counted = {name: result.key_values[name] for name in ("cmd_get", "cmd_set", "get_hits", "get_misses")}
     assert counted == {"cmd_get": 538, "cmd_set": 62, "get_hits": 475, "get_misses": 63}
-    assert result.whole == {"transactions": 900, "cmd_get": 806, "cmd_set": 94, "get_hits": 723, "get_misses": 83}
+    assert result.whole == {
+        "transactions": 900, "cmd_get": 806, "cmd_set": 94, "get_hits": 723, "get_misses": 83, "cas": 0,
+    }  # fmt: skip
     assert sum(count for _, count in result.latency_log2_us) == 600
     assert result.key_values["min_us"] < result.key_values["geometric_mean_us"] < result.key_values["mean_us"]
     assert result.health == "invalid"
@@ -333,6 +342,17 @@ def test_gets_sets_and_hits_are_held_against_the_servers_own() -> None:
     after["memcached_get_hits"] -= 2_000
     (words,) = disagreements("kv_mixed", whole, growth(before, after))
     assert words == "the driver counted 80000 hits, the server 78000 (memcached_get_hits)"
+
+
+@pytest.mark.parametrize(("of_innodb", "counted"), [({}, 50_000.0), ({"Innodb_rows_updated": 50_000.0}, 0.0)])
+def test_exchanges_count_as_sets_at_memcached_and_not_at_the_plugin(
+    of_innodb: dict[str, float], counted: float
+) -> None:
+    whole = {"transactions": 100_000, "cmd_get": 100_000, "cmd_set": 50_000, "cas": 50_000}
+    server = {"memcached_cmd_get": 100_000.0, **of_innodb}
+    assert disagreements("kv_ycsb_f", whole, {**server, "memcached_cmd_set": counted}) == []
+    (words,) = disagreements("kv_ycsb_f", whole, {**server, "memcached_cmd_set": 25_000.0})
+    assert "sets, the server 25000" in words
 
 
 def counted_step(counters: Mapping[str, float]) -> StepRecord:

@@ -11,16 +11,16 @@ import pytest
 from mydyno.drivers.dynoload_arguments import OltpArguments, protocol_arguments
 from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.errors import HostError, ServerError, UserError
-from mydyno.execution.forecast import forecast
+from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load
-from mydyno.hosts.link import LinkEnd, Shape
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.network_capabilities import NetworkMeans
+from mydyno.hosts.network.link import LinkEnd, Shape
+from mydyno.hosts.network.network_capabilities import NetworkCapabilities
+from mydyno.hosts.network.transfer import Transfer
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.transfer import Transfer
-from mydyno.model.experiment import ServerSpec, StepSpec
-from mydyno.model.plan import make_plan
-from mydyno.model.records import DriverResult, Evidence, StepRecord
+from mydyno.model.definition.experiment import ServerSpec, StepSpec
+from mydyno.model.definition.plan import make_plan
+from mydyno.model.stored.records import DriverResult, Evidence, StepRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.servers.version import ServerVersion
@@ -31,10 +31,10 @@ from mydyno.treatments.link_proof import LinkProof, judge
 from mydyno.treatments.network import NetworkTreatment
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
 from mydyno.workloads.data import kind_of
-from tests.support.fake_environment import experiment
+from tests.support.fake_script import experiment
 
 MARIADB = ServerVersion.parse("10.11.19-MariaDB")
-ALL = NetworkMeans(True, True, frozenset(("tbf", "htb")), "")
+ALL = NetworkCapabilities(True, True, frozenset(("tbf", "htb")), "")
 SERVER = ServerSpec(name="mariadb-10.11")
 EXTERNAL = ServerSpec(dsn="mysql://user@host/sbtest")
 
@@ -106,13 +106,15 @@ def test_a_bare_pair_is_told_as_it_is() -> None:
 
 
 def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "network_means", lambda: ALL)
+    monkeypatch.setattr(network, "network_capabilities", lambda: ALL)
     monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
     assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
     assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
     monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
     assert "in use on this host" in (NetworkTreatment({}).obstacle(SERVER) or "")
-    monkeypatch.setattr(network, "network_means", lambda: NetworkMeans(False, False, frozenset(), "need root"))
+    monkeypatch.setattr(
+        network, "network_capabilities", lambda: NetworkCapabilities(False, False, frozenset(), "need root")
+    )
     assert NetworkTreatment({}).obstacle(SERVER) == "need root"
 
 
@@ -392,7 +394,9 @@ def test_the_drivers_findings_are_its_sentences() -> None:
         "queries": 0, "duration_s": 1.0, "cpu": {},
         "verdict": {"verdict": "SUSPECT", "findings": [{"level": "SUSPECT", "rule": "network", "text": "3 lost"}]},
     }  # fmt: skip
-    assert result_of(final, "1", ()).health_reasons == ("3 lost",)
+    result = result_of(final, "1", ())
+    assert result.health_reasons == ("3 lost",)
+    assert [(one.rule, one.level) for one in result.findings] == [("network", "suspect")]
 
 
 def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:

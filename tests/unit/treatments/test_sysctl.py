@@ -11,7 +11,7 @@ import pytest
 
 from mydyno.hosts import kernel_settings
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import ServerSpec
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.client_path import ClientPath
 from mydyno.treatments import sysctl
 from mydyno.treatments.sysctl import SETTING, SysctlTreatment

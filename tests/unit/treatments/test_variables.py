@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.model.experiment import Scalar, ServerSpec
+from mydyno.model.definition.experiment import Scalar, ServerSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_name, option_value
 from mydyno.servers.version import ServerVersion

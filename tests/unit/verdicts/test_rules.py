@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mydyno.stats.looks import LOOKS
+from mydyno.model.definition.looks import SIX
 from mydyno.verdicts import Effect, Family, Metric, Observation, Verdict, decide, decide_study, decided
 from mydyno.verdicts.decide import RULES
 from tests.support.fake_observations import exact_study, jemalloc, study
@@ -122,6 +122,7 @@ def test_an_effect_that_is_not_larger_than_the_mean_difference_of_the_copies_is_
     assert effect.verdict in ("equivalent", "inconclusive")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 10])
 def test_power_grows_with_blocks_on_a_noisy_host(n: int) -> None:
     """The median noise floor made it fall: 7 % run sd, true +5 % (.16 at 8 blocks, .03 at 160)."""
@@ -187,7 +188,7 @@ def test_an_exploratory_family_costs_the_others_nothing() -> None:
 
 def test_a_look_decides_at_its_own_error_rate() -> None:
     family = study(0.012, blocks=10)
-    fixed, look = jemalloc(family), decide_study([family], alpha=LOOKS[10])[0]
+    fixed, look = jemalloc(family), decide_study([family], alpha=SIX.rates[10], looks=SIX)[0]
     assert fixed.verdict == "higher"
     assert look.half_width is not None and fixed.half_width is not None
     assert look.half_width > 1.3 * fixed.half_width
@@ -196,23 +197,23 @@ def test_a_look_decides_at_its_own_error_rate() -> None:
 
 
 def test_between_looks_nothing_is_decided_but_failures() -> None:
-    for effect in decide_study([study(0.2, blocks=8), study(0.0, blocks=8, metric=LATENCY)], alpha=None):
+    for effect in decide_study([study(0.2, blocks=8), study(0.0, blocks=8, metric=LATENCY)], alpha=None, looks=SIX):
         assert effect.verdict == "inconclusive"
         assert "no verdict before the look at 10 blocks" in effect.sentence
 
 
 def test_a_large_family_at_the_first_look_says_that_ten_blocks_are_needed() -> None:
     families = [copy_of(study(0.2, blocks=6), f"metric_{number}") for number in range(12)]
-    effect = decide_study(families, alpha=LOOKS[6])[0]
+    effect = decide_study(families, alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
     assert "6 blocks allow no p below 0.033 in 24 comparisons: 10 are needed to claim a difference" in effect.sentence
-    assert decide_study(families[:11], alpha=LOOKS[6])[0].verdict == "higher"
+    assert decide_study(families[:11], alpha=SIX.rates[6], looks=SIX)[0].verdict == "higher"
 
 
 def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
-    effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=LOOKS[6])[0]
+    effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
-    assert effect.blocks_needed is not None and 6 + effect.blocks_needed in LOOKS
+    assert effect.blocks_needed is not None and 6 + effect.blocks_needed in SIX.rates
     assert f"(up to the look at {6 + effect.blocks_needed})" in effect.sentence
 
 

@@ -8,6 +8,8 @@ from mydyno.verdicts import Effect, Family, Metric, Observation, decide
 from tests.support.fake_observations import jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
 
+pytestmark = pytest.mark.slow
+
 
 def counts(effects: list[Effect]) -> dict[str, int]:
     found: dict[str, int] = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.stats.looks import LOOKS
+from mydyno.model.definition.looks import SIX
 from mydyno.verdicts import Family, Metric, Observation
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 from tests.support.fake_sessions import DRIFTS, normal, sessions, skewed
@@ -57,10 +57,10 @@ def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
 def at_its_last_look(logs: Logs) -> tuple[Comparison, ...]:
     """As a gate runs it: it ends at the first look at which every comparison is decided."""
     found: tuple[Comparison, ...] = ()
-    for blocks, alpha in LOOKS.items():
+    for blocks, alpha in SIX.rates.items():
         if blocks > logs.shape[0]:
             break
-        found = judge(bounds(logs[:blocks]), alpha, sequential=True)
+        found = judge(bounds(logs[:blocks]), alpha, looks=SIX)
         if all(one.outcome is not Outcome.UNDECIDED for one in found):
             break
     return found
@@ -69,6 +69,7 @@ def at_its_last_look(logs: Logs) -> tuple[Comparison, ...]:
 HOSTS = ("no drift", "linear drift", "AR(1)", "skewed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_at_the_limit_a_study_is_wrongly_fine_and_wrongly_worse_in_at_most_5_percent(host: str) -> None:
     """Two metrics, two arms, one arm exactly at the limit in both: to be fine, and to be worse, are both errors."""
@@ -78,6 +79,7 @@ def test_at_the_limit_a_study_is_wrongly_fine_and_wrongly_worse_in_at_most_5_per
     assert at_most(found.count(Outcome.WORSE) / count, count)
 
 
+@pytest.mark.slow
 def test_one_arm_at_the_limit_among_clearly_good_ones_makes_the_study_wrongly_fine_in_about_5_percent() -> None:
     """The hardest case for the claim that all are fine: only the test of the one that is at the limit protects it."""
     count = 200
@@ -93,6 +95,7 @@ def test_one_arm_at_the_limit_among_clearly_good_ones_makes_the_study_wrongly_fi
     assert rate > 0.01, "the test must be able to fail"
 
 
+@pytest.mark.slow
 def test_all_arms_at_the_limit_are_called_worse_in_at_most_5_percent_of_studies() -> None:
     """The hardest case for the other error: four chances to be wrong."""
     count = 150
@@ -102,6 +105,7 @@ def test_all_arms_at_the_limit_are_called_worse_in_at_most_5_percent_of_studies(
     assert at_most(found.count(Outcome.WORSE) / count, count)
 
 
+@pytest.mark.slow
 def test_the_looks_together_keep_both_error_rates_at_the_limit() -> None:
     count = 100
     found = [overall(at_its_last_look(planted(logs, LIMIT))) for logs in studies("AR(1)", count, 16, seed=91)]
@@ -171,7 +175,7 @@ def test_copies_of_the_control_that_differ_leave_everything_open() -> None:
 
 def test_before_a_look_nothing_is_examined() -> None:
     (logs,) = studies("no drift", 1, 4, noise=0.05)
-    for one in judge(bounds(logs), None, sequential=True):
+    for one in judge(bounds(logs), None, looks=SIX):
         assert (one.outcome, one.ratio, one.p_within, one.n) == (Outcome.UNDECIDED, None, None, 4)
 
 
@@ -191,14 +195,16 @@ def test_the_blocks_needed_grow_with_the_noise_and_with_nearness_to_the_limit() 
     def needed(noise: float, ratio: float, sequential: bool = False) -> int:
         (logs,) = studies("no drift", 1, 6, seed=46, noise=noise)
         exact = logs - logs.mean(axis=0)
-        (x, _) = judge(bounds(planted(exact, ratio)), 0.03125 if sequential else 0.05, sequential=sequential)
+        (x, _) = judge(
+            bounds(planted(exact, ratio)), 0.03125 if sequential else 0.05, looks=SIX if sequential else None
+        )
         assert x.blocks_needed is not None
         assert x.ratio == pytest.approx(ratio)
         return x.blocks_needed
 
     assert 6 < needed(2.0, 1.0) < needed(4.0, 1.0)
     assert needed(2.0, 1.0) < needed(2.0, 0.99)
-    assert needed(0.8, 1.0, sequential=True) in LOOKS
+    assert needed(0.8, 1.0, sequential=True) in SIX.rates
     assert 40 < needed(4.0, 1.0, sequential=True) < needed(100.0, 1.0, sequential=True) == 10_000
 
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from mydyno.store.live_log import LIVE_FILE
 from mydyno.web import index as module
 from mydyno.web.index import StudyIndex, read_row
+from mydyno.web.live_status import LiveStatus, live_status
 from tests.support.fake_study_folder import Shape, build
+from tests.unit.web.test_live_status import opened, written
 
 SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(8,), blocks=1, warmup_s=1,
               measure_s=2)  # fmt: skip
@@ -65,6 +69,30 @@ def test_the_next_server_reads_only_what_changed_since(
         file.write_text(damage)
         assert StudyIndex(studies, tmp_path / "cache").rows() == before
     assert sorted(found) == sorted(["one", "two"] * 4)
+
+
+def test_only_the_live_file_of_a_study_that_runs_is_read_again(studies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = StudyIndex(studies)
+    shutil.copytree(studies / "one", studies / "three")
+    written(studies / "one", opened())
+    shutil.copy2(studies / "one" / LIVE_FILE, studies / "two" / LIVE_FILE)
+    written(studies / "three", opened(boot_id="of another host"))
+    os.utime(studies / "three" / LIVE_FILE, (1, 1))
+    read: list[str] = []
+
+    def noted(path: Path) -> LiveStatus:
+        read.append(path.name)
+        return live_status(path)
+
+    monkeypatch.setattr(module, "live_status", noted)
+    with (studies / "one" / LIVE_FILE).open("ab"):
+        for _ in range(3):
+            rows = {row.id: row for row in index.rows()}
+            assert {name: row.live for name, row in rows.items()} == {
+                "one": "running", "two": "copied", "three": "silent"
+            }  # fmt: skip
+            assert [name for name, row in rows.items() if row.state == "running"] == ["one"]
+    assert sorted(read) == ["one", "one", "one", "three", "two"]
 
 
 def test_a_study_that_was_removed_is_not_listed(studies: Path) -> None:

@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import platform
+import re
 import time
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.model.live import LiveEnded, LiveNote, LiveOpened, live_line
+from mydyno.language import speaking
+from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, live_line
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.live_status import LiveKind, last_opened, live_status, stop_study
+from mydyno.web.stream import live_events
 
 
 def opened(**changes: object) -> LiveOpened:
@@ -37,9 +44,41 @@ def written(folder: Path, *lines: object) -> Path:
     ],
 )
 def test_a_study_runs_if_its_very_process_does(tmp_path: Path, changes: dict[str, object], kind: LiveKind) -> None:
-    status = live_status(written(tmp_path, opened(**changes)))
+    study = written(tmp_path, opened(**changes))
+    with (study / LIVE_FILE).open("ab"):  # as the study does while it runs
+        status = live_status(study)
     assert status.kind == kind
     assert bool(status.words) == (kind == "killed")
+
+
+def test_a_copy_of_a_running_study_does_not_run(tmp_path: Path) -> None:
+    for name in ("own", "copy"):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, opened())
+    with (tmp_path / "own" / LIVE_FILE).open("ab"):
+        assert live_status(tmp_path / "own").kind == "running"
+        status = live_status(tmp_path / "copy")
+        first = asyncio.run(first_of_process(tmp_path / "copy"))
+    assert status.kind == "copied" and f"process {os.getpid()} writes another one" in status.words
+    assert first == {"kind": "copied", "words": status.words}, "also to whoever listens"
+
+
+async def first_of_process(study: Path) -> object:
+    async with aclosing(live_events(study, (study / LIVE_FILE).stat().st_size)) as events:
+        text = (await anext(events)).decode()
+    assert "event: process" in text
+    return json.loads(next(line for line in text.splitlines() if line.startswith("data: "))[6:])
+
+
+def test_a_study_whose_open_files_may_not_be_read_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = written(tmp_path, opened())
+
+    def forbidden(_: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    assert live_status(study).kind == "running"
+    assert "another user's" in stop_study(study), "but no signal is sent to its process"
 
 
 def test_a_study_of_another_host_that_wrote_nothing_for_long_is_silent(tmp_path: Path) -> None:
@@ -52,7 +91,8 @@ def test_a_study_of_another_host_that_wrote_nothing_for_long_is_silent(tmp_path:
 def test_the_last_session_counts(tmp_path: Path) -> None:
     ended = LiveEnded(unix_ns=2, state="interrupted")
     assert live_status(written(tmp_path, opened(), ended)).kind == "ended"
-    assert live_status(written(tmp_path, opened(start_ticks=1), ended, opened(resumed=True))).kind == "running"
+    with (tmp_path / LIVE_FILE).open("ab"):
+        assert live_status(written(tmp_path, opened(start_ticks=1), ended, opened(resumed=True))).kind == "running"
     trick = LiveNote(unix_ns=3, text='{"record":"opened"')
     study = written(tmp_path, opened(), trick, '{"record":"second","unix_')
     assert last_opened(study / LIVE_FILE) == opened()
@@ -71,3 +111,17 @@ def test_a_process_of_another_host_is_not_sent_a_signal(tmp_path: Path) -> None:
 
 def test_a_process_that_does_not_write_the_file_is_not_sent_a_signal(tmp_path: Path) -> None:
     assert "does not write" in stop_study(written(tmp_path, opened())), "or this test would end"
+
+
+@pytest.mark.parametrize("changes", [{"pid": 1 << 30}, {}, {"boot_id": "of another host"}])
+def test_what_is_wrong_is_said_in_chinese(tmp_path: Path, changes: dict[str, object]) -> None:
+    study = written(tmp_path, opened(**changes))
+    os.utime(study / LIVE_FILE, (1, 1))
+    status = live_status(study)
+    with speaking("zh"):
+        texts = [status.words, stop_study(study)]
+    assert [re.findall(r"[A-Za-z]{3,}", KEPT.sub("", text)) for text in texts] == [[], []], texts
+
+
+KEPT = re.compile(rf"bench-1|live\.jsonl|mydyno resume one|{re.escape(platform.node())}")
+"""Names and commands."""

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from mydyno.execution.live import SERVER_METRICS
-from mydyno.model.live import LiveEnded, LiveOpened, LivePrecision, LiveSecond
+from mydyno.execution.live.now import SERVER_METRICS
+from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveSecond
 from mydyno.web import openmetrics
 from mydyno.web.openmetrics import Figures, MetricsFile, exposition
 from tests.support import ROOT
@@ -43,7 +43,7 @@ def test_the_text_can_be_read_back(families: object) -> None:
     }
     assert samples["mydyno_latency_seconds", "p99"].value == 0.003
     assert samples["mydyno_queries_per_second", ""].labels == {
-        "study": 'one "quoted"\n', "arm": "jemalloc", "step": "a-8"
+        "study": 'one "quoted"\n', "group": "", "arm": "jemalloc", "step": "a-8"
     }  # fmt: skip
     assert samples["mydyno_precision_half_width_ratio", "tps"].value == 0.02
     assert samples["mydyno_study_running", ""].value == 1
@@ -55,6 +55,15 @@ def test_several_studies_share_a_family() -> None:
     text = exposition([figures(), other]).decode()
     assert text.count("# TYPE mydyno_block gauge") == 1
     assert len([line for line in text.splitlines() if line.startswith("mydyno_block{")]) == 2
+
+
+def test_each_host_group_has_figures_of_its_own() -> None:
+    found = figures()
+    for group, qps in (("a", 500.0), ("b", 700.0)):
+        found.take(SECOND.model_copy(update={"group": group, "qps": qps}))
+    (family,) = [one for one in openmetrics_families(exposition([found]).decode())
+                 if one.name == "mydyno_queries_per_second"]  # fmt: skip
+    assert {one.labels["group"]: one.value for one in family.samples} == {"": 1000.0, "a": 500.0, "b": 700.0}
 
 
 def test_the_file_is_replaced_as_a_whole_and_says_when_the_study_has_ended(tmp_path: Path) -> None:

@@ -144,8 +144,11 @@ proptest! {
         for _ in 0..passed {
             cursor.next_arrival();
         }
-        let walked = cursor.clone().take_while(|arrival| arrival.intended_ns < limit_ns).count() as u64;
-        prop_assert_eq!(cursor.count_before(limit_ns), walked);
+        let is_before = |arrival: &Arrival| arrival.intended_ns < limit_ns;
+        let walked = cursor.clone().take_while(is_before).count() as u64;
+        let after = cursor.clone().find(|arrival| !is_before(arrival)).unwrap();
+        prop_assert_eq!(cursor.skip_before(limit_ns), (walked, after));
+        prop_assert_eq!(cursor.next_arrival().number, after.number + workers);
     }
 
     #[test]

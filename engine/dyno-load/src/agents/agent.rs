@@ -1,6 +1,6 @@
-//! The agent: does what the coordinator says on its standard input, and tells on its standard output how it goes.
+//! The agent: receives commands from the coordinator on its standard input, and reports on its standard output.
 //!
-//! One thread reads, and answers questions for the time at once; the main thread works. The end of the input, which is also
+//! One thread reads, and replies to requests for the time at once; the main thread works. The end of the input, which is also
 //! the coordinator's death, ends everything.
 
 use std::cell::Cell;
@@ -12,22 +12,23 @@ use std::time::Duration;
 
 use dyno_core::clock::now_ns;
 use dyno_loop::recorder::{ConnectingTimes, Recorder};
-use dyno_loop::{Crew, Failure, Interval, IntervalId, LoadShape, Observer, Session, Share, SliceTimes, Timeline};
+use dyno_loop::{Crew, End, Failure, Interval, IntervalId, LoadShape, Observer, Session, Share, SliceTimes, Timeline};
 use serde::Serialize;
 
 use super::protocol::{self, Answer, Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use crate::error::{Error, Exit};
 use crate::kv::{KvSession, KvSettings};
-use crate::sql::{SqlSession, SqlSettings};
+use crate::sql::script::ScriptSession;
+use crate::sql::{SqlSession, SqlSettings, SqlWorkload};
 
-/// What an agent whose coordinator is gone gets to end in order.
+/// Time to end in order after the coordinator has ended.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often an agent that holds its connections looks whether it was interrupted.
+/// How often an agent that holds its connections checks whether it was interrupted.
 const HOLD_LOOK: Duration = Duration::from_millis(500);
 
 /// A job that can be done.
 #[derive(Clone)]
-pub enum Settings {
+pub enum JobSettings {
     /// SQL.
     Sql(Arc<SqlSettings>),
     /// Operations of memcached.
@@ -35,14 +36,14 @@ pub enum Settings {
 }
 
 /// Makes a job's settings, and checks from this host that it can be done.
-pub type Accept<'a> = &'a dyn Fn(Job, Share) -> Result<Settings, Error>;
+pub type Accept<'a> = &'a dyn Fn(Job, Share) -> Result<JobSettings, Error>;
 
-/// What is said that has no recorder.
+/// A message without a recorder.
 type Plain = Answer<()>;
 
-/// Says one thing. A coordinator that does not hear any more is gone, and the reader notices.
-fn say<R: Serialize>(answer: &Answer<R>) -> io::Result<()> {
-    // The line is made before the lock is taken: the other thread may have to tell the time.
+/// Sends one message. If the coordinator has ended, the reader finds the end of the input.
+fn send<R: Serialize>(answer: &Answer<R>) -> io::Result<()> {
+    // The line is made before the lock is taken: the other thread may have to send the time.
     let line = protocol::line(answer)?;
     let mut out = io::stdout().lock();
     out.write_all(&line)?;
@@ -52,11 +53,11 @@ fn say<R: Serialize>(answer: &Answer<R>) -> io::Result<()> {
 /// Serves one coordinator.
 ///
 /// # Errors
-/// When the coordinator cannot be spoken with, or says what is not of the protocol.
+/// When nothing can be sent to the coordinator, or a message is not of the protocol.
 pub fn serve(accept: Accept<'_>) -> Result<Exit, Error> {
     let interrupted = crate::host::interruption()?;
     let cancelled = Arc::new(AtomicBool::new(false));
-    say(&Plain::Hello(Hello {
+    send(&Plain::Hello(Hello {
         protocol: PROTOCOL_VERSION,
         version: PROGRAM_VERSION.to_string(),
         host: crate::host::name(),
@@ -91,21 +92,21 @@ impl Reader {
     fn run(self) {
         for line in io::stdin().lock().split(b'\n') {
             let Ok(line) = line else { break };
-            let heard = match serde_json::from_slice(&line) {
-                Ok(Order::Ping) => say(&Plain::Pong { now_ns: now_ns() }).is_ok(),
+            let is_handled = match serde_json::from_slice(&line) {
+                Ok(Order::Ping) => send(&Plain::Pong { now_ns: now_ns() }).is_ok(),
                 Ok(Order::Cancel) => {
                     self.end_load();
                     true
                 }
                 Ok(order) => self.orders.send(order).is_ok(),
-                // What was said is not shown: it may have the password.
+                // The message is not shown: it may contain the password.
                 Err(_) => {
                     let message = "received a message that this version does not understand".to_string();
-                    let _ = say(&Plain::Failed(Failure::new(message)));
+                    let _ = send(&Plain::Failed(Failure::new(message)));
                     false
                 }
             };
-            if !heard {
+            if !is_handled {
                 break;
             }
         }
@@ -123,7 +124,7 @@ impl Reader {
 
 /// A job, as it was accepted.
 struct Accepted {
-    settings: Settings,
+    settings: JobSettings,
     share: Share,
     slices: bool,
 }
@@ -133,7 +134,7 @@ struct Agent {
     orders: Receiver<Order>,
     /// Ends the load: set by a signal, or with `cancelled`.
     interrupted: Arc<AtomicBool>,
-    /// Set when it is the coordinator who wants the end.
+    /// Set when the coordinator ends the load.
     cancelled: Arc<AtomicBool>,
     job: Option<Accepted>,
 }
@@ -153,35 +154,37 @@ impl Agent {
                     match accept(*job, share) {
                         Ok(settings) => {
                             let priority = match &settings {
-                                Settings::Sql(settings) => settings.load.priority,
-                                Settings::Kv(settings) => settings.load.priority,
+                                JobSettings::Sql(settings) => settings.load.priority,
+                                JobSettings::Kv(settings) => settings.load.priority,
                             };
                             self.job = Some(Accepted {
                                 settings,
                                 share,
                                 slices,
                             });
-                            say(&Plain::Accepted {
+                            send(&Plain::Accepted {
                                 priority,
                                 niceness: crate::host::niceness(),
                             })?;
                         }
-                        Err(error) => say(&Plain::Refused(error))?,
+                        Err(error) => send(&Plain::Refused(error))?,
                     }
                 }
                 Order::Connect => {
-                    let answer = match self.job.take() {
-                        None => Plain::Failed(Failure::new("received the command to connect without a job")),
+                    let failed = match self.job.take() {
+                        None => Some(Failure::new("received the command to connect without a job")),
                         Some(job) => match &job.settings {
-                            Settings::Sql(settings) => self.load::<SqlSession>(settings, &job)?,
-                            Settings::Kv(settings) => self.load::<KvSession>(settings, &job)?,
+                            JobSettings::Sql(settings) => self.load_sql(settings, &job)?,
+                            JobSettings::Kv(settings) => self.load::<KvSession>(settings, &job)?,
                         },
                     };
-                    say(&answer)?;
+                    if let Some(failure) = failed {
+                        send(&Plain::Failed(failure))?;
+                    }
                 }
                 Order::Ping | Order::Start { .. } | Order::Slice { .. } | Order::Cancel => {
                     let message = "received the start before its connections were ready";
-                    say(&Plain::Failed(Failure::new(message)))?;
+                    send(&Plain::Failed(Failure::new(message)))?;
                 }
             }
         }
@@ -191,13 +194,21 @@ impl Agent {
         self.interrupted.load(Ordering::Relaxed) && !self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Does the job; returns the last answer.
-    fn load<S: Session>(&self, settings: &Arc<S::Settings>, job: &Accepted) -> Result<Plain, Error>
+    /// The session of a script is not that of statements which are known before.
+    fn load_sql(&self, settings: &Arc<SqlSettings>, job: &Accepted) -> Result<Option<Failure>, Error> {
+        match settings.workload {
+            SqlWorkload::Script(_) => self.load::<ScriptSession>(settings, job),
+            _ => self.load::<SqlSession>(settings, job),
+        }
+    }
+
+    /// Does the job; returns why it failed, where that is still to be reported.
+    fn load<S: Session>(&self, settings: &Arc<S::Settings>, job: &Accepted) -> Result<Option<Failure>, Error>
     where
         S::Extra: Serialize,
     {
         if job.slices {
-            return self.slices::<S>(settings, job.share);
+            return self.slices::<S>(settings, job.share).map(Some);
         }
         let late_ns = Cell::new(None);
         let mut before_load = |times: &ConnectingTimes| {
@@ -210,24 +221,40 @@ impl Agent {
                 }
             }
         };
-        let share = job.share;
-        let outcome = dyno_loop::run_share::<S>(settings, share, &self.interrupted, &mut before_load, &mut Shipper)?;
-        let failed = |failure| Ok(Plain::Failed(failure));
+        let (mut sent, mut has_ended) = (Ok(()), false);
+        let mut after_load = |end: &End| {
+            if !self.is_interrupted_here() {
+                sent = send(&Plain::Finished(*end));
+                has_ended = true;
+                self.wait_for_release();
+            }
+        };
+        let outcome = dyno_loop::run_share::<S>(
+            settings,
+            job.share,
+            &self.interrupted,
+            &mut before_load,
+            &mut after_load,
+            &mut Shipper,
+        )?;
+        sent?;
         if let Some(late_ns) = late_ns.get() {
-            return failed(Failure::new(format!(
+            return Ok(Some(Failure::new(format!(
                 "the start arrived {:.0} ms late; the connection to this host is too slow or too irregular",
                 late_ns as f64 / 1e6
-            )));
+            ))));
         }
         match outcome.failure {
-            Some(failure) => failed(failure),
-            None if self.is_interrupted_here() => failed(Failure::new("it was interrupted on its host")),
-            None => Ok(Plain::Finished(outcome.end)),
+            Some(failure) => Ok(Some(failure)),
+            None if has_ended => Ok(None),
+            None if self.is_interrupted_here() => Ok(Some(Failure::new("it was interrupted on its host"))),
+            // Operations are left that did not end by the hard stop.
+            None => send(&Plain::Finished(outcome.end)).map(|()| None).map_err(Error::from),
         }
     }
 
-    /// Slices on connections that stay, until the input ends or one fails; returns the last answer.
-    fn slices<S: Session>(&self, settings: &Arc<S::Settings>, share: Share) -> Result<Plain, Error>
+    /// Slices on connections that stay, until the input ends or one fails; returns why it ended.
+    fn slices<S: Session>(&self, settings: &Arc<S::Settings>, share: Share) -> Result<Failure, Error>
     where
         S::Extra: Serialize,
     {
@@ -239,11 +266,11 @@ impl Agent {
         let start = |index, channels| dyno_loop::spawn::<S>(first + index, Arc::clone(settings), channels);
         let mut crew = match Crew::start(&shape, &start, None, &self.interrupted)? {
             Ok(crew) => crew,
-            Err(not_ready) => return Ok(Plain::Failed(not_ready.failure.unwrap_or_else(interrupted))),
+            Err(not_ready) => return Ok(not_ready.failure.unwrap_or_else(interrupted)),
         };
         let mut all = Box::new(ConnectingTimes::default());
         all.merge(&crew.connecting);
-        say(&Plain::Ready { times: all })?;
+        send(&Plain::Ready { times: all })?;
         let ended = loop {
             let (start_ns, times) = match self.next_slice() {
                 Ok(Some(slice)) => slice,
@@ -266,15 +293,15 @@ impl Agent {
                 break interrupted();
             }
             for mark in &load.marks {
-                say(&Plain::Mark {
+                send(&Plain::Mark {
                     edge: mark.edge,
                     at_ns: mark.at_ns,
                 })?;
             }
-            say(&Plain::Finished(load.end))?;
+            send(&Plain::Finished(load.end))?;
         };
         crew.call_off();
-        Ok(Plain::Failed(ended))
+        Ok(ended)
     }
 
     /// The next slice; none at the end of the input.
@@ -286,11 +313,13 @@ impl Agent {
                     stream,
                     washout_ns,
                     measure_ns,
+                    rate_per_ks,
                 }) => {
                     let times = SliceTimes {
                         stream,
                         washout_ns,
                         measure_ns,
+                        rate_per_ks,
                     };
                     return Ok(Some((start_ns, times)));
                 }
@@ -302,11 +331,21 @@ impl Agent {
         Ok(None)
     }
 
-    /// Says that all is ready; gives the start, or none when there will be none.
+    /// Keeps the connections until the coordinator has read the server's counters: it then ends the input.
+    fn wait_for_release(&self) {
+        while !self.is_interrupted_here() {
+            match self.orders.recv_timeout(HOLD_LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Reports that all is ready; returns the start, or none when there will be none.
     fn wait_for_start(&self, times: &ConnectingTimes) -> Option<u64> {
         let mut all = Box::new(ConnectingTimes::default());
         all.merge(times);
-        say(&Plain::Ready { times: all }).ok()?;
+        send(&Plain::Ready { times: all }).ok()?;
         while !self.interrupted.load(Ordering::Relaxed) {
             match self.orders.recv_timeout(Duration::from_millis(20)) {
                 Ok(Order::Start { start_ns }) => return Some(start_ns),
@@ -330,12 +369,13 @@ where
     Recorder<E>: Serialize,
 {
     fn interval(&mut self, interval: &Interval<'_, E>) -> io::Result<()> {
-        say(&Answer::Interval {
+        send(&Answer::Interval {
             id: IntervalId {
                 phase: interval.phase,
                 index: interval.index,
             },
             recorder: interval.recorder,
+            plan: interval.plan,
         })
     }
 }

@@ -12,7 +12,10 @@ use std::time::Duration;
 use dyno_core::clock::now_ns;
 use dyno_loop::gauges::Gauges;
 use dyno_loop::recorder::{ConnectingTimes, ThreadUsage};
-use dyno_loop::{Channels, LoadSettings, LoadShape, Observer, Outcome, Phase, Priority, Share, START_DELAY_NS};
+use dyno_loop::{
+    Channels, End, LoadSettings, LoadShape, Observer, Outcome, Phase, PlanAccount, Priority, Rest, Share,
+    START_DELAY_NS,
+};
 use serde::Serialize;
 
 use super::clock::Clock;
@@ -45,7 +48,7 @@ pub struct AgentFacts {
     pub clock_offset_us: f64,
     /// How wrong that can be at most, at the start.
     pub clock_error_us: f64,
-    /// How much the offset had changed at the end; absent where it was not asked for then.
+    /// How much the offset had changed at the end; absent where it was not measured then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_drift_us: Option<f64>,
     /// What its workers used.
@@ -93,7 +96,7 @@ pub struct Coordinator<E> {
 }
 
 impl<E: Shippable> Coordinator<E> {
-    /// Starts the agents and asks for their clocks.
+    /// Starts the agents and measures the offsets of their clocks.
     ///
     /// # Errors
     /// When a command cannot be started, does not start an agent, or one of another version; when `interrupted` is set.
@@ -140,12 +143,12 @@ impl<E: Shippable> Coordinator<E> {
                 job: Box::new(job.clone()),
                 share,
             };
-            let told = agent.peer.send(&order, deadline_ns);
-            told.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))?;
+            let sent = agent.peer.send(&order, deadline_ns);
+            sent.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))?;
         }
         for agent in &mut self.agents {
-            let answer = agent.peer.expect::<E>(deadline_ns, &self.interrupted);
-            match answer.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
+            let reply = agent.peer.expect::<E>(deadline_ns, &self.interrupted);
+            match reply.map_err(|problem| lost(&agent.peer, &problem, &self.interrupted))? {
                 Answer::Accepted { priority, niceness } => (agent.priority, agent.niceness) = (priority, niceness),
                 Answer::Refused(error) => return Err(error.had_by(&agent.peer.name())),
                 other => return Err(lost(&agent.peer, &out_of_turn(&other), &self.interrupted)),
@@ -156,14 +159,15 @@ impl<E: Shippable> Coordinator<E> {
 
     /// Runs the load on the agents; they are gone when it returns.
     ///
-    /// `before_load` is called when every connection of every agent is ready and before the first statement.
+    /// `at_rest` is called when every connection of every agent is ready, and when the load of all has ended; see
+    /// [`dyno_loop::run`].
     ///
     /// # Errors
     /// When a thread cannot be started, or the observer's output fails.
     pub fn run(
         self,
         load: &LoadSettings,
-        before_load: &mut dyn FnMut(),
+        at_rest: &mut dyn FnMut(Rest),
         observer: &mut dyn Observer<E>,
     ) -> io::Result<(Outcome<E>, Vec<AgentFacts>)> {
         let interrupted = Arc::clone(&self.interrupted);
@@ -171,11 +175,13 @@ impl<E: Shippable> Coordinator<E> {
         let delay_ns = AGENTS_DELAY_NS + self.way_ns();
         let proxies = self.proxies(load);
         let start = |index: usize, channels| proxies.start(index, channels);
+        let at_rest = RefCell::new(at_rest);
         let mut before = |_: &ConnectingTimes| {
-            before_load();
+            (at_rest.borrow_mut())(Rest::BeforeLoad);
             Some(now_ns() + delay_ns)
         };
-        let outcome = dyno_loop::run_workers(&proxies.shape, &start, &interrupted, &mut before, observer)?;
+        let mut after = |_: &End| (at_rest.borrow_mut())(Rest::AfterLoad);
+        let outcome = dyno_loop::run_workers(&proxies.shape, &start, &interrupted, &mut before, &mut after, observer)?;
         for end in proxies.incoming_ends.try_iter() {
             facts[end.index].clock_drift_us = end.drift_us;
             facts[end.index].usage = end.usage;
@@ -232,7 +238,7 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Starts the thread that speaks with one agent.
+    /// Starts the thread that communicates with one agent.
     ///
     /// # Errors
     /// When the kernel refuses another thread.
@@ -247,6 +253,7 @@ impl Proxies {
             gauges: channels.watch.map(Gauges::new),
             channels,
             usage: AgentUsage::default(),
+            plan: PlanAccount::default(),
             ends: self.ends.clone(),
         };
         std::thread::Builder::new()
@@ -267,9 +274,9 @@ fn lost(peer: &Peer, problem: &str, interrupted: &AtomicBool) -> Error {
 
 fn greet<E: Shippable>(mut peer: Peer, timeout: Duration, interrupted: &AtomicBool) -> Result<Agent, Error> {
     let deadline_ns = now_ns() + timeout.as_nanos() as u64;
-    // It has to answer a ping, too: a program that repeats its input is found out at once.
-    let asked = peer.send(&Order::Ping, deadline_ns);
-    asked.map_err(|problem| lost(&peer, &problem, interrupted))?;
+    // It must reply to a ping too: a program that repeats its input is detected at once.
+    let sent = peer.send(&Order::Ping, deadline_ns);
+    sent.map_err(|problem| lost(&peer, &problem, interrupted))?;
     let hello = match first_answer::<E>(&mut peer, timeout, deadline_ns, interrupted)? {
         Answer::Hello(hello) => hello,
         other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
@@ -289,8 +296,8 @@ fn greet<E: Shippable>(mut peer: Peer, timeout: Duration, interrupted: &AtomicBo
         other => return Err(lost(&peer, &out_of_turn(&other), interrupted)),
     }
     let deadline_ns = now_ns() + timeout.as_nanos() as u64;
-    let clock =
-        Clock::ask::<E>(&mut peer, deadline_ns, interrupted).map_err(|problem| lost(&peer, &problem, interrupted))?;
+    let clock = Clock::measure::<E>(&mut peer, deadline_ns, interrupted)
+        .map_err(|problem| lost(&peer, &problem, interrupted))?;
     Ok(Agent {
         peer,
         hello,
@@ -300,7 +307,7 @@ fn greet<E: Shippable>(mut peer: Peer, timeout: Duration, interrupted: &AtomicBo
     })
 }
 
-/// What a program says that has just been started.
+/// The first message of a program that has just been started.
 fn first_answer<E: Shippable>(
     peer: &mut Peer,
     timeout: Duration,

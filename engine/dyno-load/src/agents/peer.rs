@@ -1,5 +1,5 @@
-//! An agent as the coordinator has it: starts its process, or connects to a Unix socket that leads to it; speaks with it,
-//! and leaves nothing of it behind.
+//! An agent as the coordinator has it: starts its process, or connects to a Unix socket that leads to it; exchanges
+//! messages with it, and leaves nothing of it behind.
 //!
 //! Every wait has an end, whatever the agent does or does not do.
 
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LONGEST_LINE_BYTES: usize = 256 << 20;
 /// Longest wait without a look at what happens elsewhere.
 pub const LOOK_NS: u64 = 50_000_000;
-/// How much of what it says on stderr is kept, from the end.
+/// How much of its stderr is kept, from the end.
 const KEPT_BYTES: usize = 2000;
 /// What stands before the path of a socket, in place of a command.
 const SOCKET: &str = "unix:";
@@ -54,14 +54,14 @@ pub struct Peer {
     received: Vec<u8>,
     /// How much of what was received has no line end.
     searched: usize,
-    said: Vec<u8>,
+    stderr_text: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Pipes {
     input: File,
     output: File,
-    /// None where stderr says nothing more.
+    /// None where stderr has ended.
     errors: Option<File>,
 }
 
@@ -85,7 +85,7 @@ impl Peer {
             pipes: Some(pipes),
             received: Vec::new(),
             searched: 0,
-            said: Vec::new(),
+            stderr_text: Vec::new(),
         };
         let refused = |error: nix::errno::Errno| Error::Host(format!("a pipe cannot be made non-blocking: {error}"));
         if let Some(pipes) = &peer.pipes {
@@ -134,10 +134,10 @@ impl Peer {
         Ok(())
     }
 
-    /// What it says next, or none when it says nothing for `wait_ns`.
+    /// Its next message, or none when it sends nothing for `wait_ns`.
     ///
     /// # Errors
-    /// When the process is gone, or what it says is not of the protocol.
+    /// When the process is gone, or the message is not of the protocol.
     pub fn receive<E: Shippable>(&mut self, wait_ns: u64) -> Result<Option<Answer<E>>, String> {
         let until_ns = now_ns() + wait_ns;
         loop {
@@ -154,10 +154,10 @@ impl Peer {
         }
     }
 
-    /// What it says next.
+    /// Its next message.
     ///
     /// # Errors
-    /// As [`Self::receive`], when it says nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
+    /// As [`Self::receive`], when it sends nothing until `deadline_ns`, and when `interrupted` is set meanwhile.
     pub fn expect<E: Shippable>(&mut self, deadline_ns: u64, interrupted: &AtomicBool) -> Result<Answer<E>, String> {
         while now_ns() < deadline_ns {
             if let Some(answer) = self.receive(LOOK_NS)? {
@@ -211,16 +211,16 @@ impl Peer {
         while let Some(errors) = &mut pipes.errors {
             match errors.read(&mut buffer) {
                 Ok(0) => pipes.errors = None,
-                Ok(count) => self.said.extend_from_slice(&buffer[..count]),
-                // Nothing there now, or nothing that can be read: what it says on stderr only explains.
+                Ok(count) => self.stderr_text.extend_from_slice(&buffer[..count]),
+                // Nothing there now, or nothing that can be read: stderr only explains.
                 Err(_) => break,
             }
-            let excess = self.said.len().saturating_sub(KEPT_BYTES);
-            self.said.drain(..excess);
+            let excess = self.stderr_text.len().saturating_sub(KEPT_BYTES);
+            self.stderr_text.drain(..excess);
         }
     }
 
-    /// Its end, in words: how, and what it said last.
+    /// How it ended, and the last text of its stderr.
     fn why_it_ended(&mut self) -> String {
         let deadline = Instant::now() + GRACE;
         let status = loop {
@@ -236,8 +236,8 @@ impl Peer {
     }
 
     fn last_words(&self) -> String {
-        let said = String::from_utf8_lossy(&self.said);
-        match said.trim() {
+        let text = String::from_utf8_lossy(&self.stderr_text);
+        match text.trim() {
             "" => String::new(),
             words => format!(", with the output: {words}"),
         }
@@ -246,7 +246,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The end of its input is what tells an agent to end.
+        // An agent ends at the end of its input.
         self.pipes = None;
         let Some(child) = &mut self.child else { return };
         let deadline = Instant::now() + GRACE;
@@ -276,7 +276,7 @@ fn spawn(command: &str) -> Result<(Child, Pipes), Error> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl-C is for the coordinator, which tells its agents; and what a wrapper has started ends with it.
+        // Ctrl-C is for the coordinator, which cancels its agents; and what a wrapper has started ends with it.
         .process_group(0)
         .spawn()
         .map_err(|error| wrong(&format!("'{program}' cannot be started: {error}")))?;
@@ -319,14 +319,14 @@ fn read_answer<E: Shippable>(line: &[u8]) -> Result<Answer<E>, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = String::from_utf8_lossy(&line[..line.len().min(200)]);
         format!(
-            "says '{}', which is not what an agent of this version says ({error}); does the command end in \
+            "sent '{}', which is not a message of an agent of this version ({error}); does the command end in \
              `dynoload agent`, and prints nothing else?",
             text.trim()
         )
     })
 }
 
-/// An answer that does not belong here.
+/// The error of a message that is not expected at this point.
 pub fn out_of_turn<E: Shippable>(answer: &Answer<E>) -> String {
     let words = format!("{answer:?}");
     format!("sent an unexpected message: {}", words.get(..200).unwrap_or(&words))

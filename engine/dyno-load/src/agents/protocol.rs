@@ -1,23 +1,24 @@
-//! What coordinator and agent say to one another, one JSON value a line.
+//! The messages between coordinator and agent, one JSON value a line.
 //!
-//! In order: hello; ping and pong, as often as the coordinator likes and also later; job, accepted or refused; connect,
-//! ready; start, intervals; finished or failed. With slices there are many, each from slice to finished with its marks.
+//! In order: hello; ping and pong, any number of times and also later; job, accepted or refused; connect,
+//! ready; start, intervals; finished or failed. After that an agent keeps its connections until its input ends, so that the
+//! server's counters can be read while no connection ends. With slices there are many, each from slice to finished with its marks.
 //! Cancel may come at any time, the end of the input means it.
 
 use dyno_loop::recorder::ConnectingTimes;
-use dyno_loop::{Edge, End, Failure, IntervalId, Priority, Share};
+use dyno_loop::{Edge, End, Failure, IntervalId, PlanAccount, Priority, Share};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::spec::RunSpec;
 
 /// Version of this protocol; raised when anything in it changes.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// Version of the program: both sides must have the same, for an option that one does not know would change the load.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The first thing that an agent says.
+/// The first message of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the protocol.
@@ -39,15 +40,17 @@ pub struct Job {
     pub any_server: bool,
     /// The password, which is not in the spec.
     pub password: String,
+    /// The content of the spec's --ssl-ca, a file of the coordinator's host.
+    pub ssl_ca_text: Option<String>,
     /// Whether the load is in slices, with connections that stay between them.
     pub slices: bool,
 }
 
-/// What the coordinator says. Not `Debug`: a job has the server's password.
+/// A message of the coordinator. Not `Debug`: a job has the server's password.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// What time is it?
+    /// Requests the agent's time.
     Ping,
     /// What to do: check whether it can be done from there.
     Job {
@@ -73,12 +76,14 @@ pub enum Order {
         washout_ns: u64,
         /// Load that is counted.
         measure_ns: u64,
+        /// Operations per 1000 s in place of the job's own rate.
+        rate_per_ks: Option<u64>,
     },
-    /// End at once, and tell what was measured so far.
+    /// End at once, and report what was measured so far.
     Cancel,
 }
 
-/// What an agent says; `R` is a recorder, borrowed by who sends and owned by who receives.
+/// A message of an agent; `R` is a recorder, borrowed by the sender and owned by the receiver.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer<R> {
@@ -109,6 +114,8 @@ pub enum Answer<R> {
         id: IntervalId,
         /// What happened.
         recorder: R,
+        /// The plan at its end, of the agent's workers; none in a closed loop.
+        plan: Option<PlanAccount>,
     },
     /// A worker at a moment that divides a slice.
     Mark {
@@ -174,19 +181,27 @@ mod tests {
             phase: Phase::Measure,
             index: 4,
         };
+        let plan = PlanAccount {
+            planned: 4,
+            ended: 3,
+            in_flight: 1,
+            ..PlanAccount::default()
+        };
         let sent = Answer::Interval {
             id,
             recorder: &recorder,
+            plan: Some(plan),
         };
         let arrived: Answer<Box<SqlRecorder>> = serde_json::from_slice(&line(&sent).unwrap()).unwrap();
         let Answer::Interval {
             id: seen,
             recorder: other,
+            plan: other_plan,
         } = arrived
         else {
             panic!("{arrived:?}");
         };
-        assert_eq!(seen, id);
+        assert_eq!((seen, other_plan), (id, Some(plan)));
         assert_eq!(format!("{other:?}"), format!("{recorder:?}"));
     }
 }

@@ -1,4 +1,4 @@
-//! One agent in the coordinator's run: to the collector a worker as others, on a thread that speaks with the agent.
+//! One agent in the coordinator's run: to the collector a worker as others, on a thread that communicates with the agent.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use dyno_core::clock::now_ns;
 use dyno_loop::gauges::{Gauges, Reading};
 use dyno_loop::recorder::Recorder;
-use dyno_loop::{Channels, Edge, End, Failure, LoadShape, Mark, Report, Timeline};
+use dyno_loop::{Channels, Edge, End, Failure, LoadShape, Mark, Phase, PlanAccount, Report, Timeline};
 
 use super::clock::Clock;
 use super::coordinator::AgentUsage;
@@ -22,7 +22,7 @@ const ALL_CONNECTIONS_NS: u64 = 60_000_000_000;
 const SILENCE_NS: u64 = 10_000_000_000;
 /// So much before a limit of a slice nothing else is waited for.
 const CLOSE_NS: u64 = 2_000_000;
-/// Time for asking for the clock after the load.
+/// Time for measuring the clock after the load.
 const CLOCK_NS: u64 = 1_000_000_000;
 
 /// The coordinator's side of one agent.
@@ -41,6 +41,8 @@ pub struct Proxy<E> {
     pub channels: Channels<E>,
     /// What its workers have used so far.
     pub usage: AgentUsage,
+    /// The measurement's plan at the end of the last interval that the agent has sent.
+    pub plan: PlanAccount,
     /// Where to report its end.
     pub ends: Sender<ProxyEnd>,
 }
@@ -57,7 +59,7 @@ pub struct ProxyEnd {
 }
 
 impl<E: Shippable> Proxy<E> {
-    /// Speaks with the agent until its end; the process is gone when it returns.
+    /// Communicates with the agent until its end; the process is gone when it returns.
     pub fn run(mut self) {
         let ended = self.connect_then_collect();
         let finished = matches!(ended, Ok(Some(_)));
@@ -70,7 +72,7 @@ impl<E: Shippable> Proxy<E> {
                     code: failure.code,
                     message: format!("{} {}", self.peer.name(), failure.message),
                 },
-                end: End::default(),
+                end: self.last_end(),
             },
         };
         // The collector may be gone already, when another agent failed.
@@ -78,11 +80,15 @@ impl<E: Shippable> Proxy<E> {
         let drift_us = if finished { self.drift_us() } else { None };
         let (index, usage) = (self.channels.worker_index, self.usage);
         let _ = self.ends.send(ProxyEnd { index, drift_us, usage });
+        if finished {
+            // The agent ends with this value: its connections stay until the load is dismissed.
+            let _ = self.channels.start.recv();
+        }
     }
 
     /// None when the run is off before it has begun.
     fn connect_then_collect(&mut self) -> Result<Option<End>, Failure> {
-        self.tell(&Order::Connect)?;
+        self.send(&Order::Connect)?;
         // Each connection has its own time on the agent; all of them together end at some time, too.
         let deadline_ns = now_ns() + self.connect_timeout_ns.max(ALL_CONNECTIONS_NS) + PATIENCE_NS * 2;
         loop {
@@ -110,32 +116,45 @@ impl<E: Shippable> Proxy<E> {
             };
             let start_ns = self.clock.theirs(timeline.start_ns);
             if !timeline.is_slice {
-                self.tell(&Order::Start { start_ns })?;
+                self.send(&Order::Start { start_ns })?;
                 return self.collect(timeline).map(Some);
             }
-            self.tell(&Order::Slice {
+            self.send(&Order::Slice {
                 start_ns,
                 stream: timeline.stream,
                 washout_ns: timeline.measure_ns - timeline.start_ns,
                 measure_ns: timeline.stop_ns - timeline.measure_ns,
+                rate_per_ks: timeline.rate_per_ks,
             })?;
             let end = self.collect(timeline)?;
             let _ = self.channels.reports.send(Report::Finished(end));
         }
     }
 
+    /// The end of an agent that has failed, from the last interval that it has sent.
+    fn last_end(&self) -> End {
+        let plan = self.plan.closed();
+        End {
+            in_flight_at_stop: 0,
+            unfinished: plan.unfinished,
+            not_started: plan.not_started,
+            planned: plan.planned,
+        }
+    }
+
     fn collect(&mut self, timeline: Timeline) -> Result<End, Failure> {
-        let mut heard_ns = timeline.start_ns;
-        let mut told_to_end_ns = None;
+        self.plan = PlanAccount::default();
+        let mut received_ns = timeline.start_ns;
+        let mut cancelled_ns = None;
         let mut limits = Limits::of(&timeline);
         loop {
             let now = now_ns();
             limits.read(now, self.gauges.as_mut());
-            if told_to_end_ns.is_none() && self.channels.cancelled.load(Ordering::Relaxed) {
-                self.tell(&Order::Cancel)?;
-                told_to_end_ns = Some(now);
+            if cancelled_ns.is_none() && self.channels.cancelled.load(Ordering::Relaxed) {
+                self.send(&Order::Cancel)?;
+                cancelled_ns = Some(now);
             }
-            if let Some(problem) = self.overdue(now, &timeline, heard_ns, told_to_end_ns) {
+            if let Some(problem) = self.overdue(now, &timeline, received_ns, cancelled_ns) {
                 return Err(Failure::new(problem));
             }
             match self.peer.receive::<E>(limits.wait_ns(now)).map_err(Failure::new)? {
@@ -148,29 +167,34 @@ impl<E: Shippable> Proxy<E> {
                     };
                     let _ = self.channels.reports.send(Report::Mark(mark));
                 }
-                Some(Answer::Interval { id, recorder }) => {
+                Some(Answer::Interval { id, recorder, plan }) => {
                     self.usage.add(id.phase, &recorder.usage);
-                    let recorder = self.ours(&recorder);
-                    let worker = self.channels.worker_index;
-                    let _ = self.channels.reports.send(Report::Interval { id, worker, recorder });
+                    self.plan = plan.filter(|_| id.phase != Phase::Warmup).unwrap_or_default();
+                    let report = Report::Interval {
+                        id,
+                        worker: self.channels.worker_index,
+                        recorder: self.ours(&recorder),
+                        plan,
+                    };
+                    let _ = self.channels.reports.send(report);
                 }
                 Some(Answer::Finished(end)) => return Ok(end),
                 Some(Answer::Failed(failure)) => return Err(had(failure)),
                 Some(other) => return Err(Failure::new(out_of_turn(&other))),
             }
-            heard_ns = now_ns();
+            received_ns = now_ns();
         }
     }
 
-    /// What to say of an agent that should have been heard by now.
-    fn overdue(&self, now: u64, timeline: &Timeline, heard_ns: u64, told_to_end_ns: Option<u64>) -> Option<String> {
-        if told_to_end_ns.is_some_and(|told_ns| now > told_ns + PATIENCE_NS) {
+    /// The error of an agent from which a message is overdue.
+    fn overdue(&self, now: u64, timeline: &Timeline, received_ns: u64, cancelled_ns: Option<u64>) -> Option<String> {
+        if cancelled_ns.is_some_and(|sent_ns| now > sent_ns + PATIENCE_NS) {
             return Some("did not end when requested".into());
         }
         if now > timeline.hard_stop_ns + PATIENCE_NS {
             return Some("did not end by the hard stop".into());
         }
-        let silent_ns = now.saturating_sub(heard_ns);
+        let silent_ns = now.saturating_sub(received_ns);
         (now < timeline.stop_ns && silent_ns > self.shape.interval_ns + SILENCE_NS).then(|| {
             format!(
                 "has sent nothing for {:.0} s: it hangs, or the connection to it is broken",
@@ -189,12 +213,12 @@ impl<E: Shippable> Proxy<E> {
         recorder
     }
 
-    fn tell(&mut self, order: &Order) -> Result<(), Failure> {
+    fn send(&mut self, order: &Order) -> Result<(), Failure> {
         self.peer.send(order, now_ns() + PATIENCE_NS).map_err(Failure::new)
     }
 
     fn drift_us(&mut self) -> Option<f64> {
-        let clock = Clock::ask::<E>(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled).ok()?;
+        let clock = Clock::measure::<E>(&mut self.peer, now_ns() + CLOCK_NS, &self.channels.cancelled).ok()?;
         Some((clock.offset_ns - self.clock.offset_ns) as f64 / 1e3)
     }
 }
@@ -248,7 +272,7 @@ impl Limits {
     }
 }
 
-/// A failure that an agent tells of: its message stands by itself after the agent's name.
+/// A failure that an agent reports: its message stands by itself after the agent's name.
 fn had(failure: Failure) -> Failure {
     Failure {
         code: failure.code,

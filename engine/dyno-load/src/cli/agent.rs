@@ -7,7 +7,7 @@ use clap::Args;
 use crate::error::{Error, Exit};
 use crate::runner;
 
-pub const ABOUT: &str = "Is started by `dynoload oltp run --agent COMMAND`, and `tpcc run` and `kv run`, on any host \
+pub const ABOUT: &str = "Is started by `dynoload oltp run --agent COMMAND`, `tpcc run`, `sql run`, `script` or `kv run`, on any host \
 from which the server can be reached. It does what the coordinator says on its standard input, tells on its standard output how \
 it goes, listens on no port, and ends when its input ends.
 
@@ -23,8 +23,8 @@ pub struct AgentArguments {
     /// that leads to the input and output of one; repeat for each host.
     /// The load then runs on the agents only: each has --threads threads and its share of the connections and of the
     /// rate. This program starts them together, merges their histograms, and reads the server's counters. The password
-    /// is sent through the command's standard input. Files and sockets named by options are those of the agent's host,
-    /// except --password-file and a trace
+    /// is sent through the command's standard input, as are a trace, a script with its modules, and a file of SQL. Other
+    /// files and sockets named by options are those of the agent's host, except --password-file
     #[arg(long = "agent", value_name = "COMMAND")]
     pub agent: Vec<String>,
 }

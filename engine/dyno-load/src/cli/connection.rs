@@ -85,6 +85,7 @@ impl ConnectionArguments {
             get_server_public_key: self.get_server_public_key,
             connect_timeout: self.connect_timeout,
             password: None,
+            ssl_ca_text: None,
         }
     }
 }

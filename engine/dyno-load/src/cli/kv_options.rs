@@ -60,6 +60,10 @@ pub struct DataArguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Operations")]
 pub struct MixArguments {
+    /// As one of YCSB's workloads: a (half gets, half sets), b (95 % gets), c (gets only), d (95 % gets of the newest keys,
+    /// and sets of new ones), f (half gets, half gets followed by cas)
+    #[arg(long, conflicts_with_all = ["ratio", "multi_get", "cas", "incr", "delete", "key_choice", "preset"])]
+    pub ycsb: Option<String>,
     /// Ratio of gets to sets in the operations that the other shares leave
     #[arg(long, default_value = "90:10")]
     pub ratio: String,
@@ -78,7 +82,8 @@ pub struct MixArguments {
     /// Share of deletes
     #[arg(long, default_value = "0%")]
     pub delete: String,
-    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential
+    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations), latest:0.99 (newest
+    /// most; a set stores a new key) or sequential
     #[arg(long, default_value = "uniform")]
     pub key_choice: String,
     /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
@@ -162,6 +167,7 @@ impl MixArguments {
     /// The same without the command line.
     pub fn spec(&self) -> KvMix {
         KvMix {
+            ycsb: self.ycsb.clone(),
             ratio: self.ratio.clone(),
             multi_get: self.multi_get.clone(),
             multi_get_keys: self.multi_get_keys,

@@ -17,6 +17,8 @@ const EXAMPLES: &str = "Examples:
       Fill 100,000 keys, then get and set as fast as 32 connections go (closed loop).
   dynoload kv run --connections 64 --rate 50000 --arrivals poisson --warmup 5s --hit-ratio 95% --json result.json
       50,000 operations a second come whether or not the server keeps up; one key in twenty is not there.
+  dynoload kv run --ycsb d --keys 50000 --fill 100% --connections 32 --duration 60s
+      As YCSB's workload D: gets of the newest keys, and one set of a new key in twenty operations.
   dynoload kv run --preset memaslap --connections 32 --duration 2m --overwrite 0.2
       What memaslap -t 2m -c 32 -o 0.2 asks: a window of 10,000 keys for each connection, 90/10, 64 B, 1024 B.
   dynoload kv run --preset memslap --connections 32 --execute-number 10000

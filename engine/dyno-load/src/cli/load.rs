@@ -118,6 +118,7 @@ impl LoadArguments {
             seed: self.seed,
             slowest: self.slowest,
             interval: self.interval,
+            events: None,
             trace: None,
         }
     }

@@ -2,7 +2,10 @@
 
 mod agent;
 mod calibrate;
+mod capture;
+mod compare_replays;
 mod connection;
+mod events;
 mod kv_options;
 mod kv_prepare;
 mod kv_run;
@@ -16,7 +19,11 @@ mod oltp_prepare;
 mod oltp_run;
 mod output;
 mod parse;
+mod replay;
+mod script;
+mod session;
 mod slices;
+mod sql;
 mod tpcc;
 mod tpcc_run;
 
@@ -54,9 +61,22 @@ enum Command {
     /// TPC-C 5.11: prepare its tables, run its five transactions, check its consistency conditions.
     #[command(subcommand, after_help = EXIT_CODES)]
     Tpcc(Box<tpcc::Tpcc>),
+    /// Files of SQL transactions: prepare their tables, run them, drop the tables.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Sql(Box<sql::Sql>),
+    /// sysbench's Lua scripts: run one unchanged as a load, or one of its commands.
+    Script(Box<script::ScriptArguments>),
     /// The part of a distributed run that generates load; started by a run with --agent, not by hand.
     #[command(after_help = agent::ABOUT)]
     Agent,
+    /// Make a capture of the statements in a server's general log, slow log or statements history.
+    Capture(Box<capture::CaptureArguments>),
+    /// Send the statements of a capture to a server again, in their sessions and at their times.
+    Replay(Box<replay::ReplayArguments>),
+    /// Compare the results of two replays of the same capture: latency, rows, errors, contents.
+    CompareReplays(compare_replays::CompareArguments),
+    /// Open sessions as a load does, and print what they negotiated and the rows of statements as one JSON object.
+    Session(Box<session::SessionArguments>),
     /// A server that does no work, for measuring the client alone.
     Null(null::NullArguments),
     /// Measure the CPU time and latency of dynoload itself on this host, against the null server.
@@ -89,21 +109,32 @@ enum Kv {
 
 /// Runs the program.
 pub fn main() -> Exit {
-    let arguments = match Arguments::try_parse_from(std::env::args_os().map(parse::dashes)) {
+    dyno_core::panics::abort_on_panic();
+    let given: Vec<_> = std::env::args_os().map(parse::dashes).collect();
+    let arguments = match Arguments::try_parse_from(script::translate(given.clone())) {
         Ok(arguments) => arguments,
         Err(error) => {
             // --help and --version come this way too; output that nobody reads is no failure.
             let _ = error.print();
+            for note in script::notes(&given, &error.to_string()) {
+                eprintln!("{note}");
+            }
             return if error.use_stderr() { Exit::Input } else { Exit::Done };
         }
     };
     let result = match arguments.command {
         Command::Agent => agent::run(),
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::CompareReplays(arguments) => compare_replays::run(&arguments),
+        Command::Session(arguments) => session::run(&arguments),
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Oltp(oltp) => run_oltp(&oltp),
         Command::Kv(kv) => run_kv(&kv),
         Command::Tpcc(tpcc) => tpcc::run(&tpcc),
+        Command::Sql(command) => sql::run(&command),
+        Command::Script(arguments) => script::run(&arguments),
     };
     result.unwrap_or_else(|error: Error| {
         eprintln!("dynoload: {error}");

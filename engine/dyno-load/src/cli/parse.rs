@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::replay::Pace;
+
 /// As in sysbench, `--table_size` is accepted for `--table-size`.
 pub fn dashes(argument: OsString) -> OsString {
     match argument.to_str() {
@@ -92,6 +94,21 @@ pub fn switch(text: &str) -> Result<bool, String> {
         "on" | "true" | "yes" | "1" => Ok(true),
         "off" | "false" | "no" | "0" => Ok(false),
         _ => Err(format!("'{text}' is neither on nor off")),
+    }
+}
+
+/// The speed of a replay.
+///
+/// # Errors
+/// With what is allowed.
+pub fn speed(text: &str) -> Result<Pace, String> {
+    match (text, text.parse::<f64>()) {
+        ("original", _) => Ok(Pace::Times(1.0)),
+        ("max", _) => Ok(Pace::Max),
+        (_, Ok(factor)) if (0.001..=1000.0).contains(&factor) => Ok(Pace::Times(factor)),
+        _ => Err(format!(
+            "'{text}' is no speed; use original, max, or a factor from 0.001 to 1000 as in 2"
+        )),
     }
 }
 

@@ -9,9 +9,9 @@ use crate::runner::SliceOptions;
 #[command(next_help_heading = "Slices")]
 pub struct SliceArguments {
     /// Open the connections, then hold them without using the CPU, and run a slice of load for each line `go ID STREAM
-    /// WASHOUT_MS MEASURE_MS` on standard input: the load starts at once, the first WASHOUT_MS do not count, the next
+    /// WASHOUT_MS MEASURE_MS [RATE]` on standard input: the load starts at once, the first WASHOUT_MS do not count, the next
     /// MEASURE_MS do, then transactions in progress end and the load holds again. The same STREAM has the same
-    /// operations. `end`, or the end of the input, closes the connections. Standard output is JSON lines, one record
+    /// operations. With --rate, RATE is the rate of that slice, operations per second. `end`, or the end of the input, closes the connections. Standard output is JSON lines, one record
     /// per slice; there is no table
     #[arg(long, conflicts_with_all = ["duration", "warmup", "interval", "json", "hdr", "openmetrics"])]
     pub slices: bool,

@@ -101,7 +101,7 @@ pub fn run(command: &Tpcc) -> Result<Exit, Error> {
     }
 }
 
-fn cpus() -> u32 {
+pub(super) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32
 }
 

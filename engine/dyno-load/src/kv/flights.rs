@@ -86,6 +86,9 @@ pub fn count(recorder: &mut KvRecorder, workload: &Workload, flight: &Flight, no
         Command::Set => {
             counts.cmd_set += 1;
             counts.not_stored += u64::from(!success);
+            if success {
+                workload.keys.stored();
+            }
             counts.object_bytes += workload.object_bytes(flight.key);
             recorder.counts.writes += 1;
         }

@@ -117,7 +117,8 @@ impl KvSession {
         let Some(flight) = self.take_flight(&shared.settings.workload, tally, now) else {
             return Ok(None);
         };
-        tally.end.unfinished += u64::from(flight.operation.measured);
+        let measured = flight.operation.measured;
+        tally.given_up(u64::from(measured), u64::from(!measured));
         let recorder = tally.recorder();
         if !shared.settings.load.ignored_errors.contains(code) {
             recorder.counts.errors += 1;
@@ -272,13 +273,14 @@ impl Session for KvSession {
     fn lost(&mut self, tally: &mut Tally<KvRecord>) {
         let operations = self.flights.iter().filter(|flight| flight.command != Command::Barrier);
         tally.recorder().extra.counts.lost += operations.count() as u64;
-        tally.end.unfinished += self.measured_in_flight();
+        tally.given_up(self.in_flight(true), self.in_flight(false));
         tally.in_flight -= self.flights.len() as u64;
         self.flights.clear();
     }
 
-    fn measured_in_flight(&self) -> u64 {
-        self.flights.iter().filter(|flight| flight.operation.measured).count() as u64
+    fn in_flight(&self, measured: bool) -> u64 {
+        let counts = |flight: &&Flight| flight.operation.measured == measured && flight.command != Command::Barrier;
+        self.flights.iter().filter(counts).count() as u64
     }
 
     #[inline]

@@ -93,6 +93,12 @@ impl Workload {
             limit(incr, Command::Increment),
             limit(delete, Command::Delete),
         ];
+        if shares.absent > 0.0 && matches!(keys.choice, Choice::Latest { .. }) {
+            return Err(
+                "with --key-choice latest, sets store keys in the range that misses are taken from: remove --hit-ratio"
+                    .into(),
+            );
+        }
         if passed > 1.0 + 1e-9 {
             return Err(format!(
                 "the shares of set, multi-get, cas, incr and delete are {passed:.3} in all, above 1"
@@ -132,7 +138,8 @@ impl Workload {
         let key = match command {
             Command::Increment => self.counter(&mut stream),
             Command::Get | Command::Gets => self.asked(&mut stream, number),
-            Command::Set | Command::Delete => self.keys.choose(&mut stream, number),
+            Command::Set => self.keys.choose_for_set(&mut stream, number),
+            Command::Delete => self.keys.choose(&mut stream, number),
             // The keys of a multi-get are drawn as they are written.
             _ => 0,
         };

@@ -42,6 +42,9 @@ pub fn interval<E: Shown>(interval: &Interval<'_, E>) -> Value {
             );
             body.insert("cpu".into(), cpu(recorder, interval.length_s));
         }
+        if let Some(plan) = interval.plan {
+            body.insert("plan".into(), json!(plan));
+        }
         insert_latencies(body, recorder);
         insert_connecting(body, [&recorder.connecting]);
         E::describe_interval(interval, body);
@@ -106,6 +109,13 @@ pub struct Final<'a, E: Shown> {
     pub duration_s: f64,
 }
 
+impl<E: Shown> Final<'_, E> {
+    /// Whether operations are due at times of their own: by a rate, terminals or captured times.
+    pub fn is_planned(&self) -> bool {
+        self.settings["mode"] != "closed_loop"
+    }
+}
+
 /// The body of the final record.
 pub fn final_record<E: Shown>(result: &Final<'_, E>) -> Value {
     let mut body = json!({
@@ -160,7 +170,7 @@ fn insert_totals<E: Shown>(body: &mut Map<String, Value>, totals: &Totals<E>, re
             "unfinished": end.unfinished,
         }),
     );
-    if result.settings["mode"] == "open_loop" {
+    if result.is_planned() {
         let plan =
             json!({ "planned": end.planned, "not_started": end.not_started, "dropped_late": counts.dropped_late });
         body.insert("plan".into(), plan);

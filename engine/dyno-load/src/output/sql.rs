@@ -10,14 +10,20 @@ use serde_json::{json, Map, Value};
 use super::json::Final;
 use super::{table, Shown};
 use crate::spec::SqlDescription;
-use crate::sql::record::TypeRecorder;
+use crate::sql::record::{NamedLatency, TypeRecorder};
 use crate::sql::tpcc::Kind;
 use crate::sql::{SqlRecord, SqlRecorder, SqlSettings, SqlWorkload, StatementKind};
 
 impl Shown for SqlRecord {
     fn tagged(&self) -> Vec<(String, &Histogram)> {
         let tag = |kind: StatementKind| (format!("service.{}", kind.name()), &self.statements[kind as usize]);
-        StatementKind::ALL.into_iter().map(tag).collect()
+        let mut tagged: Vec<_> = StatementKind::ALL.into_iter().map(tag).collect();
+        let named = self
+            .named
+            .iter()
+            .map(|one| (format!("service.{}", one.name), &one.service));
+        tagged.extend(named);
+        tagged
     }
 
     fn describe_interval(interval: &Interval<'_, Self>, body: &mut Map<String, Value>) {
@@ -32,6 +38,9 @@ impl Shown for SqlRecord {
             body.insert("tls".into(), tls);
         }
         body.insert("statements".into(), statements(&measured.extra.statements));
+        if let Some(named) = named(measured) {
+            body.insert("named".into(), named);
+        }
         if let Some(tpcc) = tpcc(measured, &result.settings["options"], result.duration_s) {
             body.insert("tpcc".into(), tpcc);
         }
@@ -61,8 +70,18 @@ impl Shown for SqlRecord {
                 table::row(text, &format!("  {}", kind.name()), &self.statements[kind as usize])?;
             }
         }
+        for one in self.named.iter() {
+            table::row(text, &format!("  {}", one.name), &one.service)?;
+        }
         Ok(())
     }
+}
+
+/// Service times by the names of a user's file; none for another workload.
+pub fn named(measured: &SqlRecorder) -> Option<Value> {
+    let summary = |one: &NamedLatency| Some((one.name.clone(), json!(one.service.summary()?)));
+    let all: Map<String, Value> = measured.extra.named.iter().filter_map(summary).collect();
+    (!all.is_empty()).then_some(Value::Object(all))
 }
 
 /// TLS handshakes; none in plain text.
@@ -113,6 +132,8 @@ pub fn settings(settings: &SqlSettings, description: &SqlDescription) -> Value {
 fn mode(settings: &SqlSettings) -> &'static str {
     if settings.load.shape.schedule.is_some() {
         "open_loop"
+    } else if matches!(&settings.workload, SqlWorkload::Captured(context) if context.is_paced()) {
+        "captured_times"
     } else if settings.load.shape.is_timed() {
         "terminals"
     } else {
@@ -124,6 +145,9 @@ fn options(settings: &SqlSettings) -> Value {
     match &settings.workload {
         SqlWorkload::Tpcc(context) => json!(context.config),
         SqlWorkload::Oltp(context) => json!(context.options),
+        SqlWorkload::Script(context) => json!(context),
+        SqlWorkload::File(context) => json!(context),
+        SqlWorkload::Captured(context) => json!(context),
     }
 }
 

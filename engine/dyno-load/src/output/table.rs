@@ -9,6 +9,9 @@ use dyno_loop::Totals;
 use super::json::{availability_pct, Final};
 use super::Shown;
 
+/// Width of a name before its latencies; a longer one has a line of its own.
+const NAME_WIDTH: usize = 18;
+
 /// The whole text.
 pub fn render<E: Shown>(result: &Final<'_, E>) -> String {
     let mut text = String::new();
@@ -17,9 +20,18 @@ pub fn render<E: Shown>(result: &Final<'_, E>) -> String {
     text
 }
 
+/// The mode of the load (`mode` of the settings) for a person.
+fn mode_text(mode: Option<&str>) -> &'static str {
+    match mode {
+        Some("open_loop") => "open loop",
+        Some("terminals") => "terminals with key and think times",
+        Some("captured_times") => "captured times",
+        _ => "closed loop (service time; not comparable with an open loop)",
+    }
+}
+
 fn write_all<E: Shown>(text: &mut String, result: &Final<'_, E>) -> std::fmt::Result {
     let settings = result.settings;
-    let open_loop = settings["mode"] != "closed_loop";
     writeln!(
         text,
         "{} on {} {}: {} connections, {:.1} s, {}",
@@ -28,13 +40,7 @@ fn write_all<E: Shown>(text: &mut String, result: &Final<'_, E>) -> std::fmt::Re
         result.server.version,
         settings["connections"],
         result.duration_s,
-        if settings["mode"] == "open_loop" {
-            "open loop"
-        } else if open_loop {
-            "terminals with key and think times"
-        } else {
-            "closed loop (service time; not comparable with an open loop)"
-        },
+        mode_text(settings["mode"].as_str()),
     )?;
     for agent in result.agents {
         writeln!(
@@ -44,7 +50,7 @@ fn write_all<E: Shown>(text: &mut String, result: &Final<'_, E>) -> std::fmt::Re
         )?;
     }
     if let Some(totals) = &result.outcome.totals {
-        write_totals(text, result, totals, open_loop)?;
+        write_totals(text, result, totals)?;
     }
     for check in result.counters.iter().filter(|check| check.difference_pct.abs() > 0.1) {
         writeln!(
@@ -63,12 +69,7 @@ fn write_all<E: Shown>(text: &mut String, result: &Final<'_, E>) -> std::fmt::Re
     Ok(())
 }
 
-fn write_totals<E: Shown>(
-    text: &mut String,
-    result: &Final<'_, E>,
-    totals: &Totals<E>,
-    open_loop: bool,
-) -> std::fmt::Result {
+fn write_totals<E: Shown>(text: &mut String, result: &Final<'_, E>, totals: &Totals<E>) -> std::fmt::Result {
     let measured = &totals.measured;
     let counts = measured.counts;
     let seconds = result.duration_s;
@@ -103,7 +104,7 @@ fn write_totals<E: Shown>(
     for (code, error) in measured.errors.by_code() {
         writeln!(text, "    {code}: {} × {}", error.count, error.message)?;
     }
-    if open_loop {
+    if result.is_planned() {
         let end = result.outcome.end;
         writeln!(
             text,
@@ -127,7 +128,7 @@ fn write_totals<E: Shown>(
         "mean", "p50", "p95", "p99", "p99.9", "max"
     )?;
     writeln!(text)?;
-    if open_loop {
+    if result.is_planned() {
         row(text, "response", &measured.response)?;
     }
     row(text, "service", &measured.service)?;
@@ -156,9 +157,26 @@ pub fn row(text: &mut String, name: &str, histogram: &Histogram) -> std::fmt::Re
     let Some(summary) = histogram.summary() else {
         return Ok(());
     };
+    let is_long = name.chars().count() >= NAME_WIDTH;
+    if is_long {
+        writeln!(text, "  {name}")?;
+    }
+    let name = if is_long { "" } else { name };
     writeln!(
         text,
-        "  {name:<18}{:>6.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
+        "  {name:<NAME_WIDTH$}{:>6.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
         summary.mean_us, summary.p50_us, summary.p95_us, summary.p99_us, summary.p999_us, summary.max_us
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_has_words_of_its_own() {
+        let modes = ["open_loop", "terminals", "captured_times", "closed_loop"];
+        let words = modes.map(|mode| mode_text(Some(mode)).split(' ').next().unwrap_or_default());
+        assert_eq!(words, ["open", "terminals", "captured", "closed"]);
+    }
 }

@@ -96,6 +96,21 @@ fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
 }
 
 #[test]
+fn what_was_dropped_is_never_more_than_the_plan() {
+    let mut dropping = totals();
+    dropping.measured.counts.dropped_late = 20;
+    let mut inputs = inputs(&dropping);
+    // An agent that is lost has no account of its plan.
+    inputs.end.planned = 0;
+    let (_, findings) = judge(&inputs);
+    let reason = &findings[0].reason;
+    assert!(
+        reason.starts_with("20 of 20 planned transactions (100.00 %) were dropped"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn what_surrounds_the_run_counts_too() {
     let fine = totals();
     assert_eq!(

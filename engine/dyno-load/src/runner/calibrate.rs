@@ -182,7 +182,7 @@ fn measure(
         acknowledged: None,
     });
     let interrupted = AtomicBool::new(false);
-    let outcome = dyno_loop::run::<SqlSession>(&settings, &interrupted, &mut || (), &mut NoObserver)?;
+    let outcome = dyno_loop::run::<SqlSession>(&settings, &interrupted, &mut |_| (), &mut NoObserver)?;
     match (outcome.failure, outcome.totals) {
         (None, Some(totals)) => Ok(totals),
         (failure, _) => Err(Error::Host(format!(

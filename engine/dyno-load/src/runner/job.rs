@@ -9,11 +9,12 @@ use dyno_mysql::Secret;
 
 use super::kv::KvRun;
 use super::sql::SqlRun;
-use crate::agents::{self, Coordinator, Job, Settings, Shippable};
+use crate::agents::{self, Coordinator, Job, JobSettings, Shippable};
 use crate::error::{Error, Exit};
 use crate::kv::{server as kv_server, KvRecord};
 use crate::slices::keep_connections;
 use crate::spec::{self, KvSpec, LoadSpec, RunSpec, SqlSpec};
+use crate::sql::part::Part;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::{server, SqlRecord, SqlSettings};
 
@@ -40,10 +41,12 @@ pub fn engage(
     )?;
     let each = divide(&team, spec.load_mut())?;
     settings.load.shape.threads = each * team.count();
+    let ssl_ca_text = spec.connection_mut().read_ssl_ca()?;
     let job = Job {
         spec: RunSpec::Sql(Box::new(spec)),
         any_server: run.any_server,
         password: settings.options.password.reveal().to_string(),
+        ssl_ca_text,
         slices: run.slices.is_some(),
     };
     team.offer(each, &job)?;
@@ -67,6 +70,12 @@ pub fn engage_kv(
             "--agent: a load of several hosts lasts a time; remove --preset and --operations".into(),
         ));
     }
+    if spec.mix.choice_of_keys()?.starts_with("latest") {
+        return Err(Error::User(
+            "--agent: only one program knows which key is the newest; remove --agent, or --ycsb d or --key-choice latest"
+                .into(),
+        ));
+    }
     let mut team = start(
         &run.agents,
         spec.load.connections,
@@ -81,6 +90,7 @@ pub fn engage_kv(
         })),
         any_server: true,
         password: String::new(),
+        ssl_ca_text: None,
         slices: run.slices.is_some(),
     };
     team.offer(each, &job)?;
@@ -121,22 +131,24 @@ pub fn serve_agent() -> Result<Exit, Error> {
 }
 
 /// Makes the settings as for a run on this host, and checks the server from this host.
-fn accept(job: Job, share: Share) -> Result<Settings, Error> {
+fn accept(job: Job, share: Share) -> Result<JobSettings, Error> {
     match job.spec {
-        RunSpec::Sql(spec) => accept_sql(*spec, job.any_server, job.password, job.slices, share),
+        RunSpec::Sql(mut spec) => {
+            let connection = spec.connection_mut();
+            connection.password = Some(Secret::new(job.password));
+            connection.ssl_ca_text = job.ssl_ca_text;
+            accept_sql(&spec, job.any_server, job.slices, share)
+        }
         RunSpec::Kv(spec) => accept_kv(&spec, share),
     }
 }
 
-fn accept_sql(
-    mut spec: SqlSpec,
-    any_server: bool,
-    password: String,
-    slices: bool,
-    share: Share,
-) -> Result<Settings, Error> {
-    spec.connection_mut().password = Some(Secret::new(password));
+fn accept_sql(spec: &SqlSpec, any_server: bool, slices: bool, share: Share) -> Result<JobSettings, Error> {
     let mut settings = spec.resolve()?;
+    settings.workload.divide(Part {
+        index: share.first_worker / share.threads,
+        count: settings.load.shape.threads / share.threads,
+    });
     crate::host::take_priority(settings.load.priority);
     let mut control = server::connect(&settings.options)?;
     let needs = Needs {
@@ -149,10 +161,10 @@ fn accept_sql(
     if slices {
         keep_connections(&mut settings);
     }
-    Ok(Settings::Sql(Arc::new(settings)))
+    Ok(JobSettings::Sql(Arc::new(settings)))
 }
 
-fn accept_kv(spec: &KvSpec, share: Share) -> Result<Settings, Error> {
+fn accept_kv(spec: &KvSpec, share: Share) -> Result<JobSettings, Error> {
     let last = spec.parts()?.pop();
     let settings = last
         .ok_or_else(|| Error::User("there is nothing to run".into()))?
@@ -162,7 +174,7 @@ fn accept_kv(spec: &KvSpec, share: Share) -> Result<Settings, Error> {
     kv_server::check(&mut control, &settings.endpoint, settings.protocol)?;
     let shape = &settings.load.shape;
     allow_files(shape.connections, shape.threads, share)?;
-    Ok(Settings::Kv(settings))
+    Ok(JobSettings::Kv(settings))
 }
 
 fn allow_files(connections: u32, threads: u32, share: Share) -> Result<(), Error> {

@@ -1,15 +1,14 @@
 //! Runs memcached operations: fill, load, compare with the server, judge, write the result.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use dyno_kv::blocking::Client;
-use dyno_loop::{Address, Interval, Observer, Outcome, START_DELAY_NS};
 use serde_json::{json, Value};
 
-use super::{exit_of, job, print_table, run_slices, tcp_segments_since, without_priority, Outputs, SliceOptions};
+use super::observed::{observe_load, ObservedLoad};
+use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, SliceOptions};
 use crate::agents::Coordinator;
 use crate::error::{Error, Exit};
 use crate::kv::{server, KvRecord, KvSession, KvSettings};
@@ -17,7 +16,7 @@ use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
 use crate::output::{kv as output, table};
-use crate::quality::{self, KvInputs, Measurement, QualityInputs};
+use crate::quality::KvInputs;
 use crate::server::{CounterCheck, Facts};
 use crate::slices::{Input, KvTarget, NoObserver};
 use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec};
@@ -155,33 +154,6 @@ struct PartResult {
     exit: Exit,
 }
 
-/// Passes intervals on; the last one of a run that its operations end is as long as they took.
-struct ClampedObserver<'a> {
-    inner: &'a mut Sinks,
-    ended_ns: Option<&'a AtomicU64>,
-    /// When the load began: a run that its operations end has no warm-up.
-    started_ns: &'a AtomicU64,
-}
-
-impl Observer<KvRecord> for ClampedObserver<'_> {
-    fn interval(&mut self, interval: &Interval<'_, KvRecord>) -> io::Result<()> {
-        let ended_ns = self.ended_ns.map_or(0, |ended_ns| ended_ns.load(Ordering::Relaxed));
-        let ended_s = ended_ns.saturating_sub(self.started_ns.load(Ordering::Relaxed)) as f64 / 1e9;
-        let longest_s = if ended_ns == 0 {
-            f64::MAX
-        } else {
-            (ended_s - interval.start_s).max(0.0)
-        };
-        self.inner.interval(&Interval {
-            phase: interval.phase,
-            index: interval.index,
-            start_s: interval.start_s,
-            length_s: interval.length_s.min(longest_s),
-            recorder: interval.recorder,
-        })
-    }
-}
-
 fn measure(
     part: &KvPart,
     facts: &Facts,
@@ -191,61 +163,26 @@ fn measure(
     team: Option<Coordinator<KvRecord>>,
 ) -> Result<PartResult, Error> {
     let settings = &part.settings;
-    let mut before = None;
-    let tcp_before = crate::host::tcp_segments();
-    let (outcome, agents) = {
-        let started_ns = AtomicU64::new(0);
-        let mut read_counters = || {
-            before = server::stats(control, "").ok();
-            started_ns.store(dyno_core::clock::now_ns() + START_DELAY_NS, Ordering::Relaxed);
-        };
-        let mut observer = ClampedObserver {
-            inner: sinks,
-            ended_ns: settings.load.limit.as_ref().map(|limit| &*limit.ended_ns),
-            started_ns: &started_ns,
-        };
-        match team {
-            Some(team) => team.run(&settings.load, &mut read_counters, &mut observer)?,
-            None => (
-                dyno_loop::run::<KvSession>(settings, interrupted, &mut read_counters, &mut observer)?,
-                Vec::new(),
-            ),
-        }
-    };
+    let mut read = || server::stats(control, "").ok();
+    let observed = observe_load::<KvSession, _>(settings, team, interrupted, &mut read, sinks)?;
     sinks.progress().finish();
-    let counters = reconcile(before.as_ref(), control, &outcome);
-    // The kernel's counts are of this host, and the load of an agent is not on it.
-    let is_tcp = agents.is_empty() && matches!(settings.load.address, Address::Tcp(_));
-    let tcp = tcp_segments_since(tcp_before.filter(|_| is_tcp));
-    let duration_s = measured_s(settings, &outcome, interrupted);
-    let (quality, findings) = match &outcome.totals {
-        None => quality::without_load(),
-        Some(totals) => quality::judge(&QualityInputs {
-            measured: Measurement::of(totals),
-            end: outcome.end,
-            duration_s,
-            failure: outcome.failure.as_ref(),
-            threads: settings.load.shape.threads,
-            open_loop: settings.load.shape.schedule.is_some(),
-            counters: &counters,
-            agents: &agents,
-            tcp,
-            kv: Some(KvInputs {
-                measured: &totals.measured.extra.counts,
-                all: &totals.sums,
-                asked_hit_share: part.words.hit_ratio,
-            }),
-        }),
-    };
+    let (outcome, duration_s) = (&observed.outcome, observed.duration_s);
+    let counters = reconcile(&observed);
+    let kv = outcome.totals.as_ref().map(|totals| KvInputs {
+        measured: &totals.measured.extra.counts,
+        all: &totals.sums,
+        asked_hit_share: part.words.hit_ratio,
+    });
+    let (quality, findings) = observed.judge(&settings.load, &counters, kv);
     let mut shown = output::settings(settings, &part.words);
-    if !agents.is_empty() {
+    if !observed.agents.is_empty() {
         without_priority(&mut shown);
     }
     let result = Final {
         settings: &shown,
         server: facts,
-        outcome: &outcome,
-        agents: &agents,
+        outcome,
+        agents: &observed.agents,
         counters: &counters,
         quality,
         findings: &findings,
@@ -264,42 +201,19 @@ fn measure(
     Ok(PartResult {
         record,
         text,
-        exit: exit_of(&outcome, quality),
+        exit: exit_of(outcome, quality),
     })
 }
 
-fn measured_s(settings: &KvSettings, outcome: &Outcome<KvRecord>, interrupted: &AtomicBool) -> f64 {
-    let planned_s = settings.load.shape.duration_ns as f64 / 1e9;
-    let Some(timeline) = outcome.timeline else {
-        return planned_s;
-    };
-    let until = |end_ns: u64| (end_ns.saturating_sub(timeline.measure_ns) as f64 / 1e9).clamp(1e-6, planned_s);
-    if outcome.failure.is_some() || interrupted.load(Ordering::Relaxed) {
-        return until(dyno_core::clock::now_ns());
-    }
-    let limit = settings.load.limit.as_ref();
-    match limit.map_or(0, |limit| limit.ended_ns.load(Ordering::Relaxed)) {
-        0 => planned_s,
-        ended_ns => until(ended_ns),
-    }
-}
-
-fn reconcile(
-    before: Option<&BTreeMap<String, String>>,
-    control: &mut Client,
-    outcome: &Outcome<KvRecord>,
-) -> Vec<CounterCheck> {
-    let (Some(before), Some(totals)) = (before, &outcome.totals) else {
+fn reconcile(observed: &ObservedLoad<KvRecord, BTreeMap<String, String>>) -> Vec<CounterCheck> {
+    let outcome = &observed.outcome;
+    let (Some(before), Some(after), Some(totals)) = (&observed.before, &observed.after, &outcome.totals) else {
         return Vec::new();
     };
-    // A server that is gone or hangs after the load has no counters: the comparison is absent then, not zero.
-    let Ok(after) = server::stats(control, "") else {
-        return Vec::new();
-    };
-    let cut_off = outcome.end.unfinished + outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
+    let cut_off = outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
     server::reconcile(
         before,
-        &after,
+        after,
         &totals.sums,
         totals.all.ignored_errors + totals.sums.lost + cut_off,
     )
@@ -320,7 +234,7 @@ fn fill_then_slices(
     let facts = server::check(&mut control, &settings.endpoint, settings.protocol)?;
     crate::host::take_priority(settings.load.priority);
     for fill in fills {
-        let outcome = dyno_loop::run::<KvSession>(&fill.settings, &input.interrupted, &mut || {}, &mut NoObserver)?;
+        let outcome = dyno_loop::run::<KvSession>(&fill.settings, &input.interrupted, &mut |_| (), &mut NoObserver)?;
         if let Some(failure) = outcome.failure {
             return Err(Error::Server(format!("--fill: {failure}")));
         }

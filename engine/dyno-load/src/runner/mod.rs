@@ -1,8 +1,10 @@
 //! Runs a spec: checks, loads, judges the run's quality, writes the result.
 
 pub mod calibrate;
+mod ending;
 mod job;
 mod kv;
+mod observed;
 mod sql;
 
 pub use job::serve_agent;

@@ -1,27 +1,27 @@
 //! Runs SQL: check, load, judge, write the result.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use dyno_loop::{Address, Outcome};
 use dyno_mysql::blocking::Client;
 use serde_json::Value;
 
-use super::{exit_of, job, print_table, run_slices, tcp_segments_since, without_priority, Outputs, SliceOptions};
+use super::observed::{observe_load, ObservedLoad};
+use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, SliceOptions};
 use crate::agents::Coordinator;
 use crate::error::{Error, Exit};
 use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
 use crate::output::{sql as output, table};
-use crate::quality::{self, Measurement, QualityInputs};
 use crate::server::{CounterCheck, Facts};
 use crate::slices::{Input, SqlTarget};
 use crate::spec::SqlSpec;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
+use crate::sql::script::{MainThread, Reporting, ScriptSession};
 use crate::sql::tpcc::{check, procedures};
-use crate::sql::{server, SqlRecord, SqlSession, SqlSettings};
+use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
 /// One run of SQL.
 #[derive(Debug)]
@@ -62,8 +62,12 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
         let team = job::engage(run, &mut settings, spec, &input.interrupted)?;
         let shown = output::settings(&settings, &description);
         let load = settings.load.clone();
-        let target = SqlTarget::new(settings, control);
-        return run_slices(target, team, &load, slices, shown, &facts, &input);
+        let settings = Arc::new(settings);
+        let main = main_thread(&settings)?;
+        let target = SqlTarget::new(&settings, control);
+        let exit = run_slices(target, team, &load, slices, shown, &facts, &input)?;
+        main.map_or(Ok(()), |main| main.finish(None))?;
+        return Ok(exit);
     }
     let interrupted = crate::host::interruption()?;
     let team = job::engage(run, &mut settings, spec, &interrupted)?;
@@ -84,6 +88,16 @@ fn connect(spec: &mut SqlSpec) -> Result<(SqlSettings, Client), Error> {
     match spec {
         SqlSpec::Oltp(oltp) => {
             let settings = oltp.resolve()?;
+            let control = server::connect(&settings.options)?;
+            Ok((settings, control))
+        }
+        SqlSpec::File(file) => {
+            let settings = file.resolve()?;
+            let control = server::connect(&settings.options)?;
+            Ok((settings, control))
+        }
+        SqlSpec::Script(script) => {
+            let settings = script.resolve()?;
             let control = server::connect(&settings.options)?;
             Ok((settings, control))
         }
@@ -114,6 +128,47 @@ fn measure(
         None => crate::host::allow_open_files(u64::from(settings.connections()) + 64)?,
     }
     let progress = Progress::new(outputs.quiet);
+    announce(&progress, settings, facts, team.as_ref());
+    let mut main = main_thread(settings)?;
+    let is_script = main.is_some();
+    let mut sinks = Sinks::start(&outputs.paths(), progress, &shown, facts)?;
+    let mut reporting = Reporting {
+        observer: &mut sinks,
+        main: main.as_mut(),
+    };
+    let mut read = || ServerCounters::read(&mut control).ok();
+    let observed = if is_script {
+        observe_load::<ScriptSession, _>(settings, team, interrupted, &mut read, &mut reporting)?
+    } else {
+        observe_load::<SqlSession, _>(settings, team, interrupted, &mut read, &mut reporting)?
+    };
+    sinks.progress().finish();
+    let of_hooks = main.as_ref().map_or(0, MainThread::questions);
+    let counters = reconcile(&observed, settings, of_hooks);
+    if let Some(main) = main {
+        if let Err(error) = main.finish(Some((&observed.outcome, observed.duration_s))) {
+            // The result of the load stays.
+            eprintln!("dynoload: {error}");
+        }
+    }
+    let (quality, findings) = observed.judge(&settings.load, &counters, None);
+    let result = Final {
+        settings: &shown,
+        server: facts,
+        outcome: &observed.outcome,
+        agents: &observed.agents,
+        counters: &counters,
+        quality,
+        findings: &findings,
+        duration_s: observed.duration_s,
+    };
+    sinks.finish(&json::final_record(&result))?;
+    print_table(&table::render(&result), outputs.json.as_deref())?;
+    Ok(exit_of(&observed.outcome, quality))
+}
+
+/// What is about to run, for a person.
+fn announce(progress: &Progress, settings: &SqlSettings, facts: &Facts, team: Option<&Coordinator<SqlRecord>>) {
     progress.say(&format!(
         "{} on {} {} at {}: {} connections, {} threads{}",
         settings.workload.definition().name,
@@ -122,90 +177,35 @@ fn measure(
         settings.options.endpoint,
         settings.connections(),
         settings.load.shape.threads,
-        team.as_ref()
-            .map_or_else(String::new, |team| format!(" of {} agents", team.count()))
+        team.map_or_else(String::new, |team| format!(" of {} agents", team.count()))
     ));
-    let mut sinks = Sinks::start(&outputs.paths(), progress, &shown, facts)?;
-    let mut before = None;
-    let tcp_before = crate::host::tcp_segments();
-    let mut read_counters = || before = ServerCounters::read(&mut control).ok();
-    let (outcome, agents) = match team {
-        None => (
-            dyno_loop::run::<SqlSession>(settings, interrupted, &mut read_counters, &mut sinks)?,
-            Vec::new(),
-        ),
-        Some(team) => team.run(&settings.load, &mut read_counters, &mut sinks)?,
-    };
-    sinks.progress().finish();
-    let counters = reconcile(before.as_ref(), &mut control, settings, &outcome);
-    // The kernel's counts are of this host, and the load of an agent is not on it.
-    let is_local_tcp = agents.is_empty() && matches!(settings.load.address, Address::Tcp(_));
-    let tcp = tcp_segments_since(tcp_before.filter(|_| is_local_tcp));
-    let duration_s = measured_s(settings, &outcome, interrupted);
-    let (quality, findings) = match &outcome.totals {
-        None => quality::without_load(),
-        Some(totals) => quality::judge(&QualityInputs {
-            measured: Measurement::of(totals),
-            end: outcome.end,
-            duration_s,
-            failure: outcome.failure.as_ref(),
-            threads: settings.load.shape.threads,
-            open_loop: settings.load.shape.is_timed(),
-            counters: &counters,
-            agents: &agents,
-            tcp,
-            kv: None,
-        }),
-    };
-    let result = Final {
-        settings: &shown,
-        server: facts,
-        outcome: &outcome,
-        agents: &agents,
-        counters: &counters,
-        quality,
-        findings: &findings,
-        duration_s,
-    };
-    sinks.finish(&json::final_record(&result))?;
-    print_table(&table::render(&result), outputs.json.as_deref())?;
-    Ok(exit_of(&outcome, quality))
+    if let SqlWorkload::Captured(context) = &settings.workload {
+        progress.say(&context.contents());
+    }
 }
 
-fn measured_s(settings: &SqlSettings, outcome: &Outcome<SqlRecord>, interrupted: &AtomicBool) -> f64 {
-    let planned_s = settings.load.shape.duration_ns as f64 / 1e9;
-    let ended_early = outcome.failure.is_some() || interrupted.load(Ordering::Relaxed);
-    match outcome.timeline {
-        Some(timeline) if ended_early => {
-            let now = dyno_core::clock::now_ns();
-            (now.saturating_sub(timeline.measure_ns) as f64 / 1e9).clamp(1e-3, planned_s)
-        }
-        _ => planned_s,
+/// A script's init() has run when this returns; none for other workloads.
+fn main_thread(settings: &Arc<SqlSettings>) -> Result<Option<MainThread>, Error> {
+    match &settings.workload {
+        SqlWorkload::Script(context) => MainThread::start(context, settings).map(Some),
+        _ => Ok(None),
     }
 }
 
 fn reconcile(
-    before: Option<&ServerCounters>,
-    control: &mut Client,
+    observed: &ObservedLoad<SqlRecord, ServerCounters>,
     settings: &SqlSettings,
-    outcome: &Outcome<SqlRecord>,
+    of_hooks: u64,
 ) -> Vec<CounterCheck> {
-    let (Some(before), Some(totals)) = (before, &outcome.totals) else {
+    let outcome = &observed.outcome;
+    let (Some(before), Some(after), Some(totals)) = (&observed.before, &observed.after, &outcome.totals) else {
         return Vec::new();
     };
-    // A server that left transactions without an end may hang: asking it would delay the end of the run.
-    if outcome.failure.is_some() || outcome.end.unfinished > 0 || settings.connects_each_time() {
+    if settings.connects_each_time() {
         return Vec::new();
     }
-    // A server that is gone after the load has no counters: the comparison is absent then, not zero.
-    let Ok(after) = ServerCounters::read(control) else {
-        return Vec::new();
-    };
-    let cut_off = if outcome.interrupted {
-        outcome.end.in_flight_at_stop
-    } else {
-        0
-    };
-    let connections = u64::from(settings.connections());
-    after.reconcile(before, totals, totals.all.ignored_errors + cut_off, connections)
+    let cut_off = outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
+    let of_reconnecting = settings.questions_of_reconnecting(totals);
+    let uncertain = totals.all.ignored_errors + cut_off + of_hooks;
+    after.reconcile(before, totals, uncertain, of_reconnecting)
 }

@@ -4,7 +4,9 @@ use dyno_loop::SliceTimes;
 
 /// Longest washout or measurement of a slice: a day.
 const LONGEST_MS: u64 = 24 * 3600 * 1000;
-const FORM: &str = "write `go ID STREAM WASHOUT_MS MEASURE_MS`, as in `go a-1 7 500 3000`, or `end`";
+/// Highest rate of a slice, operations per second.
+const HIGHEST_RATE: f64 = 1e8;
+const FORM: &str = "write `go ID STREAM WASHOUT_MS MEASURE_MS [RATE]`, as in `go a-1 7 500 3000`, or `end`";
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Command {
         match words[..] {
             [] => Ok(Self::Nothing),
             ["end"] => Ok(Self::End),
-            ["go", id, stream, washout, measure] => {
+            ["go", id, stream, washout, measure, ref rate @ ..] if rate.len() <= 1 => {
                 let washout_ms = milliseconds("WASHOUT_MS", washout)?;
                 let measure_ms = milliseconds("MEASURE_MS", measure)?;
                 if measure_ms == 0 {
@@ -50,10 +52,14 @@ impl Command {
                             .map_err(|_| format!("STREAM '{stream}' is not a number up to {}; {FORM}", u32::MAX))?,
                         washout_ns: washout_ms * 1_000_000,
                         measure_ns: measure_ms * 1_000_000,
+                        rate_per_ks: rate.first().map(|word| rate_per_ks(word)).transpose()?,
                     },
                 }))
             }
-            ["go", ..] => Err(format!("`go` has {} words after it, not 4; {FORM}", words.len() - 1)),
+            ["go", ..] => Err(format!(
+                "`go` has {} words after it, not 4 or 5; {FORM}",
+                words.len() - 1
+            )),
             [word, ..] => Err(format!("'{word}' is not a command; {FORM}")),
         }
     }
@@ -64,6 +70,14 @@ fn milliseconds(name: &str, word: &str) -> Result<u64, String> {
         .ok()
         .filter(|value| *value <= LONGEST_MS)
         .ok_or_else(|| format!("{name} '{word}' is not a whole number of milliseconds up to {LONGEST_MS}; {FORM}"))
+}
+
+fn rate_per_ks(word: &str) -> Result<u64, String> {
+    word.parse::<f64>()
+        .ok()
+        .filter(|rate| (0.001..=HIGHEST_RATE).contains(rate))
+        .map(|rate| (rate * 1e3).round() as u64)
+        .ok_or_else(|| format!("RATE '{word}' is not a number of operations per second up to {HIGHEST_RATE}; {FORM}"))
 }
 
 #[cfg(test)]
@@ -79,9 +93,14 @@ mod tests {
                 stream: 7,
                 washout_ns: 500_000_000,
                 measure_ns: 3_000_000_000,
+                rate_per_ks: None,
             },
         };
         assert_eq!(go, Command::Go(expected));
+        let Ok(Command::Go(at_rate)) = Command::parse("go a 7 500 3000 1234.5") else {
+            panic!("a rate is refused");
+        };
+        assert_eq!(at_rate.times.rate_per_ks, Some(1_234_500));
         assert_eq!(Command::parse("end"), Ok(Command::End));
         assert_eq!(Command::parse(" "), Ok(Command::Nothing));
         for (line, word) in [
@@ -91,6 +110,9 @@ mod tests {
             ("go a 4294967296 500 3000", "4294967296"),
             ("go a 7 0.5 3000", "0.5"),
             ("go a 7 500 0", "MEASURE_MS of 0"),
+            ("go a 7 500 3000 0", "RATE '0'"),
+            ("go a 7 500 3000 fast", "RATE 'fast'"),
+            ("go a 7 500 3000 5 5", "6 words"),
             ("go a 7 500 99999999999999999999", "99999999999999999999"),
             ("stop", "'stop'"),
             ("end now", "'end'"),

@@ -148,6 +148,11 @@ fn serve<T: Target>(
                 continue;
             }
         };
+        if go.times.rate_per_ks.is_some() && target.shape().schedule.is_none() {
+            let message = "a slice has a rate of its own only where the load has one: start it with --rate";
+            lines.record("refused", &json!({ "message": message }))?;
+            continue;
+        }
         target.read_counters();
         let timeline = Timeline::slice(now_ns() + target.start_delay_ns(), &go.times, target.shape().grace_ns);
         let load = crew.load(timeline, target.shape(), &input.interrupted, &mut NoObserver)?;

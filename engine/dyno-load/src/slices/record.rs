@@ -3,8 +3,7 @@
 use std::io;
 
 use dyno_core::clock::{now_ns, wall_clock_s};
-use dyno_core::hdr_log;
-use dyno_core::histogram::Histogram;
+use dyno_core::histogram::{hdr, Histogram};
 use dyno_loop::gauges::Reading;
 use dyno_loop::recorder::{ErrorCounts, Extra};
 use dyno_loop::{Edge, Load, Mark, Timeline};
@@ -39,7 +38,7 @@ pub fn record<E: Extra>(
         "whole_counts": totals.all,
         "response": summary(&measured.response),
         "service": summary(&measured.service),
-        "histogram": hdr_log::encode(&measured.response)?,
+        "histogram": hdr::encode(&measured.response)?,
         "cpu": {
             "user_us": usage.user_us,
             "system_us": usage.system_us,

@@ -12,7 +12,8 @@ use serde_json::{json, Map, Value};
 use super::{Comparison, Target};
 use crate::output::sql as output;
 use crate::sql::reconciliation::ServerCounters;
-use crate::sql::{server, SqlRecord, SqlSession, SqlSettings};
+use crate::sql::script::ScriptSession;
+use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
 /// Idle connections of a load live at least this long (24 days): a hold may be longer than the server's wait_timeout.
 const KEEP: &str = "SET SESSION wait_timeout = 2147483";
@@ -34,8 +35,9 @@ pub fn keep_connections(settings: &mut SqlSettings) {
 
 impl SqlTarget {
     /// Slices of `settings`; `control` is the connection that reads the server's counters.
-    pub fn new(mut settings: SqlSettings, control: Client) -> Self {
+    pub fn new(settings: &SqlSettings, control: Client) -> Self {
         let options = Arc::clone(&settings.options);
+        let mut settings = settings.clone();
         keep_connections(&mut settings);
         Self {
             settings: Arc::new(settings),
@@ -67,7 +69,11 @@ impl Target for SqlTarget {
     }
 
     fn start_worker(&self, index: usize, channels: Channels<SqlRecord>) -> io::Result<JoinHandle<()>> {
-        dyno_loop::spawn::<SqlSession>(index, Arc::clone(&self.settings), channels)
+        let settings = Arc::clone(&self.settings);
+        match settings.workload {
+            SqlWorkload::Script(_) => dyno_loop::spawn::<ScriptSession>(index, settings, channels),
+            _ => dyno_loop::spawn::<SqlSession>(index, settings, channels),
+        }
     }
 
     fn read_counters(&mut self) {
@@ -89,7 +95,7 @@ impl Target for SqlTarget {
                 growth,
             };
         }
-        let of_reconnecting = load.totals.all.reconnects * (self.settings.options.init_statements.len() as u64 + 1);
+        let of_reconnecting = self.settings.questions_of_reconnecting(&load.totals);
         let uncertain = load.totals.all.ignored_errors;
         Comparison {
             checks: after.reconcile(&before, &load.totals, uncertain, of_reconnecting),
@@ -100,6 +106,17 @@ impl Target for SqlTarget {
     fn describe(&self, load: &Load<SqlRecord>, length_s: f64, record: &mut Map<String, Value>) {
         if let Some(tls) = output::tls(&load.totals) {
             record.insert("tls".into(), tls);
+        }
+        if let Some(named) = output::named(&load.totals.measured) {
+            record.insert("named".into(), named);
+        }
+        if let SqlWorkload::Captured(context) = &self.settings.workload {
+            if context.is_paced() {
+                let begin_s = f64::from(load.timeline.stream) / 1e3;
+                let played_s = (load.timeline.stop_ns - load.timeline.start_ns) as f64 / 1e9;
+                let played = json!({ "begin_s": begin_s, "end_s": begin_s + played_s, "length_s": context.length_s });
+                record.insert("captured".into(), played);
+            }
         }
         if let Some(config) = self.settings.workload.tpcc() {
             if let Some(tpcc) = output::tpcc(&load.totals.measured, &json!(config), length_s) {

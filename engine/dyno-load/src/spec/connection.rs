@@ -52,6 +52,9 @@ pub struct ConnectionSpec {
     /// The password, where the coordinator of a run has sent it; never written with the options.
     #[serde(skip)]
     pub password: Option<Secret>,
+    /// The content of ssl_ca, where the coordinator of a run has sent it: the file is on the coordinator's host.
+    #[serde(skip)]
+    pub ssl_ca_text: Option<String>,
 }
 
 impl ConnectionSpec {
@@ -97,6 +100,19 @@ impl ConnectionSpec {
             .ok_or_else(|| unknown("the name has no address".into()))
     }
 
+    /// The content of --ssl-ca, for hosts that do not have the file; None without one, or where it is not used.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_ssl_ca(&self) -> Result<Option<String>, Error> {
+        let Some(path) = self.ssl_ca.as_ref().filter(|_| self.ssl_mode.starts_with("verify")) else {
+            return Ok(None);
+        };
+        std::fs::read_to_string(path)
+            .map(Some)
+            .map_err(|error| Error::User(format!("--ssl-ca '{}' cannot be read: {error}", path.display())))
+    }
+
     fn password(&self) -> Result<Secret, Error> {
         if let Some(password) = &self.password {
             return Ok(password.clone());
@@ -118,6 +134,7 @@ impl ConnectionSpec {
         let options = TlsOptions {
             mode,
             ca_file: self.ssl_ca.clone(),
+            ca_text: self.ssl_ca_text.clone(),
             certificate_file: self.ssl_cert.clone(),
             key_file: self.ssl_key.clone(),
             versions: self.tls_versions.clone(),

@@ -34,7 +34,7 @@ pub struct SqlDescription {
 /// Settings of memcached that the program keeps in another form.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct KvDescription {
-    /// The preset; absent without one.
+    /// The preset, or the workload of YCSB; absent without one.
     pub preset: Option<String>,
     /// Shares of the commands.
     pub mix: Mix,

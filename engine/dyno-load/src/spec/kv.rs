@@ -232,7 +232,7 @@ impl Resolution<'_> {
         let key_size = data.key_size.as_deref().unwrap_or(self.sizes.0);
         let value_size = data.value_size.as_deref().unwrap_or(self.sizes.1);
         let wrong = |option: &'static str| move |problem: String| Error::User(format!("--{option}: {problem}"));
-        let key_choice = self.mix.map_or("sequential", |mix| &mix.key_choice);
+        let key_choice = self.mix.map_or(Ok("sequential"), KvMix::choice_of_keys)?;
         let choice = match &self.choice {
             Some(choice) => choice.clone(),
             None => Choice::parse(key_choice, count).map_err(wrong("key-choice"))?,
@@ -261,7 +261,9 @@ impl Resolution<'_> {
             workload.multi_get_keys = mix.multi_get_keys;
             workload.quiet_sets = mix.noreply;
         }
+        let ycsb = self.mix.map_or(Ok(None), KvMix::of_ycsb)?;
         let words = KvDescription {
+            preset: ycsb.map(|ycsb| ycsb.name.into()),
             mix,
             key_choice: match &choice {
                 Choice::Window { size, .. } => format!("window:{size}"),

@@ -8,6 +8,7 @@ use dyno_kv::Protocol;
 use dyno_loop::Address;
 use serde::{Deserialize, Serialize};
 
+use super::Ycsb;
 use crate::error::Error;
 use crate::kv::keys;
 use crate::kv::workload::Mix;
@@ -90,6 +91,8 @@ pub struct KvData {
 /// The operations.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KvMix {
+    /// The letter of one of YCSB's workloads, which sets the shares and the distribution of keys
+    pub ycsb: Option<String>,
     /// Ratio of gets to sets in the operations that the other shares leave
     pub ratio: String,
     /// Share of multi-gets
@@ -102,7 +105,8 @@ pub struct KvMix {
     pub incr: String,
     /// Share of deletes
     pub delete: String,
-    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations) or sequential
+    /// Distribution of keys: uniform, zipfian:0.99, hotspot:10%:90% (keys, operations), latest:0.99 (newest
+    /// most; a set stores a new key) or sequential
     pub key_choice: String,
     /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
     /// hit ratio with it
@@ -124,11 +128,34 @@ pub fn share(option: &str, text: &str) -> Result<f64, Error> {
 }
 
 impl KvMix {
+    /// The workload of YCSB, if `--ycsb` is set.
+    ///
+    /// # Errors
+    /// When there is none with the letter.
+    pub fn of_ycsb(&self) -> Result<Option<Ycsb>, Error> {
+        let wrong = |problem| Error::User(format!("--ycsb: {problem}"));
+        self.ycsb
+            .as_deref()
+            .map(|letter| Ycsb::of(letter).map_err(wrong))
+            .transpose()
+    }
+
+    /// Which keys.
+    ///
+    /// # Errors
+    /// As [`Self::of_ycsb`].
+    pub fn choice_of_keys(&self) -> Result<&str, Error> {
+        Ok(self.of_ycsb()?.map_or(&self.key_choice, |ycsb| ycsb.key_choice))
+    }
+
     /// Shares of the commands.
     ///
     /// # Errors
     /// With the option, its value and what is allowed.
     pub fn mix(&self) -> Result<Mix, Error> {
+        if let Some(ycsb) = self.of_ycsb()? {
+            return Ok(ycsb.mix);
+        }
         let others = [
             share("multi-get", &self.multi_get)?,
             share("cas", &self.cas)?,

@@ -50,7 +50,7 @@ pub struct Preset {
 }
 
 impl PresetSpec {
-    /// The preset; none where none is asked for.
+    /// The preset, if `--preset` is set.
     ///
     /// # Errors
     /// With the option, its value and what is allowed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dyno_core::distribution::{Distribution, Parameters};
 use dyno_core::schedule::{ArrivalSchedule, Arrivals};
-use dyno_loop::{Address, IgnoredErrors, LoadSettings, LoadShape, Overload, Priority, Think};
+use dyno_loop::{Address, IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Overload, Priority, Think};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -60,6 +60,8 @@ pub struct LoadSpec {
     pub slowest: u32,
     /// Length of an interval
     pub interval: Duration,
+    /// Transactions that end the run before its time; closed loop only.
+    pub events: Option<u64>,
     /// The text of the trace that --rate names, where the coordinator of a run has sent it.
     pub trace: Option<String>,
 }
@@ -123,6 +125,14 @@ impl RandomSpec {
 }
 
 impl LoadSpec {
+    /// Which errors do not end the run.
+    ///
+    /// # Errors
+    /// When a code is none.
+    pub fn ignored_errors(&self) -> Result<IgnoredErrors, Error> {
+        ignored_errors(&self.ignore_errors)
+    }
+
     /// The settings of the loop; `has_terminals` where operations are due at key and think times.
     ///
     /// # Errors
@@ -149,6 +159,7 @@ impl LoadSpec {
             priority: priority(self, has_terminals || self.rate.is_some())?,
             spin: one_of("--pacing", &self.pacing, &["sleep", "spin"])? == "spin",
             connect_timeout_ns: nanoseconds(server.connect_timeout),
+            limit: self.events.map(OperationLimit::new),
             ..LoadSettings::new(shape, server.endpoint, server.address)
         })
     }

@@ -2,20 +2,26 @@
 
 mod connection;
 mod description;
+mod file;
 mod kv;
 mod kv_data;
 mod kv_preset;
+mod kv_ycsb;
 mod load;
 mod oltp;
+mod script;
 mod tpcc;
 
 pub use connection::ConnectionSpec;
 pub use description::{KvDescription, SqlDescription};
+pub use file::FileSpec;
 pub use kv::{fill, KvPart, KvSpec};
 pub use kv_data::{KvData, KvMix, KvServer};
 pub use kv_preset::PresetSpec;
+pub use kv_ycsb::Ycsb;
 pub use load::{threads_for, trace, LoadSpec, RandomSpec};
 pub use oltp::OltpSpec;
+pub use script::ScriptSpec;
 pub use tpcc::{TerminalSpec, TpccSpec};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +47,10 @@ pub enum SqlSpec {
     Oltp(OltpSpec),
     /// `tpcc run`.
     Tpcc(TpccSpec),
+    /// `script FILE run`.
+    Script(ScriptSpec),
+    /// `sql run`.
+    File(FileSpec),
 }
 
 impl SqlSpec {
@@ -49,6 +59,8 @@ impl SqlSpec {
         match self {
             Self::Oltp(spec) => &mut spec.load,
             Self::Tpcc(spec) => &mut spec.load,
+            Self::Script(spec) => &mut spec.load,
+            Self::File(spec) => &mut spec.load,
         }
     }
 
@@ -57,6 +69,8 @@ impl SqlSpec {
         match self {
             Self::Oltp(spec) => &mut spec.connection,
             Self::Tpcc(spec) => &mut spec.connection,
+            Self::Script(spec) => &mut spec.connection,
+            Self::File(spec) => &mut spec.connection,
         }
     }
 
@@ -67,7 +81,7 @@ impl SqlSpec {
     pub fn is_single_table(&self) -> Result<bool, Error> {
         match self {
             Self::Oltp(spec) => Ok(spec.workload()?.single_table),
-            Self::Tpcc(_) => Ok(false),
+            Self::Tpcc(_) | Self::Script(_) | Self::File(_) => Ok(false),
         }
     }
 
@@ -79,6 +93,8 @@ impl SqlSpec {
         match self {
             Self::Oltp(spec) => spec.resolve(),
             Self::Tpcc(spec) => spec.resolve(),
+            Self::Script(spec) => spec.resolve(),
+            Self::File(spec) => spec.resolve(),
         }
     }
 
@@ -87,6 +103,8 @@ impl SqlSpec {
         match self {
             Self::Oltp(spec) => spec.description(),
             Self::Tpcc(spec) => spec.description(settings.workload.tpcc()),
+            Self::Script(spec) => spec.description(),
+            Self::File(spec) => spec.description(),
         }
     }
 }

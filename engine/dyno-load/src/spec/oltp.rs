@@ -70,7 +70,8 @@ impl OltpSpec {
 /// # Errors
 /// With the option, its value and what is allowed.
 pub fn settings(workload: SqlWorkload, connection: &ConnectionSpec, load: &LoadSpec) -> Result<SqlSettings, Error> {
-    let has_terminals = workload.tpcc().is_some_and(|config| config.key_and_think_times);
+    let is_paced = matches!(&workload, SqlWorkload::Captured(context) if context.is_paced());
+    let has_terminals = is_paced || workload.tpcc().is_some_and(|config| config.key_and_think_times);
     let address = connection.address()?;
     let options = Arc::new(connection.options(true)?);
     let server = ServerAddress {

@@ -42,11 +42,13 @@ pub enum StatementKind {
     Rollback,
     /// A stored procedure (TPC-C).
     Procedure,
+    /// Anything else (scripts).
+    Other,
 }
 
 impl StatementKind {
     /// Number of kinds.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 20;
 
     /// Every kind, in the order of its number.
     pub const ALL: [Self; Self::COUNT] = [
@@ -69,6 +71,7 @@ impl StatementKind {
         Self::Update,
         Self::Rollback,
         Self::Procedure,
+        Self::Other,
     ];
 
     /// Its name in results.
@@ -93,7 +96,31 @@ impl StatementKind {
             Self::Update => "update",
             Self::Rollback => "rollback",
             Self::Procedure => "procedure",
+            Self::Other => "other",
         }
+    }
+
+    /// What a statement of unknown text is, by its first word.
+    pub fn of(sql: &[u8]) -> Self {
+        let start = sql
+            .iter()
+            .position(|byte| !byte.is_ascii_whitespace() && *byte != b'(')
+            .unwrap_or(0);
+        let length = sql[start..].iter().position(|byte| !byte.is_ascii_alphabetic());
+        let word = &sql[start..length.map_or(sql.len(), |length| start + length)];
+        let words: [(&[u8], Self); 9] = [
+            (b"select", Self::Select),
+            (b"insert", Self::Insert),
+            (b"update", Self::Update),
+            (b"delete", Self::Delete),
+            (b"begin", Self::Begin),
+            (b"start", Self::Begin),
+            (b"commit", Self::Commit),
+            (b"rollback", Self::Rollback),
+            (b"call", Self::Procedure),
+        ];
+        let found = words.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
+        found.map_or(Self::Other, |(_, kind)| *kind)
     }
 }
 
@@ -166,7 +193,7 @@ pub struct Call {
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// All statements it can send.
     pub statements: Vec<Statement>,
     /// One transaction.
@@ -175,9 +202,9 @@ pub struct Definition {
 
 impl Definition {
     /// An empty workload, to be filled by the functions of [`super::oltp::blocks`].
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: impl Into<String>) -> Self {
         Self {
-            name,
+            name: name.into(),
             statements: Vec::new(),
             calls: Vec::new(),
         }

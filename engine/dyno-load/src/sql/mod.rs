@@ -1,11 +1,15 @@
 //! MySQL and MariaDB: the workloads in SQL, their tables, the control connection, and the session of the load loop.
 
+pub mod captured;
 pub mod data;
 pub mod definition;
+pub mod file;
 pub mod oltp;
+pub mod part;
 pub mod preflight;
 pub mod reconciliation;
 pub mod record;
+pub mod script;
 pub mod server;
 mod session;
 pub mod settings;

@@ -38,12 +38,14 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
     match &needs.settings.workload {
         SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
         SqlWorkload::Oltp(context) => check_oltp(client, context, needs)?,
+        // Which tables a user's file needs is known to the server alone.
+        SqlWorkload::Script(_) | SqlWorkload::File(_) | SqlWorkload::Captured(_) => {}
     }
     Ok(facts)
 }
 
 fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>) -> Result<(), Error> {
-    let (name, tables) = (context.definition.name, context.options.tables);
+    let (name, tables) = (&context.definition.name, context.options.tables);
     if needs.single_table && tables > 1 {
         return Err(Error::User(format!(
             "{name} works on one table, --tables is {tables}; leave it at 1"
@@ -55,7 +57,11 @@ fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>) -
     check_tables(client, context)
 }
 
-fn read_facts(client: &mut Client) -> Result<Facts, Error> {
+/// What the server reports about itself.
+///
+/// # Errors
+/// When it does not answer.
+pub fn read_facts(client: &mut Client) -> Result<Facts, Error> {
     let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
     let version = ask("SELECT @@version")?.unwrap_or_default();
     let version_comment = ask("SELECT @@version_comment").unwrap_or_default().unwrap_or_default();

@@ -92,13 +92,13 @@ impl ServerCounters {
     /// Compares what was added since `earlier` with the client's counts. Counters that the server has not are left out.
     ///
     /// `uncertain` statements may or may not have been counted by the server: errors, and those cut off at the end.
-    /// `connections` may have ended with a COM_QUIT before the second reading, which MariaDB counts as a question.
+    /// `of_reconnecting` questions may have been sent to make connections again.
     pub fn reconcile(
         &self,
         earlier: &Self,
         totals: &Totals<SqlRecord>,
         uncertain: u64,
-        connections: u64,
+        of_reconnecting: u64,
     ) -> Vec<CounterCheck> {
         let mut checks = Vec::new();
         // What a procedure does inside the server is in the counters of its statements, and not known to the client.
@@ -116,7 +116,12 @@ impl ServerCounters {
         if let Some(server) = self.added(earlier, "Questions").map(|count| count.saturating_sub(1)) {
             let client = totals.sums.by_kind.iter().sum::<u64>() - totals.sums.by_kind[StatementKind::Connect as usize];
             if client > 0 {
-                checks.push(compare("Questions", server, client, uncertain + connections));
+                checks.push(compare(
+                    "Questions",
+                    server,
+                    client,
+                    uncertain + of_reconnecting + totals.sums.questions_aside,
+                ));
             }
         }
         checks

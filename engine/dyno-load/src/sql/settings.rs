@@ -3,10 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dyno_loop::LoadSettings;
+use dyno_loop::{LoadSettings, Totals};
 
+use super::captured::CapturedContext;
 use super::definition::Definition;
+use super::file::FileContext;
 use super::oltp;
+use super::part::Part;
+use super::record::SqlRecord;
+use super::script::ScriptContext;
 use super::tpcc::{self, TpccConfig};
 
 /// The statements, and where their values come from.
@@ -16,6 +21,12 @@ pub enum SqlWorkload {
     Oltp(oltp::Context),
     /// TPC-C.
     Tpcc(tpcc::Context),
+    /// A script of sysbench.
+    Script(Box<ScriptContext>),
+    /// A file of SQL transactions.
+    File(FileContext),
+    /// The transactions of a capture.
+    Captured(CapturedContext),
 }
 
 impl SqlWorkload {
@@ -24,6 +35,9 @@ impl SqlWorkload {
         match self {
             Self::Oltp(context) => &context.definition,
             Self::Tpcc(context) => &context.definition,
+            Self::Script(context) => &context.definition,
+            Self::File(context) => &context.definition,
+            Self::Captured(context) => context.definition(),
         }
     }
 
@@ -31,21 +45,31 @@ impl SqlWorkload {
     pub fn tables(&self) -> u32 {
         match self {
             Self::Oltp(context) => context.options.tables,
-            Self::Tpcc(_) => 1,
+            Self::Tpcc(_) | Self::Script(_) | Self::File(_) | Self::Captured(_) => 1,
+        }
+    }
+
+    /// The part of one agent: what may come once in a load only is divided among them.
+    pub fn divide(&mut self, part: Part) {
+        match self {
+            Self::Oltp(_) | Self::Tpcc(_) => {}
+            Self::Script(context) => context.part = part,
+            Self::File(context) => context.divide(part),
+            Self::Captured(context) => context.part = part,
         }
     }
 
     /// The configuration of TPC-C; none for another workload.
     pub fn tpcc(&self) -> Option<&TpccConfig> {
         match self {
-            Self::Oltp(_) => None,
+            Self::Oltp(_) | Self::Script(_) | Self::File(_) | Self::Captured(_) => None,
             Self::Tpcc(context) => Some(&context.config),
         }
     }
 }
 
 /// One run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SqlSettings {
     /// How the load runs.
     pub load: LoadSettings,
@@ -63,6 +87,11 @@ impl SqlSettings {
     /// Connections of the whole run.
     pub fn connections(&self) -> u32 {
         self.load.shape.connections
+    }
+
+    /// How many questions the server may have counted for making lost connections again.
+    pub fn questions_of_reconnecting(&self, totals: &Totals<SqlRecord>) -> u64 {
+        (totals.all.reconnects + totals.all.new_sessions) * (self.options.init_statements.len() as u64 + 1)
     }
 
     /// Whether every transaction is a new connection.

@@ -4,8 +4,10 @@
 //! so that a measurement has the same operations whatever came before it.
 
 mod open;
+mod recorded;
 mod terminals;
 
+pub use recorded::{RecordedOperation, Recording};
 pub use terminals::{NoTerminals, TerminalCycle, Terminals};
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use super::report::End;
 use super::settings::LoadShape;
 use super::timeline::{Phase, Timeline};
 use open::{OpenLoop, Part};
+use recorded::Recorded;
 
 /// An operation that is about to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct Arrivals<T> {
     catch_up: Option<f64>,
     /// Terminals with key and think times; none in every other loop.
     terminals: Option<Terminals<T>>,
+    /// A recorded load; none in every other.
+    recorded: Option<Recorded>,
     worker: u64,
     workers: u64,
     connections: u64,
@@ -48,7 +53,7 @@ pub struct Arrivals<T> {
 
 impl<T: TerminalCycle> Arrivals<T> {
     /// The arrivals of worker `worker`.
-    pub fn new(shape: &LoadShape, cycle: Option<T>, worker: u64) -> Self {
+    pub fn new(shape: &LoadShape, cycle: Option<T>, recording: Option<Arc<Recording>>, worker: u64) -> Self {
         let connections = u64::from(shape.connections);
         let workers = u64::from(shape.threads);
         Self {
@@ -56,6 +61,7 @@ impl<T: TerminalCycle> Arrivals<T> {
             open: None,
             catch_up: shape.catch_up,
             terminals: cycle.map(|cycle| Terminals::new(cycle, worker as u32, shape.threads)),
+            recorded: recording.map(|recording| Recorded::new(recording, worker as usize, shape.threads as usize)),
             worker,
             workers,
             connections,
@@ -64,8 +70,11 @@ impl<T: TerminalCycle> Arrivals<T> {
         }
     }
 
-    /// Prepares for another load: terminals start anew.
+    /// Prepares for another load: terminals start anew, and a recorded load at its stream's place.
     pub fn restart(&mut self) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.restart();
+        }
         if let Some(terminals) = &mut self.terminals {
             terminals.restart();
         }
@@ -76,6 +85,9 @@ impl<T: TerminalCycle> Arrivals<T> {
         self.base = operation::base(timeline.stream, phase != Phase::Warmup);
         self.begun.fill(0);
         let bounds_ns = timeline.bounds(phase);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.enter(timeline.stream, bounds_ns.0, bounds_ns.1);
+        }
         if let Some(terminals) = &mut self.terminals {
             terminals.enter(timeline.stream, bounds_ns.0, bounds_ns.1);
         }
@@ -87,18 +99,43 @@ impl<T: TerminalCycle> Arrivals<T> {
                 base: self.base,
                 bounds_ns,
             };
-            self.open = Some(OpenLoop::new(schedule, &part, self.catch_up));
+            let of_slice = timeline.rate_per_ks.map(|rate| schedule.at_rate(rate as f64 / 1e3));
+            self.open = Some(match of_slice {
+                Some(Ok(of_slice)) => OpenLoop::new(&Arc::new(of_slice), &part, self.catch_up),
+                _ => OpenLoop::new(schedule, &part, self.catch_up),
+            });
         }
     }
 
     /// Whether operations are due at times of their own, and wait for a free connection.
     pub fn is_timed(&self) -> bool {
-        self.schedule.is_some() || self.terminals.is_some()
+        self.schedule.is_some() || self.terminals.is_some() || self.recorded.is_some()
+    }
+
+    /// Whether each operation has a connection of its own, and a time.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// Takes the next recorded operation whose connection is free, with the connection's index in the worker.
+    pub fn take_recorded(&mut self) -> Option<(NextOperation, usize)> {
+        self.recorded.as_mut()?.take()
+    }
+
+    /// A connection of a recorded load is free again.
+    pub fn go_on(&mut self, index: usize) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.go_on(index);
+        }
     }
 
     /// From when on the next planned operation may start; `None` when there is none in this phase.
     #[inline]
     pub fn next_release(&self) -> Option<u64> {
+        if let Some(recorded) = &self.recorded {
+            return recorded.next_release();
+        }
         if let Some(terminals) = &self.terminals {
             return terminals.next_due();
         }
@@ -114,7 +151,7 @@ impl<T: TerminalCycle> Arrivals<T> {
         self.open.as_mut()?.take(now)
     }
 
-    /// An operation has ended: its terminal goes on.
+    /// An operation has ended, or was dropped: its terminal goes on.
     #[inline]
     pub fn ended(&mut self, number: u64, now_ns: u64) {
         if let Some(terminals) = &mut self.terminals {
@@ -135,20 +172,34 @@ impl<T: TerminalCycle> Arrivals<T> {
     }
 
     /// Operations that this worker had in this phase up to `now`, started or not.
-    pub fn planned(&self, now: u64) -> u64 {
-        self.open.as_ref().map_or(0, OpenLoop::passed) + self.not_started(now)
+    pub fn planned(&mut self, now: u64) -> u64 {
+        self.passed() + self.not_started(now)
+    }
+
+    /// Of these, the operations that were taken.
+    fn passed(&self) -> u64 {
+        if let Some(recorded) = &self.recorded {
+            return recorded.passed();
+        }
+        if let Some(terminals) = &self.terminals {
+            return terminals.passed();
+        }
+        self.open.as_ref().map_or(0, OpenLoop::passed)
     }
 
     /// Of these, the operations that have not started.
-    pub fn not_started(&self, now: u64) -> u64 {
+    pub fn not_started(&mut self, now: u64) -> u64 {
+        if let Some(recorded) = &self.recorded {
+            return recorded.not_started(now);
+        }
         if let Some(terminals) = &self.terminals {
             return terminals.not_started(now);
         }
-        self.open.as_ref().map_or(0, |open| open.not_started(now))
+        self.open.as_mut().map_or(0, |open| open.not_started(now))
     }
 
     /// The end of a load, with what was planned: the whole measurement after its stop, else what was due by now.
-    pub fn account(&self, end: End, phase: Phase, now: u64) -> End {
+    pub fn account(&mut self, end: End, phase: Phase, now: u64) -> End {
         match phase {
             Phase::Warmup => end,
             Phase::Measure => End {

@@ -56,6 +56,7 @@ pub struct Terminals<T> {
     worker: u32,
     workers: u32,
     end_ns: u64,
+    passed: u64,
     is_started: bool,
 }
 
@@ -68,6 +69,7 @@ impl<T: TerminalCycle> Terminals<T> {
             worker,
             workers,
             end_ns: 0,
+            passed: 0,
             is_started: false,
         }
     }
@@ -91,6 +93,7 @@ impl<T: TerminalCycle> Terminals<T> {
                 .collect();
         }
         self.end_ns = end_ns;
+        self.passed = 0;
     }
 
     /// When the next is due; `None` when none is in this phase.
@@ -105,6 +108,7 @@ impl<T: TerminalCycle> Terminals<T> {
     pub fn take(&mut self) -> Option<NextOperation> {
         self.next_due()?;
         let Reverse((intended_ns, number)) = self.waiting.pop()?;
+        self.passed += 1;
         Some(NextOperation {
             number,
             intended_ns,
@@ -112,12 +116,17 @@ impl<T: TerminalCycle> Terminals<T> {
         })
     }
 
-    /// A terminal has its answer: it thinks, keys in its next transaction, and is due then.
+    /// A terminal's operation has ended or was dropped: it thinks, keys in its next transaction, and is due then.
     #[inline]
     pub fn ended(&mut self, number: u64, now_ns: u64) {
         let next = number + u64::from(self.cycle.terminals());
         let due_ns = now_ns + self.cycle.think_ns(number) + self.cycle.key_ns(next);
         self.waiting.push(Reverse((due_ns, next)));
+    }
+
+    /// Operations that were taken in this phase, also those due before it.
+    pub fn passed(&self) -> u64 {
+        self.passed
     }
 
     /// Those due in this phase by `now` that have not started.
@@ -126,5 +135,55 @@ impl<T: TerminalCycle> Terminals<T> {
             .iter()
             .filter(|Reverse((due, _))| *due < self.end_ns.min(now))
             .count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Due at 0, and 10 ns after each operation.
+    #[derive(Debug)]
+    struct Cycle;
+
+    impl TerminalCycle for Cycle {
+        fn terminals(&self) -> u32 {
+            3
+        }
+
+        fn first_due_ns(&self, _: u64) -> u64 {
+            0
+        }
+
+        fn key_ns(&self, _: u64) -> u64 {
+            4
+        }
+
+        fn think_ns(&self, _: u64) -> u64 {
+            6
+        }
+    }
+
+    #[test]
+    fn what_was_taken_and_what_has_not_started_are_all_that_was_due_in_the_phase() {
+        let mut terminals = Terminals::new(Cycle, 0, 1);
+        terminals.enter(0, 100, 200);
+        let counts = |terminals: &Terminals<Cycle>| (terminals.passed(), terminals.not_started(u64::MAX));
+        assert_eq!(counts(&terminals), (0, 3));
+        let first = terminals.take().unwrap();
+        terminals.take().unwrap();
+        terminals.ended(first.number, 130);
+        assert_eq!(
+            terminals.not_started(140),
+            1,
+            "the next of the first terminal is due at 140"
+        );
+        assert_eq!(counts(&terminals), (2, 2));
+        // What the warm-up has not started belongs to the measurement.
+        terminals.enter(0, 200, 300);
+        assert_eq!(counts(&terminals), (0, 2));
+        let next = terminals.take().unwrap();
+        terminals.ended(next.number, 290);
+        assert_eq!(counts(&terminals), (1, 1), "due at 300, after the end");
     }
 }

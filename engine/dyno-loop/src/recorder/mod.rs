@@ -33,6 +33,9 @@ pub struct Counts {
     pub ignored_errors: u64,
     /// Connections reopened after a loss.
     pub reconnects: u64,
+    /// Connections made anew because a recorded session began.
+    #[serde(default)]
+    pub new_sessions: u64,
     /// Transactions given up by the overload policy because they were late.
     pub dropped_late: u64,
     /// Rows received.
@@ -54,6 +57,7 @@ impl Counts {
         self.errors += other.errors;
         self.ignored_errors += other.ignored_errors;
         self.reconnects += other.reconnects;
+        self.new_sessions += other.new_sessions;
         self.dropped_late += other.dropped_late;
         self.rows += other.rows;
     }

@@ -125,7 +125,14 @@ impl<S: Session> Worker<S> {
             self.connecting.ready += 1;
             return Ok(());
         }
-        self.tally.recorder().counts.reconnects += 1;
+        let begins_session = std::mem::take(&mut link.begins_session);
+        let counts = &mut self.tally.intervals.recorder.counts;
+        let count = if begins_session {
+            &mut counts.new_sessions
+        } else {
+            &mut counts.reconnects
+        };
+        *count += 1;
         match link.session.resume(&mut self.shared, now) {
             Ok(true) => return Ok(()),
             Ok(false) => {}

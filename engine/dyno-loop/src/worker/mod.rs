@@ -1,7 +1,8 @@
 //! A worker: one thread, one epoll loop, its share of the connections and of the arrivals. Shares nothing while it runs.
 //!
 //! A connection has one or several slots for operations. In a closed loop each slot starts its next operation when its
-//! last has ended; in an open loop a planned operation takes the slot that has been free longest.
+//! last has ended; in an open loop a planned operation takes the slot that has been free longest. A recorded operation
+//! has a connection of its own.
 
 mod connecting;
 mod events;
@@ -18,10 +19,10 @@ use dyno_core::clock::now_ns;
 use super::arrivals::Arrivals;
 use super::failure::Failure;
 use super::intervals::Intervals;
-use super::report::{Channels, Edge, End, Report};
+use super::report::{Channels, Edge, End, PlanAccount, Report};
 use super::session::Session;
 use super::settings::{LoadSettings, Think};
-use super::tally::Tally;
+use super::tally::{PhaseCounts, Tally};
 use super::timeline::Phase;
 use super::transport::{Batch, Poller, Socket};
 use connecting::Connecting;
@@ -55,6 +56,8 @@ struct Link<S> {
     state: LinkState,
     /// Whether epoll reports when there is room to write.
     awaits_room: bool,
+    /// Whether it is being made because a recorded session begins.
+    begins_session: bool,
 }
 
 /// The state of one worker.
@@ -85,7 +88,12 @@ impl<S: Session> Worker<S> {
     pub fn new(index: usize, settings: Arc<S::Settings>, channels: Channels<S::Extra>) -> io::Result<Self> {
         let load = S::load(&settings).clone();
         let (slots, connects_each_time) = (S::slots(&settings), S::connects_each_time(&settings));
-        let arrivals = Arrivals::new(&load.shape, S::terminals(&settings), index as u64);
+        let arrivals = Arrivals::new(
+            &load.shape,
+            S::terminals(&settings),
+            S::recording(&settings),
+            index as u64,
+        );
         let shared = S::share(settings)?;
         let links: Vec<Link<S>> = (index as u32..load.shape.connections)
             .step_by(load.shape.threads as usize)
@@ -96,6 +104,7 @@ impl<S: Session> Worker<S> {
                 number,
                 state: LinkState::Closed,
                 awaits_room: false,
+                begins_session: false,
             })
             .collect();
         let is_timed = arrivals.is_timed();
@@ -105,6 +114,7 @@ impl<S: Session> Worker<S> {
                 intervals: Intervals::new(load.shape.slowest, channels),
                 in_flight: 0,
                 end: End::default(),
+                phase: PhaseCounts::default(),
                 is_timed,
                 has_intended_times: is_timed || load.think != Think::No,
             },
@@ -125,8 +135,10 @@ impl<S: Session> Worker<S> {
     /// Works until there is no further load, and reports how each went.
     pub fn work(mut self) {
         if let Err(failure) = self.connect_then_load() {
-            let end = self.end(now_ns());
-            self.hand_over();
+            let now = now_ns();
+            let plan = self.plan_account(now).map(PlanAccount::closed);
+            let end = self.end(now);
+            self.hand_over(plan);
             self.tally.intervals.report(Report::Failed { failure, end });
         }
     }
@@ -162,6 +174,7 @@ impl<S: Session> Worker<S> {
     /// Prepares the connections for a load that begins now; think times go on as if there had been no hold.
     fn begin(&mut self, held_ns: Option<u64>) {
         self.tally.end = End::default();
+        self.tally.phase = PhaseCounts::default();
         self.retired = 0;
         self.arrivals.restart();
         self.arrivals
@@ -231,8 +244,9 @@ impl<S: Session> Worker<S> {
         }
         let last_ns = now_ns();
         self.tally.intervals.mark(Edge::Hold, last_ns);
+        let plan = self.plan_account(last_ns).map(PlanAccount::closed);
         let end = self.end(last_ns);
-        self.hand_over();
+        self.hand_over(plan);
         S::interval_ended(&mut self.shared)?;
         Ok((end, last_ns))
     }
@@ -256,7 +270,8 @@ impl<S: Session> Worker<S> {
         }
         self.tally.intervals.mark_boundary(now);
         S::interval_ended(&mut self.shared)?;
-        self.hand_over();
+        let plan = self.plan_account(now);
+        self.hand_over(plan);
         self.tally.intervals.enter(now);
         let phase = self.tally.intervals.phase;
         if phase == before {
@@ -276,17 +291,36 @@ impl<S: Session> Worker<S> {
             self.tally.end.in_flight_at_stop = self.tally.in_flight;
             self.tally.end.planned = self.arrivals.planned(u64::MAX);
         } else {
+            self.tally.phase = PhaseCounts::default();
             self.arrivals.enter(phase, &self.tally.intervals.timeline);
         }
     }
 
-    fn hand_over(&mut self) {
+    /// What has become of the phase's plan by now; none in a closed loop, and before the load.
+    fn plan_account(&mut self, now: u64) -> Option<PlanAccount> {
+        if !self.tally.is_timed || !self.tally.intervals.is_started() {
+            return None;
+        }
+        let measured = self.tally.intervals.phase != Phase::Warmup;
+        let (phase, counts) = (self.tally.phase, self.tally.intervals.recorder.counts);
+        Some(PlanAccount {
+            planned: self.arrivals.planned(now),
+            ended: phase.ended + counts.transactions,
+            dropped_late: phase.dropped_late + counts.dropped_late,
+            unfinished: phase.unfinished,
+            in_flight: self.links.iter().map(|link| link.session.in_flight(measured)).sum(),
+            not_started: self.arrivals.not_started(now),
+        })
+    }
+
+    fn hand_over(&mut self, plan: Option<PlanAccount>) {
         self.tally.complete_latencies();
         for link in &mut self.links {
             let traffic = link.session.take_traffic();
             self.tally.recorder().traffic.add(&traffic);
         }
-        self.tally.intervals.hand_over();
+        self.tally.count_interval();
+        self.tally.intervals.hand_over(plan);
     }
 
     /// How long the loop may sleep; `now` is from before what was due was started.
@@ -298,7 +332,7 @@ impl<S: Session> Worker<S> {
             until = until.min(*due);
         }
         let mut is_planned = false;
-        if !self.idle.is_empty() {
+        if self.arrivals.is_recorded() || !self.idle.is_empty() {
             if let Some(due) = self.arrivals.next_release() {
                 is_planned = due < until;
                 until = until.min(due);
@@ -322,7 +356,7 @@ impl<S: Session> Worker<S> {
         if let Some(limit) = &self.load.limit {
             limit.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
         }
-        let left = self.links.iter().map(|link| link.session.measured_in_flight());
+        let left = self.links.iter().map(|link| link.session.in_flight(true));
         self.tally.end.unfinished += left.sum::<u64>();
         self.tally.end = self.arrivals.account(self.tally.end, self.tally.intervals.phase, now);
         self.tally.end

@@ -48,16 +48,36 @@ impl<S: Session> Worker<S> {
 
     /// Starts planned operations. The rest of the schedule is also started while the load drains, since it counts.
     fn start_planned(&mut self, now: u64) -> Result<(), Failure> {
+        if self.arrivals.is_recorded() {
+            return self.start_recorded(now);
+        }
         while !self.idle.is_empty() && self.arrivals.next_release().is_some_and(|release| release <= now) {
             let (Some(next), Some(index)) = (self.arrivals.take(now), self.idle.pop_front()) else {
                 break;
             };
             if self.drops(&next, now)? {
                 self.idle.push_front(index);
+                self.arrivals.ended(next.number, now);
                 continue;
             }
             self.start(index as usize, next, now_ns())?;
             self.flush(index as usize)?;
+        }
+        Ok(())
+    }
+
+    /// The same of recorded operations, each on its connection.
+    fn start_recorded(&mut self, now: u64) -> Result<(), Failure> {
+        while self.arrivals.next_release().is_some_and(|release| release <= now) {
+            let Some((next, index)) = self.arrivals.take_recorded() else {
+                break;
+            };
+            if self.drops(&next, now)? {
+                self.arrivals.go_on(index);
+                continue;
+            }
+            self.start(index, next, now_ns())?;
+            self.flush(index)?;
         }
         Ok(())
     }
@@ -120,8 +140,15 @@ impl<S: Session> Worker<S> {
                 self.tally.recorder().lag.record(now.saturating_sub(free_ns));
             }
             self.tally.in_flight += 1;
-            let is_ready = link.state == LinkState::Ready && !self.connects_each_time;
+            let is_new = self.arrivals.is_recorded() && link.session.needs_new_connection(&self.shared, next.number);
+            let is_ready = link.state == LinkState::Ready && !self.connects_each_time && !is_new;
             let may_follow = match link.session.start(&mut self.shared, operation, is_ready) {
+                Ok(SlotState::Busy) if is_new && link.state == LinkState::Ready => {
+                    link.state = LinkState::Closed;
+                    link.begins_session = true;
+                    self.close(index);
+                    return self.open(index);
+                }
                 Ok(SlotState::Busy) => break,
                 Ok(SlotState::Free { may_follow }) => may_follow,
                 Err(stop) => return self.stopped(index, stop),
@@ -151,6 +178,10 @@ impl<S: Session> Worker<S> {
         if self.connects_each_time {
             link.state = LinkState::Ready;
             self.close(index);
+        }
+        if self.arrivals.is_recorded() {
+            self.arrivals.go_on(index);
+            return self.start_due(now_ns());
         }
         if self.tally.is_timed {
             self.idle.push_back(index as u32);

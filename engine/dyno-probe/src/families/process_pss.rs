@@ -1,15 +1,15 @@
 //! A process' proportional memory. Measured: memory with shared pages divided among those who share them, and
 //! transparent huge pages, from /proc/PID/smaps_rollup (proc_pid_smaps(5), Linux 4.14). Costs a walk over all page
 //! tables of the process, about 19 ms a GiB of small pages (measured on Linux 6.18), with the address space locked
-//! against changes: so it is read every 10 s, more rarely the more it costs (paced.rs), not at all beyond 8 GiB
+//! against changes: so it is read every 10 s, more rarely the more it costs (cost_limiter.rs), not at all beyond 8 GiB
 //! resident, and its cost is reported. Wrong: needs the right to trace the process; the value belongs to one moment in
 //! 10 s.
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
+use crate::cost_limiter::CostLimiter;
 use crate::keyed::{metrics_of, Keyed, KeyedFile, Take};
 use crate::machine::{Machine, Process};
 use crate::metric::{Better, Metric, Scope};
-use crate::paced::Paced;
 use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{number, words};
@@ -86,7 +86,7 @@ struct ProcessPss {
     scope: String,
     prefix: &'static str,
     file: KeyedFile,
-    paced: Paced,
+    limiter: CostLimiter,
 }
 
 fn open(machine: &Machine, process: &Process) -> Opened {
@@ -98,7 +98,7 @@ fn open(machine: &Machine, process: &Process) -> Opened {
         scope: process.scope(),
         prefix: process.prefix(),
         file: KeyedFile::new(file, &TABLE),
-        paced: Paced::default(),
+        limiter: CostLimiter::default(),
     }))
 }
 
@@ -124,7 +124,7 @@ impl Collector for ProcessPss {
         let now_ns = moment.clock.monotonic_ns();
         let (file, prefix) = (&mut self.file, self.prefix);
         let reading = || file.read(moment, |metric, value| scope.of_process(prefix, metric, value));
-        let Some((result, cost_ns)) = self.paced.run(now_ns, reading) else {
+        let Some((result, cost_ns)) = self.limiter.run(now_ns, reading) else {
             return Ok(());
         };
         result?;

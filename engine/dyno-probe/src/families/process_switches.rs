@@ -1,6 +1,6 @@
 //! A process' context switches. Measured: voluntary and involuntary switches of all threads, from
 //! /proc/PID/task/*/status (proc_pid_status(5)); the process' own status has only the main thread's. Costs three system
-//! calls a thread, about 14 µs: so it is read every 10 s, and more rarely the more threads there are (paced.rs). Wrong:
+//! calls a thread, about 14 µs: so it is read every 10 s, and more rarely the more threads there are (cost_limiter.rs). Wrong:
 //! a thread that began and ended between two readings, and the last switches of one that ended, are not counted.
 
 use std::collections::HashMap;
@@ -8,9 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
+use crate::cost_limiter::CostLimiter;
 use crate::machine::{Machine, Process};
 use crate::metric::{Better, Metric, Scope};
-use crate::paced::Paced;
 use crate::pseudo_file::PseudoFile;
 use crate::sample::Sample;
 use crate::text::{labelled, lines};
@@ -68,7 +68,7 @@ struct ProcessSwitches {
     scope: String,
     prefix: &'static str,
     folder: PathBuf,
-    paced: Paced,
+    limiter: CostLimiter,
     before: Option<(u64, HashMap<u64, Switches>)>,
 }
 
@@ -80,7 +80,7 @@ fn open(machine: &Machine, process: &Process) -> Opened {
         scope,
         prefix,
         folder,
-        paced: Paced::default(),
+        limiter: CostLimiter::default(),
         before: None,
     }))
 }
@@ -119,7 +119,7 @@ impl Collector for ProcessSwitches {
     fn collect(&mut self, moment: &mut Moment<'_>, sample: &mut Sample) -> Result<(), Failure> {
         let at_ns = moment.clock.monotonic_ns();
         let folder = &self.folder;
-        let Some((threads, _)) = self.paced.run(at_ns, || Self::read(folder, moment.buffer)) else {
+        let Some((threads, _)) = self.limiter.run(at_ns, || Self::read(folder, moment.buffer)) else {
             return Ok(());
         };
         let threads = threads?;

@@ -6,14 +6,27 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.model.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
+from mydyno.language import colon, comma, tr, tr_after
+from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
 from mydyno.reports.across import tables
-from mydyno.reports.across.comparison_text import CONCLUSIONS, NOISE, SETTINGS, arms_title, equal_words, title
+from mydyno.reports.across.comparison_text import (
+    CONCLUSIONS,
+    INDIRECT,
+    NOISE,
+    NONE_DIFFERS,
+    SETTINGS,
+    arms_title,
+    equal_words,
+    note_lines,
+    refused_lines,
+    title,
+)
 from mydyno.reports.across.overlay import overlay_data
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
 from mydyno.reports.numbers import metric_name
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.reports.verdict_table import SYMBOLS, WORDS
@@ -31,18 +44,18 @@ def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> s
         (
             section(
                 "answer",
-                "Answer",
-                "Answer",
+                tr("Answer"),
+                tr("Answer"),
                 lead=comparison.answer,
                 verdicts=[judged] if judged else [],
                 lists=[
                     *(
-                        [("Arms over the common control (exploratory)",
+                        [(tr(INDIRECT),
                           [indirect_words(comparison, one) for one in comparison.indirect])]
                         if comparison.indirect
                         else []
                     ),
-                    *([(CONCLUSIONS, comparison.conclusions)] if comparison.conclusions else []),
+                    *([(tr(CONCLUSIONS), comparison.conclusions)] if comparison.conclusions else []),
                 ],
             ),
             False,
@@ -60,13 +73,15 @@ def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> s
     if exploratory := _exploratory(comparison):
         sections.append((exploratory, True))
     if comparison.not_compared:
-        lines = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
-        says = f"{len(lines)} without common ground"
-        sections.append((section("refused", "Not compared", "Not compared", says=says, lists=[("", lines)]), True))
+        lines = refused_lines(comparison)
+        says = tr("{count} without common ground", count=len(lines))
+        sections.append(
+            (section("refused", tr("Not compared"), tr("Not compared"), says=says, lists=[("", lines)]), True)
+        )
     below = " · ".join(
-        f"{one.label} {tables.when(one.created_unix_ns)} UTC, {one.server}" for one in comparison.studies
+        comma((f"{one.label} {tables.when(one.created_unix_ns)} UTC", one.server)) for one in comparison.studies
     )
-    return page(title(comparison), "comparison", below, sections, data)
+    return page(title(comparison), tr("comparison"), below, sections, data)
 
 
 def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
@@ -78,31 +93,31 @@ def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
         (
             section(
                 "answer",
-                "Answer",
-                "Answer",
+                tr("Answer"),
+                tr("Answer"),
                 lead=comparison.answer,
                 verdicts=[tables.arms_table(comparison)],
-                lists=[(CONCLUSIONS, comparison.conclusions)],
+                lists=[(tr(CONCLUSIONS), comparison.conclusions)],
             ),
             False,
         ),
         (_settings(comparison.settings, comparison.arms), False),
         (_over_time([result], data is not None), False),
-        (section("noise", NOISE, "Noise", tables=[noise] if noise else []), False),
+        (section("noise", tr(NOISE), tr("Noise"), tables=[noise] if noise else []), False),
     ]
     below = (
         f"{comparison.study.study} · {tables.when(comparison.study.created_unix_ns)} UTC · {comparison.study.server}"
     )
-    return page(arms_title(comparison), "arms of one study", below, sections, data)
+    return page(arms_title(comparison), tr("arms of one study"), below, sections, data)
 
 
 def _studies(studies: Sequence[ComparedStudy]) -> Section:
     lists = []
     for one in studies:
-        notes = [f"Note: {note}." for note in one.notes]
-        lists.append((f"{one.label}: {one.question}", [*one.answer, *notes, *([one.scope] if one.scope else [])]))
-    return section("studies", "What each study asked and answered", "Studies", tables=[tables.studies_table(studies)],
-                   lists=lists)  # fmt: skip
+        answers = map(stored_text if one.stored_answer else str, (*one.answer, *([one.scope] if one.scope else [])))
+        lists.append((one.label + colon() + one.question, [*answers, *note_lines(one)]))
+    title = tr("What each study asked and answered")
+    return section("studies", title, tr("Studies"), tables=[tables.studies_table(studies)], lists=lists)
 
 
 def _forests(comparison: Comparison) -> Section:
@@ -123,7 +138,7 @@ def _forests(comparison: Comparison) -> Section:
                         _share(effect.ratio),
                         _share(effect.ci_low),
                         _share(effect.ci_high),
-                        word=f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
+                        word=f"{SYMBOLS[effect.verdict]} {tr(WORDS[effect.verdict])}" if effect.verdict else "",
                     )
                     for style, effect in zip(styles, one.effects, strict=True)
                 ),
@@ -131,8 +146,8 @@ def _forests(comparison: Comparison) -> Section:
             for one in judged
             if (one.metric, one.step) == (metric, step)
         ]
-        heading = f"{metric_name(metric)}, {tables.step_heading(comparison.steps, step)}"
-        described = "Each study's own effects with their intervals; the table above has the same numbers."
+        heading = comma((metric_name(metric), tables.step_heading(comparison.steps, step)))
+        described = tr("Each study's own effects with their intervals; the table above has the same numbers.")
         charts = [
             Markup(forest_chart(f"across:{metric}:{step}{suffix}", heading, described, groups, None, width))
             for suffix, width in SIZES
@@ -140,38 +155,39 @@ def _forests(comparison: Comparison) -> Section:
         figures.append(Figure(charts, None, heading, "double"))
     html = render(
         "figures.html",
-        intro="Each study's own effects, each relative to the control of that study.",
+        intro=tr("Each study's own effects, each relative to the control of that study."),
         legend="",
-        groups=[FigureGroup("Effects in each study", figures)],
+        groups=[FigureGroup(tr("Effects in each study"), figures)],
         empty="",
     )
-    return Section("effects", "Effects with their intervals", "Effects", html)
+    return Section("effects", tr("Effects with their intervals"), tr("Effects"), html)
 
 
 def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> Section:
     differing = tables.settings_tables(groups, labels, differing=True)
     equal = tables.settings_tables(groups, labels, differing=False)
-    heading = SETTINGS if differing else "No recorded setting differs"
-    return section("settings", heading, "Settings", tables=differing, details=[(equal_words(groups), equal)])
+    heading = tr(SETTINGS) if differing else tr(NONE_DIFFERS)
+    return section("settings", heading, tr("Settings"), tables=differing, details=[(equal_words(groups), equal)])
 
 
 def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
     interleaved = all(result.summary.design == "interleaved" for result in results)
     text = (
-        "One value for each cycle: the slice of an arm, blocks one after the other."
+        tr("One value for each cycle: the slice of an arm, blocks one after the other.")
         if interleaved
-        else "Medians over an arm's runs with the range of all of them, from the start of the load."
+        else tr("Medians over an arm's runs with the range of all of them, from the start of the load.")
     )
     if len(results) > 1:
-        text += " The studies ran at different times: only the shapes can be compared."
+        text += tr_after("The studies ran at different times: only the shapes can be compared.")
     if not available:
-        text = "The studies have no series in common that can be drawn in one chart."
-    return section("over-time", "Load over time", "Over time", text=[text], explorer=available)
+        text = tr("The studies have no series in common that can be drawn in one chart.")
+    return section("over-time", tr("Load over time"), tr("Over time"), text=[text], explorer=available)
 
 
 def _noise(comparison: Comparison) -> Section:
     found = [tables.noise_table(comparison.studies, comparison.steps), tables.levels_table(comparison)]
-    return section("noise", f"{NOISE}, and how far the sessions are apart", "Noise",
+    heading = tr("Noise: two copies of the control, and how far the sessions are apart")
+    return section("noise", heading, tr("Noise"),
                    tables=[table for table in found if table is not None])  # fmt: skip
 
 
@@ -183,9 +199,9 @@ def _exploratory(comparison: Comparison) -> Section | None:
     details = [(metric_name(metric), [table]) for metric, table in found if table is not None]
     return section(
         "exploratory",
-        "Other metrics: exploratory",
-        "Other metrics",
-        says=f"{len(details)} metrics with unadjusted intervals and without verdicts",
+        tr("Other metrics: exploratory"),
+        tr("Other metrics"),
+        says=tr("{count} metrics with unadjusted intervals and without verdicts", count=len(details)),
         details=details,
     )
 

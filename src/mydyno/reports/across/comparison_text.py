@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TextIO
 
-from mydyno.model.comparison import ArmComparison, Comparison, SettingGroup
+from mydyno.language import colon, comma, marked, names, tr
+from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
 from mydyno.reports.across import tables
 from mydyno.reports.across.console import Paper
-from mydyno.reports.sections.section import Cell, Table
+from mydyno.reports.across.markdown import markdown_list, markdown_table
 from mydyno.reports.verdict_table import flat
+from mydyno.results.across.setting_words import group_words
 from mydyno.results.across.words import indirect_words
+from mydyno.results.words.plain import blocks
 
-CONCLUSIONS = "What may be concluded"
-NOISE = "Noise: two copies of the control"
-SETTINGS = "Settings that differ"
+CONCLUSIONS = marked("What may be concluded")
+NOISE = marked("Noise: two copies of the control")
+APART = marked("How far the sessions are apart")
+SETTINGS = marked("Settings that differ")
+NONE_DIFFERS = marked("No recorded setting differs")
+INDIRECT = marked("Arms over the common control (exploratory)")
 MOST_ROWS = 16
 """Rows of a group of settings on a terminal."""
 
@@ -30,29 +37,30 @@ def print_comparison(comparison: Comparison, file: TextIO, width: int | None = N
         paper.console.print()
         paper.table(table)
     if comparison.indirect:
-        paper.heading("Arms over the common control (exploratory)")
+        paper.heading(tr(INDIRECT))
         paper.bullets([indirect_words(comparison, one) for one in comparison.indirect])
-    paper.heading("The studies")
+    paper.heading(tr("The studies"))
     for one in comparison.studies:
-        paper.say(f"{one.label}  {one.study}: {one.question}", "", "   ")
-        where = f"{tables.when(one.created_unix_ns)} UTC, {one.server}, {one.host}, {one.blocks} blocks, {one.state}"
+        paper.say(f"{one.label}  {one.study}{colon()}{one.question}", "", "   ")
+        when = f"{tables.when(one.created_unix_ns)} UTC"
+        where = comma((when, one.server, one.host, blocks(one.blocks), tr(one.state)))
         paper.say(where, "   ", "   ", "dim")
-        for sentence in (*one.answer, *(f"Note: {note}." for note in one.notes)):
+        for sentence in (*one.answer, *note_lines(one)):
             paper.say(sentence, "   ", "   ")
     _print_settings(paper, comparison.settings, [one.label for one in comparison.studies])
     for heading, found in (
-        (NOISE, tables.noise_table(comparison.studies, comparison.steps)),
-        ("How far the sessions are apart", tables.levels_table(comparison)),
+        (tr(NOISE), tables.noise_table(comparison.studies, comparison.steps)),
+        (tr(APART), tables.levels_table(comparison)),
     ):
         if found is not None:
             paper.heading(heading)
             paper.table(found)
     if comparison.conclusions:
-        paper.heading(CONCLUSIONS)
+        paper.heading(tr(CONCLUSIONS))
         paper.bullets(comparison.conclusions)
     if comparison.not_compared:
-        paper.heading("Not compared")
-        paper.bullets([f"{one.what}: {one.reason}" for one in comparison.not_compared])
+        paper.heading(tr("Not compared"))
+        paper.bullets(refused_lines(comparison))
 
 
 def print_arms(comparison: ArmComparison, file: TextIO, width: int | None = None) -> None:
@@ -66,21 +74,42 @@ def print_arms(comparison: ArmComparison, file: TextIO, width: int | None = None
     _print_settings(paper, comparison.settings, comparison.arms)
     noise = tables.noise_table([comparison.study], comparison.steps)
     if noise is not None:
-        paper.heading(NOISE)
+        paper.heading(tr(NOISE))
         paper.table(noise)
-    paper.heading(CONCLUSIONS)
+    paper.heading(tr(CONCLUSIONS))
     paper.bullets(comparison.conclusions)
 
 
 def title(comparison: Comparison) -> str:
     """The experiment, or experiments, and how many studies."""
     experiments = dict.fromkeys(one.experiment for one in comparison.studies)
-    return f"{' and '.join(experiments)}: {len(comparison.studies)} studies side by side"
+    return tr(
+        "{experiments}: {count} studies side by side",
+        experiments=all_of(list(experiments)), count=len(comparison.studies),
+    )  # fmt: skip
 
 
 def arms_title(comparison: ArmComparison) -> str:
     """The arms and their study."""
-    return f"{', '.join(comparison.arms[1:])} against {comparison.arms[0]} in {comparison.study.study}"
+    return tr(
+        "{arms} against {control} in {study}",
+        arms=names(comparison.arms[1:]), control=comparison.arms[0], study=comparison.study.study,
+    )  # fmt: skip
+
+
+def note_lines(study: ComparedStudy) -> list[str]:
+    """What limits a study's part, a sentence each."""
+    return [tr("Note: {note}.", note=note) for note in study.notes]
+
+
+def refused_lines(comparison: Comparison) -> list[str]:
+    """What has no common ground, with the reason."""
+    return [f"{one.what}{colon()}{one.reason}" for one in comparison.not_compared]
+
+
+def all_of(names: Sequence[str]) -> str:
+    """Names with an "and" between them: "a and b"."""
+    return functools.reduce(lambda left, right: tr("{names} and {last}", names=left, last=right), names)
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -89,17 +118,19 @@ def comparison_markdown(comparison: Comparison) -> str:
     table = tables.effects_table(comparison, judged=True)
     parts += [markdown_table(table)] if table else []
     if comparison.indirect:
-        parts += ["## Arms over the common control (exploratory)"]
-        parts += [_list([indirect_words(comparison, one) for one in comparison.indirect])]
-    parts += ["## The studies", markdown_table(tables.studies_table(comparison.studies))]
-    parts += [_list([f"{one.label}: {one.question} {' '.join(one.answer)}" for one in comparison.studies])]
+        parts += [f"## {tr(INDIRECT)}"]
+        parts += [markdown_list([indirect_words(comparison, one) for one in comparison.indirect])]
+    parts += [f"## {tr('The studies')}", markdown_table(tables.studies_table(comparison.studies))]
+    parts += [
+        markdown_list([one.label + colon() + " ".join((one.question, *one.answer)) for one in comparison.studies])
+    ]
     parts += _settings(comparison.settings, [one.label for one in comparison.studies])
     noise, levels = tables.noise_table(comparison.studies, comparison.steps), tables.levels_table(comparison)
-    parts += [f"## {NOISE}", markdown_table(noise)] if noise else []
-    parts += ["## How far the sessions are apart", markdown_table(levels)] if levels else []
-    parts += [f"## {CONCLUSIONS}", _list(comparison.conclusions)] if comparison.conclusions else []
+    parts += [f"## {tr(NOISE)}", markdown_table(noise)] if noise else []
+    parts += [f"## {tr(APART)}", markdown_table(levels)] if levels else []
+    parts += [f"## {tr(CONCLUSIONS)}", markdown_list(comparison.conclusions)] if comparison.conclusions else []
     if comparison.not_compared:
-        parts += ["## Not compared", _list([f"{one.what}: {one.reason}" for one in comparison.not_compared])]
+        parts += [f"## {tr('Not compared')}", markdown_list(refused_lines(comparison))]
     return flat("\n\n".join(parts)) + "\n"
 
 
@@ -108,33 +139,33 @@ def arms_markdown(comparison: ArmComparison) -> str:
     parts = [f"# {arms_title(comparison)}", *comparison.answer, markdown_table(tables.arms_table(comparison))]
     parts += _settings(comparison.settings, comparison.arms)
     noise = tables.noise_table([comparison.study], comparison.steps)
-    parts += [f"## {NOISE}", markdown_table(noise)] if noise else []
-    parts += [f"## {CONCLUSIONS}", _list(comparison.conclusions)]
+    parts += [f"## {tr(NOISE)}", markdown_table(noise)] if noise else []
+    parts += [f"## {tr(CONCLUSIONS)}", markdown_list(comparison.conclusions)]
     return flat("\n\n".join(parts)) + "\n"
-
-
-def markdown_table(table: Table) -> str:
-    """A table of pipes under its caption."""
-    width = len(table.head)
-    lines = [f"{table.caption}:", "", _row(table.head), _row(["---"] * width)]
-    for row in table.rows:
-        cells = [f"**{row[0]}**", *[""] * (width - 1)] if len(row) == 1 else [_cell(cell) for cell in row]
-        lines.append(_row(cells))
-    return "\n".join(lines)
 
 
 def equal_words(groups: Sequence[SettingGroup]) -> str:
     """How many settings are equal: "61 settings are equal (experiment 9, server 4, …)"."""
     equal = [(group.name, len(group.equal)) for group in groups if group.equal]
-    return f"{sum(count for _, count in equal)} settings are equal ({', '.join(f'{n} {count}' for n, count in equal)})."
+    return tr(
+        "{count} settings are equal ({groups}).",
+        count=sum(count for _, count in equal),
+        groups=names(f"{group_words(name)} {count}" for name, count in equal),
+    )
 
 
 def _print_settings(paper: Paper, groups: Sequence[SettingGroup], labels: Sequence[str]) -> None:
     found = tables.settings_tables(groups, labels, differing=True)
-    paper.heading(SETTINGS if found else "No recorded setting differs")
+    paper.heading(tr(SETTINGS) if found else tr(NONE_DIFFERS))
     for table in found:
         if len(table.rows) > MOST_ROWS:
-            paper.say(f"{table.caption}: {len(table.rows)} differ; --format html and json list them", style="dim")
+            paper.say(
+                tr(
+                    "{group}: {count} differ; --format html and json list them",
+                    group=table.caption, count=len(table.rows),
+                ),
+                style="dim",
+            )  # fmt: skip
         else:
             paper.table(table)
     paper.say(equal_words(groups), style="dim")
@@ -142,19 +173,5 @@ def _print_settings(paper: Paper, groups: Sequence[SettingGroup], labels: Sequen
 
 def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> list[str]:
     found = tables.settings_tables(groups, labels, differing=True)
-    return [f"## {SETTINGS}" if found else "## No recorded setting differs", *map(markdown_table, found),
+    return [f"## {tr(SETTINGS) if found else tr(NONE_DIFFERS)}", *map(markdown_table, found),
             equal_words(groups)]  # fmt: skip
-
-
-def _list(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _cell(cell: str | Cell) -> str:
-    if isinstance(cell, str):
-        return cell
-    return f"{cell.text} ({cell.below})" if cell.below else cell.text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from mydyno.language import current_language
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_signs
 from mydyno.reports.verdict_table import flat
@@ -31,15 +34,7 @@ class Paper:
     def say(self, text: str, indent: str = "", after: str = "", style: str = "") -> None:
         """One sentence, wrapped."""
         shown = plain_text(flat(text), self.plain).replace(" %", "\u00a0%")
-        lines = textwrap.wrap(
-            shown,
-            self.console.width,
-            initial_indent=indent,
-            subsequent_indent=after or indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in lines:
+        for line in wrapped(shown, self.console.width, indent, after or indent):
             self.console.print(line.replace("\u00a0%", " %"), style=style or None, soft_wrap=True)
 
     def heading(self, text: str) -> None:
@@ -87,3 +82,23 @@ class Paper:
         lines = [cell.text, *([cell.below] if cell.below else [])]
         colour = next((COLOURS[name] for name in cell.css.split() if name in COLOURS), "")
         return Text(plain_text(flat("\n".join(lines)), self.plain), style=colour)
+
+
+_PARTS = re.compile(r"\s+|(?:[（「]*[\u2e80-\u9fff]|[^\s\u2e80-\u9fff\u3000-\u303f\uff00-\uffef]+)"
+                    r"[\u3000-\u303f\uff01-\uff07\uff09-\uffef]*|.")  # fmt: skip
+"""What a line of Chinese is made of: a space, or a character or a word with the punctuation after it."""
+
+
+def wrapped(text: str, width: int, first: str, after: str) -> list[str]:
+    """The text in lines of at most `width` columns, with these indents; Chinese breaks between any two characters."""
+    if current_language() != "zh":
+        return textwrap.wrap(
+            text, width, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
+        )
+    lines, line = [], first
+    for part in _PARTS.findall(text):
+        if line.strip() and cell_len(line + part.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = after
+        line += part if line.strip() or part.strip() else ""
+    return [*lines, line.rstrip()]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import expm1
 
-from mydyno.model.history import Calibration, History, HistoryPoint, HistorySeries
+from mydyno.language import colon, comma, joined, marked, names, percent_sign, tr
+from mydyno.model.stored.history import Calibration, History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, interval_text, step_heading, when
 from mydyno.reports.numbers import display_unit, metric_name, percent, signed_percent
 from mydyno.reports.sections.section import Cell, Table
@@ -13,7 +14,7 @@ from mydyno.results.across.history_words import series_name
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"
-SCATTER = (
+SCATTER = marked(
     "Scatter: standard deviation between sessions beyond what their own intervals explain, away from changes of level."
 )
 FLAT = 0.005
@@ -25,10 +26,10 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
     rows: list[Sequence[str | Cell]] = []
     for step in dict.fromkeys(one.step for one in history.series):
         of_step = [one for one in history.series if one.step == step]
-        rows.append([f"{metric_name(of_step[0].metric)}, {step_heading(history.steps, step)}"])
+        rows.append([comma((metric_name(of_step[0].metric), step_heading(history.steps, step)))])
         for one in of_step:
             newest = one.points[-1]
-            name = f"effect of {one.arm}" if one.kind == "effect" else f"level of {one.arm}"
+            name = tr("effect of {arm}", arm=one.arm) if one.kind == "effect" else tr("level of {arm}", arm=one.arm)
             rows.append(
                 [
                     name,
@@ -38,8 +39,8 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
                     Cell(change_text(one), change_css(one)),
                 ]
             )
-    head = ("series", "course", "newest", "scatter", "change")
-    return Table("Oldest study on the left, newest on the right", head, rows, SCATTER)
+    head = (tr("series"), tr("course"), tr("newest"), tr("scatter"), tr("change"))
+    return Table(tr("Oldest study on the left, newest on the right"), head, rows, tr(SCATTER))
 
 
 def points_table(history: History, series: HistorySeries, with_changed: bool = True) -> Table:
@@ -55,37 +56,47 @@ def points_table(history: History, series: HistorySeries, with_changed: bool = T
             Cell(str(point.n), "num"),
         ]
         if starts:
-            row.append(Cell("new level" if point.study in starts else ""))
-        rows.append([*row, Cell("; ".join(point.changed) or NONE, "prose")] if with_changed else row)
-    head = ["study", "date (UTC)", "server", "value", "blocks", *(["level"] if starts else [])]
-    note = f"No value in {', '.join(series.missing)}: the arm failed or is not there." if series.missing else ""
-    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows, note)
+            row.append(Cell(tr("new level") if point.study in starts else ""))
+        rows.append([*row, Cell(joined(point.changed) or NONE, "prose")] if with_changed else row)
+    head = [tr("study"), tr("date (UTC)"), tr("server"), tr("value"), tr("blocks"), *([tr("level")] if starts else [])]
+    missing = names(series.missing)
+    note = tr("No value in {studies}: the arm failed or is not there.", studies=missing) if missing else ""
+    return Table(series_name(history, series), [*head, tr("what changed")] if with_changed else head, rows, note)
 
 
 def changed_lines(series: HistorySeries) -> list[str]:
     """What changed from study to study."""
-    return [f"{point.study}: {'; '.join(point.changed)}" for point in series.points if point.changed]
+    return [point.study + colon() + joined(point.changed) for point in series.points if point.changed]
 
 
 def left_out_lines(history: History) -> list[str]:
     """The studies that were left out, by reason."""
-    names: dict[str, list[str]] = {}
+    return [names(of) + colon() + reason for (reason, _), of in left_out(history).items()]
+
+
+def left_out(history: History) -> dict[tuple[str, bool], list[str]]:
+    """{(reason, whether it is the message of an error): studies}."""
+    found: dict[tuple[str, bool], list[str]] = {}
     for one in history.left_out:
-        names.setdefault(one.reason, []).append(one.study)
-    return [f"{', '.join(of)}: {reason}" for reason, of in names.items()]
+        found.setdefault((one.reason, one.unreadable), []).append(one.study)
+    return found
 
 
 def levels_table(series: HistorySeries) -> Table:
     """The levels between changes."""
     rows: list[Sequence[str | Cell]] = [
         [
-            f"{one.first} to {one.last}" if one.studies > 1 else one.first,
+            tr("{first} to {last}", first=one.first, last=one.last) if one.studies > 1 else one.first,
             Cell(str(one.studies), "num"),
             Cell(value_text(series, one.value), "num", below=_interval(series, one.ci_low, one.ci_high)),
         ]
         for one in series.levels
     ]
-    return Table("Levels with 95 % intervals", ("studies", "number", "level"), rows)
+    return Table(
+        tr("Levels with {level} intervals", level=f"95{percent_sign(' ')}"),
+        (tr("studies"), tr("number"), tr("level")),
+        rows,
+    )
 
 
 def calibration_table(calibration: Calibration) -> Table:
@@ -93,16 +104,16 @@ def calibration_table(calibration: Calibration) -> Table:
     rows: list[Sequence[str | Cell]] = [
         [
             one.study,
-            Cell(f"{metric_name(one.metric)}, {one.step}"),
+            Cell(comma((metric_name(one.metric), one.step))),
             Cell(signed_percent(one.ratio - 1), "num", below=interval_text(one.ci_low, one.ci_high)),
             Cell(str(one.n), "num"),
-            Cell("yes" if one.covers else "no"),
+            Cell(tr("yes") if one.covers else tr("no")),
         ]
         for one in calibration.contrasts
     ]
     return Table(
-        "A′ relative to A with its 95 % interval",
-        ("study", "metric, step", "A′ / A", "blocks", "contains no difference"),
+        tr("A′ relative to A with its {level} interval", level=f"95{percent_sign(' ')}"),
+        (tr("study"), tr("metric, step"), "A′ / A", tr("blocks"), tr("contains no difference")),
         rows,
     )
 
@@ -112,8 +123,13 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     lines = [calibration.sentence]
     if calibration.factor is not None and calibration.factor_low is not None and calibration.factor_high is not None:
         lines.append(
-            f"The differences of the copies are {calibration.factor:.2g} times as large as the intervals state "
-            f"(between {calibration.factor_low:.2g} and {calibration.factor_high:.2g}); 1 is as stated."
+            tr(
+                "The differences of the copies are {factor:.2g} times as large as the intervals state "
+                "(between {low:.2g} and {high:.2g}); 1 is as stated.",
+                factor=calibration.factor,
+                low=calibration.factor_low,
+                high=calibration.factor_high,
+            )
         )
     return lines
 
@@ -142,13 +158,13 @@ def point_interval(series: HistorySeries, point: HistoryPoint) -> str:
 def change_text(series: HistorySeries) -> str:
     """The newest change, or that none is shown."""
     if series.p is None:
-        return "too few studies"
+        return tr("too few studies")
     if not series.changes:
-        return "none shown" + (
-            f"; ±{percent(series.detectable)} would be" if series.detectable and series.detectable < 1 else ""
-        )
+        if series.detectable and series.detectable < 1:
+            return tr("none shown; ±{size} would be", size=percent(series.detectable))
+        return tr("none shown")
     last = series.changes[-1]
-    return f"{signed_percent(last.ratio - 1)} since {last.study}"
+    return tr("{size} since {study}", size=signed_percent(last.ratio - 1), study=last.study)
 
 
 def change_css(series: HistorySeries) -> str:

@@ -1,16 +1,19 @@
-"""A history on a terminal: the answer, a row for each series with its course, what was left out."""
+"""A history on a terminal and as Markdown: the answer, a row for each series with its course, what was left out."""
 
 from __future__ import annotations
 
 from typing import TextIO
 
-from mydyno.model.history import Calibration, History
+from mydyno.language import marked, tr, tr_plural
+from mydyno.model.stored.history import Calibration, History
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
+from mydyno.reports.across.markdown import markdown_list, markdown_table
+from mydyno.reports.verdict_table import flat
 
 MOST_DETAILED = 2
 """Series of which every study is printed; of more `--arm` and `--step` choose."""
-CALIBRATION = "Calibration: two copies of the control, over all studies of this host"
+CALIBRATION = marked("Calibration: two copies of the control, over all studies of this host")
 
 
 def print_history(history: History, file: TextIO, width: int | None = None) -> None:
@@ -29,14 +32,14 @@ def print_history(history: History, file: TextIO, width: int | None = None) -> N
             paper.table(history_tables.points_table(history, one, with_changed=False))
         changed = history_tables.changed_lines(history.series[0]) if history.series else []
         if changed:
-            paper.heading("What changed from study to study")
+            paper.heading(tr("What changed from study to study"))
             paper.bullets(changed)
     elif history.series:
-        paper.say("--arm, --step and --metric select a series and print each study of it.", style="dim")
+        paper.say(tr("--arm, --step and --metric select a series and print each study of it."), style="dim")
     if history.left_out:
-        paper.heading("Left out")
+        paper.heading(tr("Left out"))
         paper.bullets(history_tables.left_out_lines(history))
-    paper.heading(CALIBRATION)
+    paper.heading(tr(CALIBRATION))
     for line in history_tables.calibration_lines(history.calibration):
         paper.say(line)
 
@@ -44,7 +47,7 @@ def print_history(history: History, file: TextIO, width: int | None = None) -> N
 def print_calibration(calibration: Calibration, file: TextIO, width: int | None = None) -> None:
     """Print the calibration alone, with each study."""
     paper = Paper(file, width)
-    paper.say(f"A/A calibration on {calibration.host}", style="bold")
+    paper.say(tr("A/A calibration on {host}", host=calibration.host), style="bold")
     for line in history_tables.calibration_lines(calibration):
         paper.say(line, "  ", "  ")
     if calibration.contrasts:
@@ -52,7 +55,31 @@ def print_calibration(calibration: Calibration, file: TextIO, width: int | None 
         paper.table(history_tables.calibration_table(calibration))
 
 
+def history_markdown(history: History) -> str:
+    """A history as Markdown."""
+    parts = [f"# {title(history)}", *history.answer]
+    if history.series:
+        parts.append(markdown_table(history_tables.series_table(history, history_tables.SPARKS)))
+    for one in history.series:
+        parts.append(markdown_table(history_tables.points_table(history, one, with_changed=True)))
+    if history.left_out:
+        parts += [f"## {tr('Left out')}", markdown_list(history_tables.left_out_lines(history))]
+    parts += [f"## {tr(CALIBRATION)}", *history_tables.calibration_lines(history.calibration)]
+    return flat("\n\n".join(parts)) + "\n"
+
+
+def calibration_markdown(calibration: Calibration) -> str:
+    """The calibration alone, with each study."""
+    parts = [
+        f"# {tr('A/A calibration on {host}', host=calibration.host)}",
+        *history_tables.calibration_lines(calibration),
+    ]
+    if calibration.contrasts:
+        parts.append(markdown_table(history_tables.calibration_table(calibration)))
+    return flat("\n\n".join(parts)) + "\n"
+
+
 def title(history: History) -> str:
     """The experiment, the host and the number of studies."""
-    count = len(history.studies)
-    return f"{history.experiment} on {history.host}: {count} {'study' if count == 1 else 'studies'}"
+    studies = tr_plural("{count} study", "{count} studies", len(history.studies))
+    return tr("{experiment} on {host}: {studies}", experiment=history.experiment, host=history.host, studies=studies)

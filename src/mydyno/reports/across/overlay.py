@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from mydyno.model.records import SliceRecord
-from mydyno.model.summary import StepLevel
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import COLOURS, DASHES
 from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import rate, read_study_slices
 from mydyno.reports.telemetry import CORE, EXPLAINING, label, offered, pack, read_these
@@ -76,7 +78,7 @@ def overlay_data(
             {
                 "id": step.id,
                 "workload": step.workload,
-                "level": f"{step.connections} connections" if step.rate is None else f"{step.rate:g}/s",
+                "level": load_level(step.connections) if step.rate is None else f"{step.rate:g}/s",
                 "duration": 0,
                 "window": None if unit == "" or window is None else [window.from_s, window.to_s],
             }
@@ -84,6 +86,7 @@ def overlay_data(
         ],
         "series": [_series(key, found) for key in dict.fromkeys(key[1:] for key in found)],
         "panels": _panels(found, steps, widths, shown),
+        "words": script_words(asset("telemetry.js")),
     }
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from mydyno.model.comparison import (
+from mydyno.language import comma, joined, percent_sign, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.metrics import metric_source
+from mydyno.model.stored.comparison import (
     ArmComparison,
     ArmEffect,
     ComparedEffect,
     ComparedStudy,
     Comparison,
     EffectDifference,
+    Setting,
     SettingGroup,
     StudyEffect,
 )
-from mydyno.model.load_level import load_level
-from mydyno.model.metrics import metric_source
-from mydyno.model.summary import StepLevel
-from mydyno.reports.numbers import PERCENT, metric_name, percent, signed_percent
+from mydyno.model.stored.summary import StepLevel
+from mydyno.reports.numbers import NARROW_SPACE, metric_name, percent, signed_percent
 from mydyno.reports.sections.section import Cell, Table
-from mydyno.reports.verdict_table import SYMBOLS, WORDS
+from mydyno.reports.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
+from mydyno.results.across.setting_words import group_words, setting_words, value_words
 
 NONE = "–"
 
@@ -34,11 +37,13 @@ def studies_table(studies: Sequence[ComparedStudy]) -> Table:
             Cell(one.server),
             Cell(one.host),
             Cell(str(one.blocks), "num"),
-            Cell(one.state),
+            Cell(tr(one.state)),
         ]
         for one in studies
     ]
-    return Table("The studies", ("study", "date (UTC)", "server", "host", "blocks", "state"), rows)
+    return Table(
+        tr("The studies"), (tr("study"), tr("date (UTC)"), tr("server"), tr("host"), tr("blocks"), tr("state")), rows
+    )
 
 
 def effects_table(comparison: Comparison, judged: bool, metric: str | None = None) -> Table | None:
@@ -49,29 +54,44 @@ def effects_table(comparison: Comparison, judged: bool, metric: str | None = Non
     several = len({one.control for one in chosen}) > 1
     rows: list[Sequence[str | Cell]] = []
     for metric_of, step in dict.fromkeys((one.metric, one.step) for one in chosen):
-        rows.append([f"{metric_name(metric_of)}, {step_heading(comparison.steps, step)}"])
+        rows.append([_metric_at(metric_of, comparison.steps, step)])
         for one in chosen:
             if (one.metric, one.step) == (metric_of, step):
                 rows.append(_effect_row(one, several))
     labels = [one.label for one in comparison.studies]
-    head = ("arm", *(f"effect in {label}" for label in labels), *(f"{label} / {labels[0]}" for label in labels[1:]))
-    kind = "simultaneous 95 % intervals" if judged else "unadjusted 95 % intervals, no verdicts"
-    caption = f"Each effect relative to the control of its own study; the ratios of effects with {kind}"
-    return Table(caption.replace(" %", PERCENT), head, rows)
+    head = (
+        tr("arm"),
+        *(tr("effect in {study}", study=label) for label in labels),
+        *(f"{label} / {labels[0]}" for label in labels[1:]),
+    )
+    level = f"95{percent_sign(NARROW_SPACE)}"
+    if judged:
+        caption = tr(
+            "Each effect relative to the control of its own study; the ratios of effects with simultaneous {level} "
+            "intervals",
+            level=level,
+        )
+    else:
+        caption = tr(
+            "Each effect relative to the control of its own study; the ratios of effects with unadjusted {level} "
+            "intervals, no verdicts",
+            level=level,
+        )
+    return Table(caption, head, rows)
 
 
 def arms_table(comparison: ArmComparison) -> Table:
     """Arms of one study against the first one."""
     rows: list[Sequence[str | Cell]] = []
     for metric, step in dict.fromkeys((one.metric, one.step) for one in comparison.effects):
-        rows.append([f"{metric_name(metric)}, {step_heading(comparison.steps, step)}"])
+        rows.append([_metric_at(metric, comparison.steps, step)])
         for one in comparison.effects:
             if (one.metric, one.step) == (metric, step):
-                declared = "declared" if one.declared else "not declared"
+                declared = tr("declared") if one.declared else tr("not declared")
                 rows.append([one.arm, _arm_cell(one), Cell(declared), Cell(str(one.n), "num")])
     return Table(
-        f"Relative to {comparison.arms[0]}, from the same blocks",
-        ("arm", f"relative to {comparison.arms[0]}", "contrast", "blocks"),
+        tr("Relative to {control}, from the same blocks", control=comparison.arms[0]),
+        (tr("arm"), tr("relative to {control}", control=comparison.arms[0]), tr("contrast"), tr("blocks")),
         rows,
     )
 
@@ -85,11 +105,11 @@ def settings_tables(groups: Sequence[SettingGroup], labels: Sequence[str], diffe
         if not settings:
             continue
         if differing:
-            rows = [[one.name, *(Cell(NONE if value is None else value) for value in one.values)] for one in settings]
-            found.append(Table(group.name, ("setting", *labels), rows))
+            rows = [[setting_words(group.name, one.name), *_values(group, one, one.values)] for one in settings]
+            found.append(Table(group_words(group.name), (tr("setting"), *labels), rows))
         else:
-            rows = [[one.name, Cell(one.values[0] or NONE)] for one in settings]
-            found.append(Table(group.name, ("setting", "in all"), rows))
+            rows = [[setting_words(group.name, one.name), *_values(group, one, one.values[:1])] for one in settings]
+            found.append(Table(group_words(group.name), (tr("setting"), tr("in all")), rows))
     return found
 
 
@@ -105,16 +125,18 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
                 cells.append(Cell(NONE))
                 continue
             interval = interval_text(found.ci_low, found.ci_high)
-            typical = f"{percent(found.typical)} in a typical block"
-            cells.append(Cell(signed_percent(found.ratio - 1), "num", below=f"{interval}; {typical}".lstrip("; ")))
-        rows.append([f"{metric_name(metric)}, {step_heading(steps, step)}", *cells])
+            typical = tr("{size} in a typical block", size=percent(found.typical))
+            below = joined([interval, typical]) if interval else typical
+            cells.append(Cell(signed_percent(found.ratio - 1), "num", below=below))
+        rows.append([_metric_at(metric, steps, step), *cells])
     if not rows:
         return None
     return Table(
-        "A′ relative to A, two copies of each study's control: mean over blocks with its 95 % interval".replace(
-            " %", PERCENT
+        tr(
+            "A′ relative to A, two copies of each study's control: mean over blocks with its {level} interval",
+            level=f"95{percent_sign(NARROW_SPACE)}",
         ),
-        ("metric, step", *((study.label for study in studies) if len(studies) > 1 else ("A′ / A",))),
+        (tr("metric, step"), *((study.label for study in studies) if len(studies) > 1 else ("A′ / A",))),
         rows,
     )
 
@@ -125,29 +147,40 @@ def levels_table(comparison: Comparison) -> Table | None:
         return None
     rows: list[Sequence[str | Cell]] = [
         [
-            f"{metric_name(one.metric)}, {step_heading(comparison.steps, one.step)}",
+            _metric_at(one.metric, comparison.steps, one.step),
             f"{one.second} / {one.first}",
             Cell(signed_percent(one.ratio - 1), "num", below=interval_text(one.ci_low, one.ci_high)),
-            Cell("the same" if one.same_control else "not the same"),
+            Cell(tr("the same") if one.same_control else tr("not the same")),
         ]
         for one in comparison.control_levels
     ]
     return Table(
-        "The level of the control from session to session", ("metric, step", "studies", "ratio", "control"), rows
+        tr("The level of the control from session to session"),
+        (tr("metric, step"), tr("studies"), tr("ratio"), tr("control")),
+        rows,
     )
 
 
 def step_heading(steps: Sequence[StepLevel], step: str) -> str:
     """A step by workload and level."""
     found = next((one for one in steps if one.id == step), None)
-    return step if found is None else f"{found.workload}, {load_level(found.connections, found.rate)}"
+    return step if found is None else comma((found.workload, load_level(found.connections, found.rate)))
+
+
+def _metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
+    return comma((metric_name(metric), step_heading(steps, step)))
+
+
+def _values(group: SettingGroup, of: Setting, values: Sequence[str | None]) -> list[Cell]:
+    """Its values as cells."""
+    return [Cell(value_words(group.name, of.name, value) if value else NONE) for value in values]
 
 
 def interval_text(low: float | None, high: float | None) -> str:
     """An interval of a ratio as signed percentages; empty without one."""
     if low is None or high is None:
         return ""
-    return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
+    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
 
 
 def when(unix_ns: int) -> str:
@@ -156,8 +189,8 @@ def when(unix_ns: int) -> str:
 
 
 def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
-    name = f"{one.arm} against {one.control}" if several else one.arm
-    note = "defined differently" if one.note else ""
+    name = tr("{arm} against {control}", arm=one.arm, control=one.control) if several else one.arm
+    note = tr("defined differently") if one.note else ""
     return [
         Cell(name, below=note) if note else name,
         *(_study_cell(effect, one.metric) for effect in one.effects),
@@ -167,27 +200,27 @@ def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
 
 def _study_cell(effect: StudyEffect, metric: str) -> Cell:
     if effect.failure:
-        return Cell(f"{SYMBOLS['failed']} failed", "verdict failed", below=effect.failure)
+        return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=effect.failure)
     return _cell(effect.ratio, effect.ci_low, effect.ci_high, effect.verdict, metric)
 
 
 def _difference_cell(of: EffectDifference, metric: str) -> Cell:
     if of.verdict == "not_measurable" or of.ratio is None:
-        return Cell(f"{SYMBOLS['not_measurable']} not measurable", "verdict none", below=of.reason)
+        return Cell(f"{SYMBOLS['not_measurable']} {tr(WORDS['not_measurable'])}", "verdict none", below=of.reason)
     return _cell(of.ratio, of.ci_low, of.ci_high, of.verdict, metric)
 
 
 def _arm_cell(one: ArmEffect) -> Cell:
     if one.failure:
-        return Cell(f"{SYMBOLS['failed']} failed", "verdict failed", below=one.failure)
+        return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=one.failure)
     return _cell(one.ratio, one.ci_low, one.ci_high, one.verdict, one.metric)
 
 
 def _cell(ratio: float | None, low: float | None, high: float | None, verdict: str | None, metric: str) -> Cell:
     if ratio is None:
-        return Cell(WORDS[verdict] if verdict else "no estimate", "verdict none")
+        return Cell(tr(WORDS[verdict]) if verdict else tr(NO_ESTIMATE), "verdict none")
     sign = f"{SYMBOLS[verdict]} " if verdict else ""
-    word = f" {WORDS[verdict]}" if verdict else ""
+    word = f" {tr(WORDS[verdict])}" if verdict else ""
     return Cell(
         f"{sign}{signed_percent(ratio - 1)}{word}", f"verdict {_merit(verdict, metric)}", below=interval_text(low, high)
     )

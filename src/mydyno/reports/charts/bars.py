@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.language import tr
 from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.svg import Svg
 from mydyno.reports.charts.sweep import SweepSeries
@@ -21,7 +22,13 @@ def bars_chart(
     level_name: str = "connections",
 ) -> str:
     """The chart; a bar is the median of the arm's valid runs, and an arm without any has none."""
-    svg = Svg(key, width, 250, f"{heading}, bars per arm against {level_name}", description)
+    svg = Svg(
+        key,
+        width,
+        250,
+        tr("{heading}, bars per arm against {level_name}", heading=heading, level_name=level_name),
+        description,
+    )
     values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading, from_zero=True)
     ordered = sorted(set(levels))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from mydyno.language import tr
 from mydyno.reports.charts.frame import level_labels, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import level_positions
@@ -39,7 +40,9 @@ def sweep_chart(
     level_name: str = "connections",
 ) -> str:
     """The chart. Medians stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
-    svg = Svg(key, WIDTH, HEIGHT, f"{heading} against {level_name}", description)
+    svg = Svg(
+        key, WIDTH, HEIGHT, tr("{heading} against {level_name}", heading=heading, level_name=level_name), description
+    )
     values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading)
     gap = min(4.5, _least_gap(levels, frame.right - frame.left) / (len(series) + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.reports.gate.words import TITLES, answer, notes, rows
-from mydyno.reports.markdown_report import code, escape
+from mydyno.reports.markdown_text import code, escape
 from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
 

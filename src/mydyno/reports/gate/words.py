@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mydyno.language import colon, listing, marked, sentence_space, tr, tr_plural
 from mydyno.reports.numbers import metric_name
 from mydyno.results.gate import GateResult
-from mydyno.results.plain_words import listing, signed
+from mydyno.results.words.plain import signed
 from mydyno.verdicts.threshold import Comparison, Outcome
 
-TITLES = {Outcome.FINE: "Fine", Outcome.WORSE: "Worse", Outcome.UNDECIDED: "Cannot be told"}
+TITLES = {Outcome.FINE: marked("Fine"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Cannot be told")}
 MOST_LISTED = 3
 """Comparisons that the answer names; the table has all of them."""
 
@@ -32,16 +33,22 @@ def answer(result: GateResult) -> str:
     """What was asked, answered in one or two sentences."""
     count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
     if result.outcome is Outcome.FINE:
-        what = {1: "The comparison is", 2: "Both comparisons are"}.get(count, f"All {count} comparisons are")
-        return f"{what} shown to be within {'its limit' if count == 1 else 'their limits'}."
+        if count == 2:
+            return tr("Both comparisons are shown to be within their limits.")
+        return tr_plural(
+            "The comparison is shown to be within its limit.",
+            "All {count} comparisons are shown to be within their limits.",
+            count,
+        )
     if result.outcome is Outcome.WORSE:
-        return " ".join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
+        return sentence_space().join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
     if result.obstacle:
-        return f"{result.obstacle[:1].upper()}{result.obstacle[1:]}."
+        return tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}")
     reasons = list(dict.fromkeys(one.reason for one in open_))
-    what = "The comparison is" if count == 1 else f"{len(open_)} of {count} comparisons {_are(len(open_))}"
-    why = f": {reasons[0]}" if len(reasons) == 1 else ""
-    return f"{what} not decided{why}."
+    why = colon() + reasons[0] if len(reasons) == 1 else ""
+    if count == 1:
+        return tr("The comparison is not decided{why}.", why=why)
+    return _undecided(len(open_), count, why)
 
 
 def of(result: GateResult, outcome: Outcome) -> list[Comparison]:
@@ -53,16 +60,30 @@ def _worse(result: GateResult, count: int) -> str:
     worse = of(result, Outcome.WORSE)
     if not worse:
         return ""
-    named = [f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({_effect(one)}, limit {limit_text(one)})"
-             for one in worse[:MOST_LISTED]]  # fmt: skip
-    more = [f"{len(worse) - MOST_LISTED} more"] if len(worse) > MOST_LISTED else []
-    what = "The comparison is" if count == 1 else f"{len(worse)} of {count} comparisons {_are(len(worse))}"
-    return f"{what} shown to be beyond {'its limit' if len(worse) == 1 else 'their limits'}: {listing(named + more)}."
+    named = [
+        tr(
+            "{metric} of {arm} at {step} ({effect}, limit {limit})",
+            metric=metric_name(one.metric.name), arm=one.arm, step=one.step, effect=_effect(one), limit=limit_text(one),
+        )
+        for one in worse[:MOST_LISTED]
+    ]  # fmt: skip
+    more = [tr("{more} more", more=len(worse) - MOST_LISTED)] if len(worse) > MOST_LISTED else []
+    which = listing(named + more)
+    if count == 1:
+        return tr("The comparison is shown to be beyond its limit: {which}.", which=which)
+    return tr_plural(
+        "{count} of {all} comparisons is shown to be beyond its limit: {which}.",
+        "{count} of {all} comparisons are shown to be beyond their limits: {which}.",
+        len(worse), all=count, which=which,
+    )  # fmt: skip
 
 
 def _failed(result: GateResult) -> str:
     found = {one.arm: one.reason.replace("the arm failed", "failed", 1) for one in of(result, Outcome.FAILED)}
-    return " ".join(f"{arm} {reason}, where {_control(result, arm)} did not." for arm, reason in found.items())
+    return sentence_space().join(
+        tr("{arm} {reason}, where {control} did not.", arm=arm, reason=reason, control=_control(result, arm))
+        for arm, reason in found.items()
+    )
 
 
 def _control(result: GateResult, arm: str) -> str:
@@ -70,28 +91,38 @@ def _control(result: GateResult, arm: str) -> str:
 
 
 def _open(open_: int, count: int) -> str:
-    return f"{open_} of {count} comparisons {_are(open_)} not decided." if open_ else ""
+    return _undecided(open_, count, "") if open_ else ""
 
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _undecided(open_: int, count: int, why: str) -> str:
+    return tr_plural(
+        "{count} of {all} comparisons is not decided{why}.",
+        "{count} of {all} comparisons are not decided{why}.",
+        open_, all=count, why=why,
+    )  # fmt: skip
 
 
 def notes(result: GateResult) -> list[str]:
     """How the answer was reached, in sentences: tests, error rate, and what weakens it."""
     at = ""
     if result.look is not None:
-        at = f" at the look of {result.look} blocks, of which all together have an error rate of 5 %"
+        at = tr(" at the look of {blocks} blocks, of which all together have an error rate of 5 %", blocks=result.look)
     found = []
     if any(one.ratio is not None for one in result.comparisons):
         found.append(
-            f"One-sided tests of each limit at {result.alpha * 100:.3g} %{at}; the bounds are one-sided, each alone. "
-            "A study is wrongly called fine, or wrongly called worse, with at most 5 % probability each."
+            tr(
+                "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided, each alone. "
+                "A study is wrongly called fine, or wrongly called worse, with at most 5 % probability each.",
+                level=result.alpha * 100,
+                at=at,
+            )
         )
     if result.obstacle and result.outcome is not Outcome.UNDECIDED:
-        found.append(f"{result.obstacle[:1].upper()}{result.obstacle[1:]}.")
+        found.append(tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}"))
     if result.late:
-        found.append("Thresholds were set on the command line; the study did not declare them before its first run.")
+        found.append(
+            tr("Thresholds were set on the command line; the study did not declare them before its first run.")
+        )
     return found
 
 
@@ -115,12 +146,12 @@ def rows(result: GateResult) -> list[Row]:
         found.append(
             Row(
                 metric_name(one.metric.name),
-                f"{one.arm} against {one.control}" if several else one.arm,
+                tr("{arm} against {control}", arm=one.arm, control=one.control) if several else one.arm,
                 one.step,
                 limit_text(one),
                 _effect(one),
                 bounds,
-                one.outcome.value,
+                tr(one.outcome.value),
                 one.reason,
             )
         )

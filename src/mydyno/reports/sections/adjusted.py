@@ -6,18 +6,19 @@ from math import log
 
 from markupsafe import Markup
 
-from mydyno.model.summary import EffectRecord, InterleavingRecord
+from mydyno.language import listing, marked, percent_sign, tr
+from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import PERCENT, metric_name, signed_percent, significant
+from mydyno.reports.numbers import NARROW_SPACE, metric_name, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.reports.verdict_table import interval_text, step_heading
 
 COVARIATES = {
-    "driver_cpu": "the load program's CPU time per query",
-    "speed": "the speed meter",
-    "unstolen_cpu": "the share of CPU time that the hypervisor left",
-    "available_cpu": "the share of CPU time not used by hypervisor and other programs",
+    "driver_cpu": marked("the load program's CPU time per query"),
+    "speed": marked("the speed meter"),
+    "unstolen_cpu": marked("the share of CPU time that the hypervisor left"),
+    "available_cpu": marked("the share of CPU time not used by hypervisor and other programs"),
 }
 
 
@@ -31,11 +32,11 @@ def build(result: StudyResult) -> Section | None:
         _figure(result, metric, [one for one in effects if one.metric == metric])
         for metric in dict.fromkeys(effect.metric for effect in effects)
     ]
-    groups = [FigureGroup("With and without the adjustment", figures)]
+    groups = [FigureGroup(tr("With and without the adjustment"), figures)]
     return Section(
         "adjusted",
-        "Adjusted and unadjusted effects",
-        "Adjusted",
+        tr("Adjusted and unadjusted effects"),
+        tr("Adjusted"),
         render("figures.html", intro=_intro(interleaving), legend="", groups=groups, empty=""),
     )
 
@@ -51,11 +52,13 @@ def _is_adjusted(effect: EffectRecord) -> bool:
 
 
 def _intro(interleaving: InterleavingRecord) -> str:
-    names = [COVARIATES.get(one, one) for one in interleaving.covariates]
-    of = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "nothing"
-    return (
-        f"Values are adjusted for the host's speed in the same slice, as shown by {of}. The coefficients are the same "
-        "for all arms, so the adjustment cannot favour one. The thin line below each effect is the one without it."
+    names = [tr(COVARIATES[one]) if one in COVARIATES else one for one in interleaving.covariates]
+    of = listing(names) if names else tr("nothing")
+    return tr(
+        "Values are adjusted for the host's speed in the same slice, as shown by {of}. The "
+        "coefficients are the same for all arms, so the adjustment cannot favour one. The thin "
+        "line below each effect is the one without it.",
+        of=of,
     )
 
 
@@ -73,8 +76,8 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         Markup(
             forest_chart(
                 f"adjusted:{metric}{suffix}",
-                f"{metric_name(metric)}: effects with and without the adjustment",
-                "Thick lines are adjusted, thin lines with hollow dots are not.",
+                tr("{metric}: effects with and without the adjustment", metric=metric_name(metric)),
+                tr("Thick lines are adjusted, thin lines with hollow dots are not."),
                 groups,
                 result.margin_of(metric),
                 width,
@@ -82,8 +85,8 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         )
         for suffix, width in (("", 560.0), (":narrow", 350.0))
     ]
-    head = ("arm", "adjusted", "unadjusted", "narrower by")
-    caption = f"{metric_name(metric)} relative to {result.relative_to}"
+    head = (tr("arm"), tr("adjusted"), tr("unadjusted"), tr("narrower by"))
+    caption = tr("{metric} relative to {relative_to}", metric=metric_name(metric), relative_to=result.relative_to)
     return Figure(charts, Table(caption, head, rows), metric_name(metric), "double")
 
 
@@ -106,7 +109,7 @@ def _table_row(result: StudyResult, effect: EffectRecord) -> list[str | Cell]:
     ratio, low, high = effect.unadjusted or (1.0, None, None)
     before = "–"
     if low is not None and high is not None:
-        before = f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
+        before = f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
     gain = "–"
     if None not in (low, high, effect.ci_low, effect.ci_high):
         own, other = _width(effect.ci_low, effect.ci_high), _width(low, high)

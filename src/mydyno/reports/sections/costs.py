@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.model.costs import COSTS
-from mydyno.model.summary import CostRecord, CostsRecord
+from mydyno.language import listing, tr, tr_after
+from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.costs import COSTS
+from mydyno.model.stored.summary import CostRecord, CostsRecord
 from mydyno.reports.costs import (
-    NO_CAUSE_SHOWN,
     accompanied,
+    caution,
     change_text,
     contrast,
     interval_text,
     is_there,
+    named_costs,
     sorted_costs,
     value_text,
 )
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.results.plain_words import listing
 
 
 def build(result: StudyResult) -> Section | None:
@@ -30,54 +32,62 @@ def build(result: StudyResult) -> Section | None:
     for one in record.costs:
         contrasts.setdefault((one.arm, one.control, one.step), []).append(one)
     found = accompanied(result, record)
+    candidates = result.summary.candidates
     return Section(
         "costs",
-        "What came with it" if found else "What a transaction costs",
-        "Costs",
+        tr("What came with it") if found else tr("What a transaction costs"),
+        tr("Costs"),
         render(
             "costs.html",
             found=found,
-            caution=NO_CAUSE_SHOWN if any(one.named for one in found) else "",
+            caution=caution(found),
             intro=_intro(record, bool(found)),
             tables=[
-                (contrast(result, costs[0]), _table(record, sorted_costs(record, costs)))
+                (
+                    contrast(result, costs[0]),
+                    _table(candidates, sorted_costs(candidates, costs)),
+                )
                 for costs in contrasts.values()
             ],
         ),
-        says="CPU time, waits, I/O, rows and calls per transaction of each arm",
+        says=tr("CPU time, waits, I/O, rows and calls per transaction of each arm"),
     )
 
 
 def _intro(record: CostsRecord, effects: bool) -> str:
-    intro = (
-        "Counters of server and kernel divided by the transactions of the same time. "
-        "Intervals are simultaneous over all costs of the study."
+    intro = tr(
+        "Counters of server and kernel divided by the transactions of the same time. Intervals are "
+        "simultaneous over all costs of the study."
     )
     if record.alarm:
-        return f"{intro} No difference is claimed: {record.alarm}."
-    return intro if effects else f"{intro} No effect on throughput is shown, so no cause is looked for."
+        return intro + tr_after("No difference is claimed: {alarm}.", alarm=record.alarm)
+    if effects:
+        return intro
+    return intro + tr_after(
+        "No effect on throughput, latency or the server's CPU time is shown, so no cause is looked for."
+    )
 
 
-def _table(record: CostsRecord, costs: Sequence[CostRecord]) -> Table:
-    named = {(one.arm, one.control, one.step, one.cost) for one in record.accompaniments}
+def _table(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> Table:
+    named = named_costs(candidates)
     rows: list[Sequence[str | Cell]] = []
     for one in filter(is_there, costs):
         css = "num strong" if (one.arm, one.control, one.step, one.cost) in named else "num"
         rows.append(
             [
-                COSTS[one.cost].label,
+                tr(COSTS[one.cost].label),
                 Cell(value_text(one.cost, one.control_value), "num"),
                 Cell(value_text(one.cost, one.arm_value), "num"),
                 Cell(change_text(one), css),
                 Cell(interval_text(one), "num"),
-                "beyond noise" if one.beyond_noise else "",
+                tr("beyond noise") if one.beyond_noise else "",
             ]
         )
     first = costs[0]
-    absent = [COSTS[one.cost].label for one in costs if not is_there(one)]
+    absent = [tr(COSTS[one.cost].label) for one in costs if not is_there(one)]
     return Table(
-        f"Costs of a transaction: {first.arm} and {first.control}",
-        ("cost of a transaction", first.control, first.arm, "change", "interval", ""),
+        tr("Costs of a transaction: {arm} and {control}", arm=first.arm, control=first.control),
+        (tr("cost of a transaction"), first.control, first.arm, tr("change"), tr("interval"), ""),
         rows,
-        f"None, or next to none, on either side: {listing(absent)}." if absent else "",
+        tr("None, or next to none, on either side: {absent}.", absent=listing(absent)) if absent else "",
     )

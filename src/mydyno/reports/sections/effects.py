@@ -8,10 +8,12 @@ from math import exp
 
 from markupsafe import Markup
 
+from mydyno.language import marked, percent_sign, tr, tr_after
+from mydyno.language import names as comma_names
 from mydyno.model.metrics import split_instance
-from mydyno.model.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import PERCENT, level_percent, metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
@@ -20,9 +22,9 @@ from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_word
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
-NOT_YET = (
-    "Effects are shown from the first look on. Looking earlier and stopping at a favourable result finds "
-    "differences that do not exist."
+NOT_YET = marked(
+    "Effects are shown from the first look on. Looking earlier and stopping at a favourable "
+    "result finds differences that do not exist."
 )
 
 
@@ -30,8 +32,8 @@ def build(result: StudyResult) -> Section:
     """Forest plots per metric and workload, each with its table; the primary metric's open, the others folded."""
     primary = result.summary.primary
     if result.before_first_look:
-        html = render("figures.html", intro=NOT_YET, legend="", groups=[], empty="No look is due yet.")
-        return Section("effects", "Effects and their intervals", "Effects", html)
+        html = render("figures.html", intro=tr(NOT_YET), legend="", groups=[], empty=tr("No look is due yet."))
+        return Section("effects", tr("Effects and their intervals"), tr("Effects"), html)
     others = [metric for metric in (*FIRST, *result.summary.metrics) if metric in result.summary.metrics]
     others = [metric for metric in dict.fromkeys(others) if metric != primary and result.effects(metric)]
     without = [metric for metric in others if all(effect.ratio is None for effect in result.effects(metric))]
@@ -40,21 +42,21 @@ def build(result: StudyResult) -> Section:
     kept, left = within({metric: figures[metric] for metric in figures if metric not in judged}, EXPLORATORY_CHARACTERS)
     groups = [FigureGroup(metric_name(primary), _figures(result, primary))]
     groups += [FigureGroup(name, found) for name, found in _by_metric(judged, figures).items()]
-    above = "Other metrics: exploratory, with unadjusted intervals and without verdicts"
+    above = tr("Other metrics: exploratory, with unadjusted intervals and without verdicts")
     for name, found in _by_metric(kept, figures).items():
         groups.append(FigureGroup(name, found, folded=True, above=above))
         above = ""
     groups = [group for group in groups if group.figures]
     return Section(
         "effects",
-        "Effects and their intervals",
-        "Effects",
+        tr("Effects and their intervals"),
+        tr("Effects"),
         render(
             "figures.html",
             intro=_intro(result, without, left),
             legend=legend(result, with_copy=False),
             groups=groups,
-            empty="No effect could be computed." if not groups else "",
+            empty=tr("No effect could be computed.") if not groups else "",
         ),
     )
 
@@ -70,26 +72,29 @@ def _by_metric(metrics: Sequence[str], figures: Mapping[str, list[Figure]]) -> d
     for metric in metrics:
         base, instance = split_instance(metric)
         known = base in metrics or instance is None
-        heading = metric_name(base) if known else f"{metric_name(base)}, each instance"
+        heading = metric_name(base) if known else tr("{metric}, each instance", metric=metric_name(base))
         groups.setdefault(heading, []).extend(figures[metric])
     return groups
 
 
 def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
-    note = (
-        f"Ratio of each arm to {result.relative_to}, from runs of the same block. The shaded band is the declared "
-        f"margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A noise floor: "
-        "how far the control differed from its own copy. Faint dots are the blocks' own ratios."
+    note = tr(
+        "Ratio of each arm to {relative_to}, from runs of the same block. The shaded band is the "
+        "declared margin of ±{margin}; the bracket beside each level's name is the A/A noise "
+        "floor: how far the control differed from its own copy. Faint dots are the blocks' own "
+        "ratios.",
+        relative_to=result.relative_to,
+        margin=percent(result.summary.margin),
     )
     if without:
-        note += f" No ratio can be formed for: {_names(without)}."
+        note += tr_after("No ratio can be formed for: {names}.", names=_names(without))
     if left:
-        note += f" Only in summary.json, to limit the size of the page: {_names(left)}."
+        note += tr_after("Only in summary.json, to limit the size of the page: {names}.", names=_names(left))
     return note
 
 
 def _names(metrics: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(metric_name(split_instance(metric)[0]) for metric in metrics))
+    return comma_names(dict.fromkeys(metric_name(split_instance(metric)[0]) for metric in metrics))
 
 
 def _figures(result: StudyResult, metric: str) -> list[Figure]:
@@ -103,9 +108,14 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
     for workload, groups in by_workload.items():
         if not groups:
             continue
-        title = f"{metric_name(metric)}, {workload}: effect of each arm relative to {result.relative_to}"
+        title = tr(
+            "{metric}, {workload}: effect of each arm relative to {relative_to}",
+            metric=metric_name(metric),
+            workload=workload,
+            relative_to=result.relative_to,
+        )
         count = sum(len(group.rows) for group in groups)
-        description = f"{count} effects with intervals; the table that follows has the same numbers."
+        description = tr("{count} effects with intervals; the table that follows has the same numbers.", count=count)
         charts = [
             Markup(
                 forest_chart(
@@ -120,7 +130,11 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             )
             for suffix, width in sizes
         ]
-        caption = workload if instance is None else f"{workload}, instance {instance}"
+        caption = (
+            workload
+            if instance is None
+            else tr("{workload}, instance {instance}", workload=workload, instance=instance)
+        )
         figures.append(Figure(charts, _table(result, metric, workload, judged), caption, "double"))
     return figures
 
@@ -149,12 +163,12 @@ def _noise(result: StudyResult, metric: str, step: str) -> float | None:
 
 def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Table:
     """All numbers of a forest plot; the verdicts only where there are any."""
-    interval = f"{level_percent(result.summary.alpha if judged else 0.05)} interval"
-    head: tuple[str, ...] = ("arm", "effect", interval, "verdict", "p", "blocks", "noise floor")
+    interval = tr("{level} interval", level=level_percent(result.summary.alpha if judged else 0.05))
+    head: tuple[str, ...] = (tr("arm"), tr("effect"), interval, tr("verdict"), "p", tr("blocks"), tr("noise floor"))
     if not judged:
         head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []
-    levels = next((step.amount_name for step in result.steps_of_workload(workload)), "connections")
+    levels = next((step.amount_name for step in result.steps_of_workload(workload)), tr("connections"))
     for step in result.steps_of_workload(workload):
         noise = _noise(result, metric, step.id)
         of_step = _shown(result, metric, step.id)
@@ -162,7 +176,11 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
         for effect in of_step:
             row = _table_row(result, effect, noise)
             rows.append(row if judged else [*row[:3], *row[4:6]])
-    return Table(f"{metric_name(metric)}, {workload}, by number of {levels}", head, rows)
+    return Table(
+        tr("{metric}, {workload}, by {levels}", metric=metric_name(metric), workload=workload, levels=levels),
+        head,
+        rows,
+    )
 
 
 def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
@@ -175,7 +193,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         share(effect.ci_low),
         share(effect.ci_high),
         block_shares(result, effect) if effect.verdict else (),
-        f"{SYMBOLS[word]} {WORDS[word]}" if (word := verdict_word(result, effect)) else "",
+        f"{SYMBOLS[word]} {tr(WORDS[word])}" if (word := verdict_word(result, effect)) else "",
     )
 
 
@@ -191,9 +209,9 @@ def _table_row(result: StudyResult, effect: EffectRecord, noise: float | None) -
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
         low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-        interval = f"{low.removesuffix(PERCENT)} … {high}"
+        interval = f"{low.removesuffix(percent_sign(NARROW_SPACE))} … {high}"
     word = verdict_word(result, effect)
-    verdict = Cell(f"{SYMBOLS[word]} {WORDS[word]}", "word") if word else Cell("")
+    verdict = Cell(f"{SYMBOLS[word]} {tr(WORDS[word])}", "word") if word else Cell("")
     return [
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio is not None else "–", "num strong"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from mydyno.model.plan import PlannedRun
-from mydyno.model.reasons import joined
-from mydyno.model.records import Evidence
-from mydyno.model.summary import RunSummary
+from mydyno.language import comma, marked, names, tr, tr_plural
+from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.records import Evidence
+from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Section, Table, glyph, render, swatch
+from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 
 MAX_FACTS = 4000
 """Characters of one run's facts that the page repeats; run.json holds them all."""
@@ -24,14 +25,14 @@ def build(result: StudyResult) -> Section:
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
     return Section(
         "evidence",
-        "Evidence and gates",
-        "Evidence",
+        tr("Evidence and gates"),
+        tr("Evidence"),
         render(
             "evidence.html",
             invalid=_invalid_table(invalid) if invalid else None,
-            reasons=reasons.most_common(),
+            invalid_words=_invalid_words(reasons, len(invalid), len(result.runs)),
             steps=_steps_table(result) if result.unused_steps else None,
-            step_reasons=step_reasons.most_common(),
+            step_words=_step_words(step_reasons, len(result.unused_steps)),
             warnings=warnings.most_common(),
             run_count=len(result.runs),
             arms=[_arm(result, arm) for arm in result.styles],
@@ -44,23 +45,43 @@ def build(result: StudyResult) -> Section:
 def _in_one_line(result: StudyResult, invalid: int) -> str:
     """How many runs are valid, and whether every treatment was proved."""
     if not result.runs:
-        return "no run has finished"
+        return tr("no run has finished")
     unproved = sum(not run.evidence or not all(one.holds for one in run.evidence) for run in result.runs)
-    valid = f"{len(result.runs) - invalid} of {len(result.runs)} runs valid"
+    valid = tr("{count} of {all} runs valid", count=len(result.runs) - invalid, all=len(result.runs))
     proved = (
-        "every treatment proved in every run"
+        tr("every treatment proved in every run")
         if not unproved
-        else f"treatment not proved in {unproved} run{'' if unproved == 1 else 's'}"
+        else tr_plural("treatment not proved in {count} run", "treatment not proved in {count} runs", unproved)
     )
-    return f"{valid}, {proved}"
+    return comma((valid, proved))
+
+
+def _invalid_words(reasons: Counter[str], invalid: int, runs: int) -> str:
+    if not reasons:
+        return tr("{count} of {all} runs are not valid.", count=invalid, all=runs)
+    return tr("{count} of {all} runs are not valid: {reasons}.", count=invalid, all=runs, reasons=_counts(reasons))
+
+
+def _step_words(reasons: Counter[str], steps: int) -> str:
+    if not reasons:
+        return tr("{count} steps of valid runs are not valid.", count=steps)
+    return tr("{count} steps of valid runs are not valid: {reasons}.", count=steps, reasons=_counts(reasons))
+
+
+def _counts(reasons: Counter[str]) -> str:
+    return names(f"{reason} ({count})" for reason, count in reasons.most_common())
 
 
 def _invalid_table(invalid: list[RunSummary]) -> Table:
     return Table(
-        "Runs that are not valid: kept and shown, not used",
-        ("run", "arm", "reasons"),
+        tr("Runs that are not valid: kept and shown, not used"),
+        (tr("run"), tr("arm"), tr("reasons")),
         [
-            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), joined(run.reasons) or "not recorded"]
+            [
+                run.folder,
+                run.arm + (" (A/A)" if run.copy_number == 2 else ""),
+                reasons_text(run.reasons) or tr("not recorded"),
+            ]
             for run in invalid
         ],
     )
@@ -68,9 +89,12 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
 
 def _steps_table(result: StudyResult) -> Table:
     return Table(
-        "Steps of valid runs that are not valid: kept and shown, not used",
-        ("run", "step", "reasons"),
-        [[run.folder, step.id, joined(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
+        tr("Steps of valid runs that are not valid: kept and shown, not used"),
+        (tr("run"), tr("step"), tr("reasons")),
+        [
+            [run.folder, step.id, reasons_text(reasons) or tr("not recorded")]
+            for run, step, reasons in result.unused_steps
+        ],
     )
 
 
@@ -100,7 +124,7 @@ def _facts(evidence: Evidence) -> str:
     if not evidence.facts:
         return ""
     text = json.dumps(evidence.facts, ensure_ascii=False, default=str, sort_keys=True)
-    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + " … (all of it is in run.json)"
+    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + tr(" … (all of it is in run.json)")
 
 
 def _grid(result: StudyResult) -> list[dict[str, object]]:
@@ -109,12 +133,13 @@ def _grid(result: StudyResult) -> list[dict[str, object]]:
 
     def entry(planned: PlannedRun) -> dict[str, object]:
         run = done.get((planned.block, planned.position))
-        state = "not run" if run is None else "valid" if run.valid else "not valid"
+        state = marked("not run") if run is None else marked("valid") if run.valid else marked("not valid")
         style = result.styles.get(planned.arm)
         return {
             "arm": planned.arm + (" (A/A)" if planned.copy_number == 2 else ""),
             "swatch": glyph(style) if style else "",
-            "state": state,
+            "valid": state == "valid",
+            "state": tr(state),
             "css": state.replace(" ", "-"),
             "reasons": joined(run.reasons) if run else "",
         }

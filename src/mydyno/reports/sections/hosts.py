@@ -8,7 +8,8 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.model.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
+from mydyno.language import tr, tr_after
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.hosts import (
     contrast_heading,
@@ -47,8 +48,8 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "hosts",
-        f"Hosts ({len(groups.blocks)})",
-        "Hosts",
+        tr("Hosts ({count})", count=len(groups.blocks)),
+        tr("Hosts"),
         render(
             "hosts.html",
             alike=likeness(result, groups),
@@ -64,32 +65,37 @@ def _differences(groups: HostGroupsRecord) -> Table | None:
     rows = facts_rows(groups)
     if not rows:
         return None
-    return Table("What differs between the server hosts", ("fact", "value", "hosts"), [list(row) for row in rows])
+    return Table(
+        tr("What differs between the server hosts"), (tr("fact"), tr("value"), tr("hosts")), [list(row) for row in rows]
+    )
 
 
 def _note(groups: HostGroupsRecord) -> str:
-    note = (
-        "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is the mean over them, "
-        "each counting alike, as in the answer."
+    note = tr(
+        "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is "
+        "the mean over them, each counting alike, as in the answer."
     )
     if len(groups.blocks) < FEWEST_HOSTS:
-        return note + " Two hosts support no claim about others."
+        return note + tr_after("Two hosts support no claim about others.")
     return note + (
-        " “Hosts like these” is an interval over the hosts' means, adjusted for the number of comparisons: it is wider "
-        "the more the hosts differ, and assumes that they are a fair sample."
+        tr_after(
+            "“Hosts like these” is an interval over the hosts' means, adjusted for the number of "
+            "comparisons: it is wider the more the hosts differ, and assumes that they are a fair "
+            "sample."
+        )
     )
 
 
 def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
     shown = [one for one in effects if one.arm in result.styles]
     chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
-    title = f"{metric_name(metric)}: effect of each arm on each host"
+    title = tr("{metric}: effect of each arm on each host", metric=metric_name(metric))
     charts = [
         Markup(
             forest_chart(
                 f"hosts:{metric}{suffix}",
                 title,
-                "The table that follows has the same numbers.",
+                tr("The table that follows has the same numbers."),
                 chart_groups,
                 result.margin_of(metric),
                 width,
@@ -103,8 +109,10 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
         rows += [_table_row(group) for group in one.groups]
         effect = result.effect_of(one)
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
-    head = ("host", "effect", "interval", "blocks")
-    caption = f"{metric_name(metric)} relative to {result.relative_to}, on each host"
+    head = (tr("host"), tr("effect"), tr("interval"), tr("blocks"))
+    caption = tr(
+        "{metric} relative to {relative_to}, on each host", metric=metric_name(metric), relative_to=result.relative_to
+    )
     return Figure(charts, Table(caption, head, rows), "", "double", numbers_open=len(rows) <= OPEN_ROWS)
 
 
@@ -127,17 +135,17 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
     if effect is not None and effect.ratio is not None:
         rows.append(
             ForestRow(
-                replace(style, name="these hosts", shape="diamond"),
+                replace(style, name=tr("these hosts"), shape="diamond"),
                 _share(effect.ratio),
                 _share(effect.ci_low),
                 _share(effect.ci_high),
-                word="mean of hosts",
+                word=tr("mean of hosts"),
             )
         )
         if one.hosts_low is not None:
             rows.append(
                 ForestRow(
-                    replace(style, name="hosts like these", shape="bar"),
+                    replace(style, name=tr("hosts like these"), shape="bar"),
                     _share(effect.ratio),
                     _share(one.hosts_low),
                     _share(one.hosts_high),

@@ -13,19 +13,30 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.model.contrasts import only_difference
-from mydyno.model.summary import ConclusionRecord, EffectRecord
+from mydyno.language import comma, marked, tr, tr_after
+from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.over_time import time_series
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render
+from mydyno.reports.sections.section import (
+    Cell,
+    Figure,
+    FigureGroup,
+    Section,
+    Table,
+    glyph,
+    legend,
+    render,
+)
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
-from mydyno.results.published_studies import StudyPart, published_studies
+from mydyno.results.published.studies import StudyPart, published_studies
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
@@ -33,19 +44,20 @@ TRAFFIC_OF_LOAD = ("host", "network_rx_bytes_per_s")
 """What comes from an external server: its own interface is not sampled, that of the load is."""
 PRICES = ("network_bytes_per_transaction", "server_cpu_us_per_transaction", "driver_cpu_us_per_transaction")
 POINTS = 45
-UNSHAPED, LOOPBACK, OUTSIDE = "not shaped", "loopback", "as it is"
+UNSHAPED, LOOPBACK, OUTSIDE = marked("not shaped"), "loopback", marked("as it is")
 """Links without a bandwidth of their own; the second is no link, and no interface that is sampled sees its bytes; the
 third leads to an external server."""
 NEAR = 8
 """A ceiling beyond so many times the greatest value would flatten everything below it: it is said, not drawn."""
 LIMITS = {
-    "link": "link",
-    "server CPU": "server CPU",
-    "load CPU": "load CPU",
-    "others' CPU": "other CPU",
-    "none": "none",
+    "link": marked("link"),
+    "server CPU": marked("server CPU"),
+    "load CPU": marked("load CPU"),
+    "others' CPU": marked("other CPU"),
+    "none": marked("none"),
 }
-ANSWERS = {"agrees": "= agrees", "disagrees": "≠ disagrees", "cannot tell": "? cannot tell"}
+SHARES = {"link": marked("link"), "server": marked("server"), "load": marked("load"), "other": marked("other")}
+ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? cannot tell")}
 
 
 @dataclass(frozen=True)
@@ -88,15 +100,21 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
         linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
         wanted = metrics(result) if linked else PRICES
         figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
-        groups.append(FigureGroup(f"The cost of a transaction, and the traffic: {workload}", figures))
+        groups.append(
+            FigureGroup(tr("The cost of a transaction, and the traffic: {workload}", workload=workload), figures)
+        )
     return Section(
         "network",
-        "Network: traffic, bytes and CPU per transaction",
-        "Network",
+        tr("Network: traffic, bytes and CPU per transaction"),
+        tr("Network"),
         render(
             "network.html",
-            intro=f"Traffic is what {_whose_interface(result)}, headers included. CPU per transaction is that of the "
-            "server's and the load's processes; the kernel may charge the processing of a packet to either side.",
+            intro=tr(
+                "Traffic is what {whose_interface}, headers included. CPU per transaction is that of the "
+                "server's and the load's processes; the kernel may charge the processing of a packet to "
+                "either side.",
+                whose_interface=_whose_interface(result),
+            ),
             conclusions=[],
             tables=[table] if (table := _limits_table(result)) else [],
             legend=legend(result, with_copy=True),
@@ -121,17 +139,19 @@ def _limits_table(result: StudyResult) -> Table | None:
             shares = limit.shares
             told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
             told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
-            below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
-            cells.append(Cell(LIMITS[limit.limit], "word", below=below))
+            below = comma(f"{tr(SHARES[name])} {percent(share)}" for name, share in told.items())
+            cells.append(Cell(tr(LIMITS[limit.limit]), "word", below=below))
         rows.append(cells)
     several = len(result.workloads) > 1
-    head = [f"{step.workload}, {step.level}" if several else step.level for step in result.steps]
+    head = [comma((step.workload, step.level)) if several else step.level for step in result.steps]
     return Table(
-        "What limited each arm, from utilisation",
-        ["arm", *head],
+        tr("What limited each arm, from utilisation"),
+        [tr("arm"), *head],
         rows,
-        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host; other "
-        "is the kernel's own threads and all other programs.",
+        tr(
+            "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs "
+            "of this host; other is the kernel's own threads and all other programs."
+        ),
     )
 
 
@@ -149,23 +169,27 @@ def _part(
         where = f":{part.name}"
         metrics = dict.fromkeys((result.summary.primary, "tps", *PRICES))
         drawn = [figure for one in metrics if (figure := metric_figure(result, one, workload, steps, arms, where))]
-        groups.append(FigureGroup(f"Throughput and cost against connections: {workload}", drawn))
+        groups.append(FigureGroup(tr("Throughput and cost against connections: {workload}", workload=workload), drawn))
     groups += _traffic_groups(result, traffic, arms, part.name)
     return Section(
         f"network-{part.name.lower()}",
-        part.title,
+        tr(part.title),
         part.name,
         render(
             "network.html",
-            intro=part.text + " What the study concluded, tested against this study's own effects and limits.",
-            conclusions=[
-                (ANSWERS[one.answer], one.claim[:1].upper() + one.claim[1:], one.because) for one in conclusions
-            ],
+            intro=tr(part.text)
+            + tr_after("What the study concluded, tested against this study's own effects and limits."),
+            conclusions=[(tr(ANSWERS[one.answer]), _claim(one), stored_text(one.because)) for one in conclusions],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),
             groups=[group for group in groups if group.figures],
         ),
     )
+
+
+def _claim(one: ConclusionRecord) -> str:
+    claim = tr(one.claim)
+    return claim[:1].upper() + claim[1:]
 
 
 def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> Table:
@@ -175,18 +199,20 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
     rows: list[list[str | Cell]] = []
     for step in result.steps:
         cells = [_verdict_cell(result, by_place.get((step.id, *pair))) for pair in pairs]
-        rows.append([f"{step.workload}, {step.level}", *cells])
-    head = ["load", *(f"{arm} against {control}" for arm, control in pairs)]
-    return Table(f"{metric_name(result.summary.primary)} of each pair, with its 95 % interval", head, rows)
+        rows.append([comma((step.workload, step.level)), *cells])
+    head = [tr("load"), *(tr("{arm} against {control}", arm=arm, control=control) for arm, control in pairs)]
+    return Table(
+        tr("{metric} of each pair, with its 95 % interval", metric=metric_name(result.summary.primary)), head, rows
+    )
 
 
 def _verdict_cell(result: StudyResult, effect: EffectRecord | None) -> Cell:
     if effect is None or effect.verdict is None:
         return Cell("–")
-    text = "no estimate" if effect.ratio is None else signed_percent(effect.ratio - 1)
-    below = WORDS[effect.verdict]
+    text = tr("no estimate") if effect.ratio is None else signed_percent(effect.ratio - 1)
+    below = tr(WORDS[effect.verdict])
     if effect.ci_low is not None and effect.ci_high is not None:
-        below += f", {signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"
+        below = comma((below, f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"))
     mark = Markup('<span class="symbol" aria-hidden="true">{}</span>').format(SYMBOLS[effect.verdict])
     return Cell(text, f"verdict {merit(result, effect)}", mark, below)
 
@@ -217,7 +243,9 @@ def _traffic_groups(
             for step in result.steps_of_workload(workload)
             if (figure := _traffic_figure(result, traffic, step, bandwidth, of_bandwidth, where))
         ]
-        groups.append(FigureGroup(f"Traffic over time against the link's ceiling: {workload}", figures))
+        groups.append(
+            FigureGroup(tr("Traffic over time against the link's ceiling: {workload}", workload=workload), figures)
+        )
     return groups
 
 
@@ -234,13 +262,19 @@ def _traffic_figure(
     near = ceiling is not None and ceiling < NEAR * max(values)
     unit = display_unit(_traffic(result)[1], max(values))
     window = result.summary.windows.get(step.id)
-    words = _unbounded(bandwidth) if ceiling is None else f"ceiling {unit.text(ceiling)}"
+    words = _unbounded(bandwidth) if ceiling is None else tr("ceiling {ceiling}", ceiling=unit.text(ceiling))
     label = unit.label if near or not words else f"{unit.label} · {words}"
     chart = timeline_chart(
         f"traffic:{bandwidth}:{step.id}{where and f':{where}'}",
-        f"{bandwidth}, {step.level}",
-        f"Bytes per second that {_whose_interface(result)}, {step.workload} at {step.level}: median of each arm's "
-        f"runs, with the range of all its runs as a band. {words}".rstrip(),
+        comma((_link_name(bandwidth), step.level)),
+        tr(
+            "Bytes per second that {whose_interface}, {workload} at {level}: median of each arm's "
+            "runs, with the range of all its runs as a band. {words}",
+            whose_interface=_whose_interface(result),
+            workload=step.workload,
+            level=step.level,
+            words=words,
+        ).rstrip(),
         DisplayUnit(unit.divisor, label),
         series,
         traffic.durations_s[step.id],
@@ -256,12 +290,16 @@ def _traffic(result: StudyResult) -> tuple[str, str]:
 
 def _whose_interface(result: StudyResult) -> str:
     outside = result.study.experiment.server.dsn is not None
-    return "the load's interface received" if outside else "the server's interface sent"
+    return tr("the load's interface received") if outside else tr("the server's interface sent")
+
+
+def _link_name(bandwidth: str) -> str:
+    return tr(bandwidth) if bandwidth in (UNSHAPED, OUTSIDE) else bandwidth
 
 
 def _unbounded(bandwidth: str) -> str:
     """Why there is no ceiling; empty if none was asked for."""
-    return "" if bandwidth in (UNSHAPED, OUTSIDE) else f"{bandwidth} not reached here"
+    return "" if bandwidth in (UNSHAPED, OUTSIDE) else tr("{bandwidth} not reached here", bandwidth=bandwidth)
 
 
 def _bandwidth(result: StudyResult, arm: str) -> str:

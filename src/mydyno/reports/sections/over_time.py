@@ -8,7 +8,8 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.model.quantities import format_duration
+from mydyno.language import colon, joined, marked, names, tr, tr_plural
+from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
 from mydyno.reports.envelopes import Panel, Series
@@ -35,8 +36,8 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
     """The section. The explorer needs a script; without one, and in print, the still pictures are there instead."""
     return Section(
         "over-time",
-        "Telemetry over time",
-        "Over time",
+        tr("Telemetry over time"),
+        tr("Over time"),
         render(
             "over_time.html",
             notes=_notes(telemetry),
@@ -52,24 +53,39 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
 def _notes(telemetry: Telemetry) -> list[str]:
     notes = []
     if telemetry.invalid:
-        steps = "; ".join(f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items())
-        notes.append(f"Drawn from runs that are not valid there, because there are no others (for diagnosis): {steps}.")
+        steps = joined([f"{step}{colon()}{names(arms)}" for step, arms in telemetry.invalid.items()])
+        notes.append(
+            tr(
+                "Drawn from runs that are not valid there, because there are no others (for diagnosis): {steps}.",
+                steps=steps,
+            )
+        )
     if telemetry.missing_files:
-        words = "1 run has" if telemetry.missing_files == 1 else f"{telemetry.missing_files} runs have"
-        notes.append(f"{words} no samples.parquet in the study folder.")
+        notes.append(
+            tr_plural(
+                "{count} run has no samples.parquet in the study folder.",
+                "{count} runs have no samples.parquet in the study folder.",
+                telemetry.missing_files,
+            )
+        )
     widths = sorted(set(telemetry.widths_s.values()))
     if widths and widths[-1] > 1:
-        notes.append(f"To keep this page small a point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
+        notes.append(
+            tr(
+                "To keep this page small a point stands for up to {width:g} s; the band keeps the extremes.",
+                width=widths[-1],
+            )
+        )
     return notes
 
 
 def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
     """(heading, names) of the series that are not drawn."""
     lists = [
-        ("series are only in samples.parquet, to limit the size of the page", telemetry.left_out),
-        ("series are zero in every sample", telemetry.constant),
+        (marked("{count} series are only in samples.parquet, to limit the size of the page"), telemetry.left_out),
+        (marked("{count} series are zero in every sample"), telemetry.constant),
     ]
-    return [(f"{len(names)} {words}", ", ".join(names)) for words, names in lists if names]
+    return [(tr(words, count=len(series)), names(series)) for words, series in lists if series]
 
 
 def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:
@@ -83,7 +99,16 @@ def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup
                 if (chart := _still(result, telemetry, step, *where))
             ]
             if figures:
-                groups.append(FigureGroup(f"{_where_name(telemetry, where)} over time, {workload}", figures))
+                groups.append(
+                    FigureGroup(
+                        tr(
+                            "{metric} over time, {workload}",
+                            metric=_where_name(telemetry, where),
+                            workload=workload,
+                        ),
+                        figures,
+                    )
+                )
     return groups
 
 
@@ -109,7 +134,9 @@ def _where_name(telemetry: Telemetry, where: Series) -> str:
     scope, metric = where
     kind, _, number = scope.partition(":")
     named = _several(telemetry) and kind in ("instance", "driver")
-    return f"{metric_name(metric)}, instance {number}" if named else metric_name(metric)
+    return (
+        tr("{metric}, instance {number}", metric=metric_name(metric), number=number) if named else metric_name(metric)
+    )
 
 
 def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: str, metric: str) -> str:
@@ -120,8 +147,14 @@ def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: s
     return timeline_chart(
         f"time:{metric}:{step.id}",
         step.level,
-        f"{metric_name(metric)} ({scope_name(scope)}) of {step.workload} at {step.level}: "
-        "median of each arm's runs, with the range of all its runs as a band.",
+        tr(
+            "{metric} ({scope}) of {workload} at {level}: median of each arm's runs, with the range of "
+            "all its runs as a band.",
+            metric=metric_name(metric),
+            scope=scope_name(scope),
+            workload=step.workload,
+            level=step.level,
+        ),
         display_unit(metric, largest(telemetry, scope, metric)),
         time_series(result, panel, STILL_POINTS),
         telemetry.durations_s[step.id],
@@ -171,14 +204,14 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
     values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
     unit = display_unit("server_rss_bytes", max(values))
     duration = max(len(line.middle) * line.width_s for line in panel.values())
-    description = (
+    description = tr(
         "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
     )
     charts = [
         Markup(
             timeline_chart(
                 f"session:server_rss_bytes{suffix}",
-                "RSS over the run",
+                tr("RSS over the run"),
                 description,
                 unit,
                 time_series(result, panel, 120),
@@ -190,15 +223,17 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
         for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]
     together = FigureGroup(
-        f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
+        tr("Resident memory over the whole run ({duration}), all blocks", duration=format_duration(duration)),
         [Figure(charts, _session_table(result, panel), "", "full")],
-        text="Steps come in another order in every block, so this shows growth over a run, not the effect of a step.",
+        text=tr(
+            "Steps come in another order in every block, so this shows growth over a run, not the effect of a step."
+        ),
     )
     blocks = [
         Figure([Markup(_session_block(result, block, of_block))]) for block, of_block in telemetry.session.items()
     ]
     apart = FigureGroup(
-        "Resident memory over the whole run, block by block (lines mark the steps)", blocks, folded=True
+        tr("Resident memory over the whole run, block by block (lines mark the steps)"), blocks, folded=True
     )
     return [together, apart]
 
@@ -215,8 +250,8 @@ def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
             marks.append((at_s, initials + levels[step.id].amount_text))
     return timeline_chart(
         f"session:server_rss_bytes:block-{block}",
-        f"RSS, block {block}",
-        "Resident memory of every arm's run in this block; the order of steps is the same for all of them.",
+        tr("RSS, block {block}", block=block),
+        tr("Resident memory of every arm's run in this block; the order of steps is the same for all of them."),
         display_unit("server_rss_bytes", max(values)),
         time_series(result, panel, 100, bands=False),
         max(len(line.middle) * line.width_s for line in panel.values()),
@@ -230,11 +265,11 @@ def _session_table(result: StudyResult, panel: Panel) -> Table:
     for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
-        label = arm if copy == 1 else f"{arm} again (A/A)"
+        label = arm if copy == 1 else tr("{arm} again (A/A)", arm=arm)
         cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
         rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
     return Table(
-        "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
-        ["arm", "first sample", "median", "last sample", "greatest", "runs"],
+        tr("Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)"),
+        [tr("arm"), tr("first sample"), tr("median"), tr("last sample"), tr("greatest"), tr("runs")],
         rows,
     )

@@ -6,7 +6,8 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.model.summary import EffectRecord
+from mydyno.language import tr
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.block_dots import ArmBlocks, block_dots_chart
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.numbers import metric_name, signed_percent
@@ -30,13 +31,16 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "blocks",
-        "Each block's number, and A/A",
-        "Blocks",
+        tr("Each block's number, and A/A"),
+        tr("Blocks"),
         render(
             "figures.html",
-            intro="A block is one start of every server. Each mark is an arm's effect in one block, over all its "
-            "cycles; the verdicts are computed from these numbers, not from the slices. Hollow marks are the control's "
-            "second copy against the first (A/A): the differences without any change.",
+            intro=tr(
+                "A block is one start of every server. Each mark is an arm's effect in one block, over all "
+                "its cycles; the verdicts are computed from these numbers, not from the slices. Hollow "
+                "marks are the control's second copy against the first (A/A): the differences without any "
+                "change."
+            ),
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="",
@@ -60,7 +64,12 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
     chart = block_dots_chart(
         f"blocks:{metric}:{step.id}",
         step_heading(result, step),
-        f"{metric_name(metric)} of {len(arms)} servers relative to {control}, block by block.",
+        tr(
+            "{metric} of {count} servers relative to {control}, block by block.",
+            metric=metric_name(metric),
+            count=len(arms),
+            control=control,
+        ),
         arms,
         result.margin_of(metric),
     )
@@ -72,8 +81,12 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
         ]
         for arm in arms
     ]
-    caption = f"{metric_name(metric)}, {step_heading(result, step)}: effect in each block"
-    return Figure([Markup(chart)], Table(caption, ["arm", *map(str, blocks)], rows))
+    caption = tr(
+        "{metric}, {step}: effect in each block",
+        metric=metric_name(metric),
+        step=step_heading(result, step),
+    )
+    return Figure([Markup(chart)], Table(caption, [tr("arm"), *map(str, blocks)], rows))
 
 
 def _shares(result: StudyResult, effect: EffectRecord) -> dict[int, float]:

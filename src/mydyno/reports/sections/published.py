@@ -6,14 +6,16 @@ from math import isfinite
 
 from markupsafe import Markup
 
-from mydyno.model.summary import PublishedEntry
+from mydyno.language import comma, marked, tr
+from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.answer import counted
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 
-AGREEMENT = {"agrees": "= agrees", "disagrees": "≠ disagrees", "cannot tell": "? cannot tell"}
+AGREEMENT = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? cannot tell")}
 
 
 def build(result: StudyResult) -> Section | None:
@@ -27,12 +29,14 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "published",
-        "Comparison with published figures",
-        "Published",
+        tr("Comparison with published figures"),
+        tr("Published"),
         render(
             "figures.html",
-            intro="Absolute figures of another host cannot be compared; ratios of arm to control can. The hollow "
-            "diamond is the published ratio, the mark with its interval is that of this study.",
+            intro=tr(
+                "Absolute figures of another host cannot be compared; ratios of arm to control can. The "
+                "hollow diamond is the published ratio, the mark with its interval is that of this study."
+            ),
             legend="",
             groups=groups,
             empty="",
@@ -46,13 +50,13 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
     rows: list[list[str | Cell]] = []
     for entry in entries:
         published, ours, low, high = map(_share, (entry.published_ratio, entry.ratio, entry.ci_low, entry.ci_high))
-        agreement = AGREEMENT[entry.agreement]
-        label = f"{metric_name(entry.metric)}, {entry.step}"
+        agreement = tr(AGREEMENT[entry.agreement])
+        label = comma((metric_name(entry.metric), entry.step))
         if entry.arm in result.styles:
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)
         interval = "–" if low is None or high is None else f"{signed_percent(low)} … {signed_percent(high)}"
-        why = " · ".join(filter(None, (entry.because, entry.note)))
+        why = stored_text(" · ".join(filter(None, (entry.because, entry.note))))
         cells = [_percent(published), _percent(ours), interval]
         rows.append(
             [label, entry.arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), Cell(why, "prose")]
@@ -64,8 +68,8 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
             Markup(
                 forest_chart(
                     f"published:{study}{suffix}",
-                    f"{study}: published and measured effects",
-                    "Hollow diamonds are published ratios; marks with intervals are this study's.",
+                    tr("{study}: published and measured effects", study=study),
+                    tr("Hollow diamonds are published ratios; marks with intervals are this study's."),
                     forest,
                     result.summary.margin,
                     width,
@@ -73,8 +77,22 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
             )
             for suffix, width in (("", 560.0), (":narrow", 350.0))
         ]
-    head = ("figure", "arm", "published", "ours", "95 % interval", "agreement", "reason, and note")
-    return Figure(charts, Table(f"{study}: effect relative to the control", head, rows), "", "full", numbers_open=True)
+    head = (
+        tr("figure"),
+        tr("arm"),
+        tr("published"),
+        tr("ours"),
+        tr("95 % interval"),
+        tr("agreement"),
+        tr("reason, and note"),
+    )
+    return Figure(
+        charts,
+        Table(tr("{study}: effect relative to the control", study=study), head, rows),
+        "",
+        "full",
+        numbers_open=True,
+    )
 
 
 def _share(ratio: float | None) -> float | None:

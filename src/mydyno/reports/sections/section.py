@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,9 +12,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from mydyno.language import colon, html_language, joined, names, tr, tr_plural
+from mydyno.model.stored.reasons import Reason
 from mydyno.reports import numbers
 from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
@@ -108,14 +111,28 @@ def templates() -> Environment:
     )
     environment.filters["percent"] = numbers.percent
     environment.filters["sentence"] = sentence_markup
+    environment.globals.update(
+        tr=tr, tr_plural=tr_plural, language=html_language, colon=colon, names=names, stored=stored_text
+    )
     return environment
 
 
 def sentence_markup(text: str) -> Markup:
-    """A sentence whose percentages do not break across lines, and whose commands are set as code."""
+    """A sentence whose percentages do not break across lines, and whose commands are set as code; markup as it is."""
+    if isinstance(text, Markup):
+        return text
     parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
     return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else part
                            for index, part in enumerate(parts))  # fmt: skip
+
+
+def reasons_text(reasons: Iterable[Reason]) -> Markup:
+    """Reasons on one line, their gates in the present language and what was found as it is stored."""
+    parts = []
+    for one in reasons:
+        known = one.sentence.removesuffix(one.text)
+        parts.append(Markup("{}{}").format(known, stored_text(one.text)))
+    return Markup(joined([""] * 2)).join(parts)
 
 
 def render(template: str, **values: Any) -> Markup:

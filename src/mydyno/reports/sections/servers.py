@@ -6,6 +6,7 @@ them, so what stands here are defaults. All variables are in the section on repe
 
 from __future__ import annotations
 
+from mydyno.language import tr, tr_plural
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, render
 from mydyno.reports.server_settings import differing_settings
@@ -19,14 +20,19 @@ def build(result: StudyResult) -> Section | None:
     count = len(result.summary.server_differences)
     return Section(
         "servers",
-        "Servers, and how their settings differ",
-        "Servers",
+        tr("Servers, and how their settings differ"),
+        tr("Servers"),
         render(
             "servers.html",
-            intro=f"The arms run different servers under the experiment's own settings. {count} further "
-            f"{'setting that shapes' if count == 1 else 'settings that shape'} performance "
-            f"{'has' if count == 1 else 'have'} another value on some of them, by default or because "
-            "that version knows no other: an effect of the server includes the effects of these settings.",
-            table=Table("Settings that differ, as reported by the servers (SHOW GLOBAL VARIABLES)", *found),
+            intro=tr_plural(
+                "The arms run different servers under the experiment's own settings. {count} further setting that "
+                "shapes performance has another value on some of them, by default or because that version knows no "
+                "other: an effect of the server includes the effects of this setting.",
+                "The arms run different servers under the experiment's own settings. {count} further settings that "
+                "shape performance have another value on some of them, by default or because that version knows no "
+                "other: an effect of the server includes the effects of these settings.",
+                count,
+            ),
+            table=Table(tr("Settings that differ, as reported by the servers (SHOW GLOBAL VARIABLES)"), *found),
         ),
     )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from mydyno.model.quantities import format_duration
-from mydyno.model.summary import InterleavingRecord
+from mydyno.language import sentence_space, tr, tr_after
+from mydyno.model.definition.quantities import format_duration
+from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
 from mydyno.reports.numbers import display_unit, metric_name, percent
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
 from mydyno.reports.slices import StudySlices, driver_cost, rate
 
 MOST_MARKS = 8000
-ORDINAL = {2: "nd", 3: "rd"}
 SIZES = (("", 1120.0), (":narrow", 356.0))
 
 
@@ -25,20 +26,20 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
     figures = [figure for step in result.steps if (figure := _figure(result, slices, step))]
     return Section(
         "slices",
-        "Slices over time",
-        "Slices",
+        tr("Slices over time"),
+        tr("Slices"),
         render(
             "figures.html",
             intro=_intro(result.summary.interleaving)
             + (
-                f" Only every {every}{ORDINAL.get(every, 'th')} cycle is drawn, to limit the size of the page."
+                tr_after("Only one cycle in {every} is drawn, to limit the size of the page.", every=every)
                 if (every := drawn_every(slices)) > 1
                 else ""
             )
-            + (f" Missing: {slices.missing}." if slices.missing else ""),
+            + (tr_after("Missing: {missing}.", missing=slices.missing) if slices.missing else ""),
             legend=legend(result, with_copy=True),
             groups=[FigureGroup(_heading(result), figures)] if figures else [],
-            empty="" if figures else "No block has slices.",
+            empty="" if figures else tr("No block has slices."),
         ),
     )
 
@@ -49,31 +50,41 @@ def drawn_every(slices: StudySlices) -> int:
 
 
 def _heading(result: StudyResult) -> str:
-    return f"{metric_name(_metric(result))} of each slice, and the host below"
+    return tr("{metric} of each slice, and the host below", metric=metric_name(_metric(result)))
 
 
 def _metric(result: StudyResult) -> str:
     return result.summary.primary if result.summary.primary in ("qps", "tps", "ops", "tpmc") else "qps"
 
 
-def _intro(interleaving: InterleavingRecord | None) -> str:
-    words = "Each dot is one slice: a few seconds of load on one server, while the others wait."
+def _intro(interleaving: InterleavingRecord | None) -> Markup:
+    words = tr("Each dot is one slice: a few seconds of load on one server, while the others wait.")
     if interleaving is None:
-        return words
-    words = (
-        f"Each dot is one slice: {interleaving.slice_s:g} s of load on one server after {interleaving.washout_s:g} s "
-        f"of washout, while the others wait. {interleaving.cycles} cycles in random order"
+        return escape(words)
+    words = tr(
+        "Each dot is one slice: {slice_s:g} s of load on one server after {washout_s:g} s of "
+        "washout, while the others wait. {cycles} cycles in random order",
+        slice_s=interleaving.slice_s,
+        washout_s=interleaving.washout_s,
+        cycles=interleaving.cycles,
     )
     words += (
-        f"; {interleaving.dropped_cycles} of them were dropped for all arms, because of unequal steal."
+        tr(
+            "; {dropped_cycles} of them were dropped for all arms, because of unequal steal.",
+            dropped_cycles=interleaving.dropped_cycles,
+        )
         if interleaving.dropped_cycles
-        else "; none was dropped."
+        else tr("; none was dropped.")
     )
     if interleaving.waited_s >= 1:
-        words += f" Time waited for a quieter host: {format_duration(interleaving.waited_s)}."
+        words += tr_after(
+            "Time waited for a quieter host: {waited_s}.", waited_s=format_duration(interleaving.waited_s)
+        )
     if interleaving.steal_mean is not None:
-        words += f" Mean steal: {percent(interleaving.steal_mean)}."
-    return " ".join([words, *interleaving.notes])
+        words += tr_after("Mean steal: {steal_mean}.", steal_mean=percent(interleaving.steal_mean))
+    if interleaving.strangers_mean is not None:
+        words += tr_after("CPU time used by other programs: {share}.", share=percent(interleaving.strangers_mean))
+    return Markup(sentence_space()).join([words, *map(stored_text, interleaving.notes)])
 
 
 def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figure | None:
@@ -97,7 +108,7 @@ def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figur
             slices_chart(
                 f"slices:{step.id}{suffix}",
                 f"{metric_name(metric)}, {step.workload}, {step.short_level}" if width > 480 else step.workload,
-                f"{len(points)} slices in {len(segments)} blocks.",
+                tr("{count} slices in {blocks} blocks.", count=len(points), blocks=len(segments)),
                 unit,
                 points,
                 lines,
@@ -136,11 +147,11 @@ def _host_lines(slices: StudySlices, step: ReportStep) -> list[HostLine]:
             if one.steal is not None:
                 found["steal"][-1].append((at, one.steal))
             index += 1
-    slower = "relative to its median; a slower host is higher"
+    slower = tr("relative to its median; a slower host is higher")
     headings = {
-        "cost": ("Load program's CPU per query", slower),
-        "speed": ("Speed meter", slower),
-        "steal": ("Steal", "%"),
+        "cost": (tr("Load program's CPU per query"), slower),
+        "speed": (tr("Speed meter"), slower),
+        "steal": (tr("Steal"), "%"),
     }
     return [
         HostLine(heading, found[name], unit, percent=name == "steal")

@@ -7,6 +7,7 @@ from statistics import median
 
 from markupsafe import Markup
 
+from mydyno.language import names, tr, tr_after
 from mydyno.reports.charts.bars import bars_chart
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
@@ -37,27 +38,32 @@ def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
         figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(workload, figures))
         bars = [figure for metric in BARS if (figure := _bars(result, metric, workload, steps))]
-        groups.append(FigureGroup(f"{workload}: bars per arm", bars))
+        groups.append(FigureGroup(tr("{workload}: bars per arm", workload=workload), bars))
         figures = [drawn[metric][workload] for metric in kept if workload in drawn[metric]]
-        groups.append(FigureGroup(f"{workload}: other metrics", figures, folded=True))
+        groups.append(FigureGroup(tr("{workload}: other metrics", workload=workload), figures, folded=True))
     groups = [group for group in groups if group.figures]
     return Section(
         "connections",
-        "Each metric against the load",
-        "Load",
+        tr("Each metric against the load"),
+        tr("Load"),
         render(
             "figures.html",
-            intro="Small dots are runs (each the mean over the measured window, or the window's percentile); large "
-            "marks are the medians of the valid runs. Crosses are runs that are not valid."
-            + (f" Zero in every run: {', '.join(zeros)}." if zeros else "")
+            intro=tr(
+                "Small dots are runs (each the mean over the measured window, or the window's percentile); "
+                "large marks are the medians of the valid runs. Crosses are runs that are not valid."
+            )
+            + (tr_after("Zero in every run: {metrics}.", metrics=names(zeros)) if zeros else "")
             + (
-                f" Only in csv and json, to limit the size of the page: {', '.join(map(metric_name, left))}."
+                tr_after(
+                    "Only in csv and json, to limit the size of the page: {metrics}.",
+                    metrics=names(map(metric_name, left)),
+                )
                 if left
                 else ""
             ),
             legend=legend(result, with_copy=True),
             groups=groups,
-            empty="" if groups else "No run has a value yet.",
+            empty="" if groups else tr("No run has a value yet."),
         ),
     )
 
@@ -91,7 +97,13 @@ def metric_figure(
     chart = sweep_chart(
         f"sweep:{metric}:{workload}{where}",
         metric_name(metric),
-        f"{metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table has them all.",
+        tr(
+            "{metric} of {workload} at {levels} levels, {arms} arms; the table has them all.",
+            metric=metric_name(metric),
+            workload=workload,
+            levels=len(steps),
+            arms=len(series),
+        ),
         unit,
         series,
         [step.amount for step in steps],
@@ -111,7 +123,7 @@ def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportSt
             bars_chart(
                 f"bars:{metric}:{workload}{suffix}",
                 metric_name(metric),
-                f"Medians of the valid runs per arm and level, every run as a dot; {workload}.",
+                tr("Medians of the valid runs per arm and level, every run as a dot; {workload}.", workload=workload),
                 unit,
                 series,
                 [step.amount for step in steps],
@@ -175,12 +187,17 @@ def _table(
         spread = f"{unit.number(min(values))}–{unit.number(max(values))}" if len(values) > 1 else ""
         return Cell(unit.number(median(values), 4), "num", below=spread)
 
-    label = f", {unit.label}" if unit.label else ""
+    label = tr(", {unit}", unit=unit.label) if unit.label else ""
     return Table(
-        f"{metric_name(metric)}{label}, {workload}: median of the valid runs, least–greatest below",
+        tr(
+            "{metric}{label}, {workload}: median of the valid runs, least–greatest below",
+            metric=metric_name(metric),
+            label=label,
+            workload=workload,
+        ),
         [steps[0].amount_name, *arms],
         [[step.amount_text, *(cell(step, arm) for arm in arms)] for step in steps],
-        f"{result.summary.control} counts both of its runs in each block."
+        tr("{control} counts both of its runs in each block.", control=result.summary.control)
         if len(arms) > 1 and result.summary.control in arms
         else "",
     )

@@ -11,23 +11,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mydyno.errors import UserError
-from mydyno.model.comparison import ArmComparison, ArmEffect
-from mydyno.model.load_level import load_level
+from mydyno.language import comma, joined, listing, marked, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.problems import nearest
 from mydyno.model.metrics import phrase_of
-from mydyno.model.problems import nearest
-from mydyno.model.summary import EffectRecord
+from mydyno.model.stored.comparison import ArmComparison, ArmEffect
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.compare import compared_study
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import arm_settings
+from mydyno.results.across.words import ratio_words
 from mydyno.results.families import families, verdict_metrics
-from mydyno.results.plain_words import listing, signed
 from mydyno.results.summarise import effect_record
 from mydyno.verdicts import Family, decide_study
 
 CONCLUSIONS = (
-    "The arms ran in the same blocks, so the session's speed cancels.",
-    "A contrast that the experiment does not declare was chosen after the results were known: it has an interval and "
-    "no verdict. To get one, declare it with [[verdict.compare]] and run the experiment.",
+    marked("The arms ran in the same blocks, so the session's speed cancels."),
+    marked(
+        "A contrast that the experiment does not declare was chosen after the results were known: it has an interval "
+        "and no verdict. To get one, declare it with [[verdict.compare]] and run the experiment."
+    ),
 )
 
 
@@ -59,7 +62,7 @@ def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
         study=compared_study(study, 0),
         arms=tuple(arms),
         answer=(),
-        conclusions=CONCLUSIONS if undeclared else CONCLUSIONS[:1],
+        conclusions=tuple(tr(one) for one in CONCLUSIONS if undeclared or one == CONCLUSIONS[0]),
         settings=arm_settings(study, arms),
         steps=study.summary.steps,
         effects=found,
@@ -90,7 +93,7 @@ def _undeclared(study: SavedStudy, metrics: Sequence[str], pairs: Sequence[tuple
         if family.control == study.summary.control
     }
     several = [_family(own[metric], arm, against) for metric in metrics if metric in own for arm, against in pairs]
-    effects = decide_study(several, 0.05, False)
+    effects = decide_study(several)
     return tuple(
         _effect(effect_record(replace(one, verdict=None)), (one.arm, one.control), False)
         for one in effects
@@ -154,13 +157,18 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
                 continue
             step = next(step for step in made.steps if step.id == one.step)
             several = len({step.workload for step in made.steps}) > 1
-            where = load_level(step.connections, step.rate) + (f" ({step.workload})" if several else "")
-            clauses.append(f"{_words(one)} at {where}" if len(made.steps) > 1 else _words(one))
+            level = load_level(step.connections, step.rate)
+            where = tr("{level} ({workload})", level=level, workload=step.workload) if several else level
+            clauses.append(tr("{size} at {step}", size=_words(one), step=where) if len(made.steps) > 1 else _words(one))
         if clauses:
-            noun = phrase_of(primary).short_noun
-            found.append(f"{arm} against {made.arms[0]}, {noun}: {'; '.join(clauses)}.")
+            found.append(
+                tr(
+                    "{arm} against {control}, {noun}: {clauses}.",
+                    arm=arm, control=made.arms[0], noun=phrase_of(primary).short_subject, clauses=joined(clauses),
+                )
+            )  # fmt: skip
     if len(found) > 3:
-        return (*found[:2], f"{listing(made.arms[3:])}: see the table.")
+        return (*found[:2], tr("{arms}: see the table.", arms=listing(made.arms[3:])))
     return tuple(found)
 
 
@@ -168,8 +176,6 @@ def _words(one: ArmEffect) -> str:
     if one.failure:
         return one.failure
     if one.ratio is None:
-        return "no estimate"
-    verdict = f", {one.verdict.replace('_', ' ')}" if one.verdict else ""
-    if one.ci_low is None or one.ci_high is None:
-        return f"{signed(one.ratio - 1)}{verdict}"
-    return f"{signed(one.ratio - 1)} (between {signed(one.ci_low - 1)} and {signed(one.ci_high - 1)}){verdict}"
+        return tr("no estimate")
+    size = ratio_words(one.ratio, one.ci_low, one.ci_high)
+    return comma((size, tr(one.verdict.replace("_", " ")))) if one.verdict else size

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from mydyno.model.history import Calibration, CopiesContrast
+from mydyno.language import percent_sign, tr
+from mydyno.model.stored.history import Calibration, CopiesContrast
 from mydyno.results.across.estimates import mean_of
 from mydyno.results.across.saved import SavedStudy
 from mydyno.stats.calibration import ENOUGH, Factor, Rate, factor, rate, score
@@ -74,16 +75,26 @@ def _made(host: str, contrasts: tuple[CopiesContrast, ...], found: Rate | None, 
 
 def _sentence(host: str, found: Rate | None, conclusion: str) -> str:
     if found is None:
-        return f"No study of {host} has an interval of the control against its own copy."
-    observed = (
-        f"{found.count} of {found.of} A/A intervals on {host} contain no difference; {STATED:.0%} are stated"
-    ).replace("%", " %")
+        return tr("No study of {host} has an interval of the control against its own copy.", host=host)
+    facts = {"count": found.count, "all": found.of, "host": host, "stated": _percent(STATED)}
     if conclusion == "too few studies":
-        return f"{observed}. Nothing is concluded from fewer than {ENOUGH} studies."
-    share = f"{found.count / found.of * 100:.0f} % (between {found.low * 100:.0f} % and {found.high * 100:.0f} %)"
+        return tr(
+            "{count} of {all} A/A intervals on {host} contain no difference; {stated} are stated. "
+            "Nothing is concluded from fewer than {enough} studies.",
+            enough=ENOUGH, **facts,
+        )  # fmt: skip
     meaning = {
-        "as stated": "the intervals cover as often as they claim",
-        "too narrow": "the intervals are too narrow on this host: differences are claimed too often",
-        "too wide": "the intervals are wider than they need be",
+        "as stated": tr("the intervals cover as often as they claim"),
+        "too narrow": tr("the intervals are too narrow on this host: differences are claimed too often"),
+        "too wide": tr("the intervals are wider than they need be"),
     }[conclusion]
-    return f"{observed}. That is {share}: {meaning}."
+    return tr(
+        "{count} of {all} A/A intervals on {host} contain no difference; {stated} are stated. "
+        "That is {share} (between {low} and {high}): {meaning}.",
+        share=_percent(found.count / found.of), low=_percent(found.low), high=_percent(found.high), meaning=meaning,
+        **facts,
+    )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f}{percent_sign(' ')}"

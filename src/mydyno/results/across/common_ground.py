@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.model.comparison import NotCompared
-from mydyno.model.experiment import Step
-from mydyno.model.summary import EffectRecord
+from mydyno.language import colon, joined, listing, names, tr, tr_plural
+from mydyno.model.definition.experiment import Step
+from mydyno.model.stored.comparison import NotCompared
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.labels import label
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import server_variables, treatments
-from mydyno.results.plain_words import listing
 
 Contrast = tuple[str, str, str, str]
 """(metric, step, arm, control)."""
@@ -42,12 +42,12 @@ def common_ground(studies: Sequence[SavedStudy]) -> CommonGround:
     metrics, unlike = _metrics(studies)
     unlike += _metrics_of_some(studies)
     refused += unlike
-    names = {step.id for step in steps}
+    ids = {step.id for step in steps}
     of_each = [effects_by_contrast(study) for study in studies]
     contrasts = []
     for contrast in of_each[0]:
         metric, step, *_ = contrast
-        if step not in names or metric not in metrics:
+        if step not in ids or metric not in metrics:
             continue
         if all(contrast in found for found in of_each):
             contrasts.append(contrast)
@@ -66,8 +66,8 @@ def effects_by_contrast(study: SavedStudy) -> dict[Contrast, EffectRecord]:
 def differing_definition(studies: Sequence[SavedStudy], arm: str) -> str:
     """Which of an arm's treatments differ between studies: "variables.innodb_io_capacity"; empty if none does."""
     known = [treatments(study.study.experiment.arm(arm)) for study in studies]
-    names = dict.fromkeys(name for one in known for name in one)
-    return ", ".join(name for name in names if len({one.get(name) for one in known}) > 1)
+    every = dict.fromkeys(name for one in known for name in one)
+    return names(name for name in every if len({one.get(name) for one in known}) > 1)
 
 
 def same_control(first: SavedStudy, second: SavedStudy, control: str) -> bool:
@@ -93,20 +93,22 @@ def _steps(studies: Sequence[SavedStudy]) -> tuple[list[Step], list[NotCompared]
     for name in dict.fromkeys(name for steps in known for name in steps):
         having = [label(place) for place, steps in enumerate(known) if name in steps]
         if len(having) < len(known):
-            refused.append(NotCompared(what=f"step {name}", reason=f"only {listing(having)} has it"
-                                       if len(having) == 1 else f"only {listing(having)} have it"))  # fmt: skip
+            which = listing(having)
+            reason = tr_plural("only {studies} has it", "only {studies} have it", len(having), studies=which)
+            refused.append(NotCompared(what=tr("step {step}", step=name), reason=reason))
             continue
         options = {_options(steps[name]) for steps in known}
         if len(options) > 1:
-            words = "; ".join(f"{label(place)}: {_options(steps[name])}" for place, steps in enumerate(known))
-            refused.append(NotCompared(what=f"step {name}", reason=f"the workload's options differ ({words})"))
+            words = joined([label(place) + colon() + _options(steps[name]) for place, steps in enumerate(known)])
+            reason = tr("the workload's options differ ({options})", options=words)
+            refused.append(NotCompared(what=tr("step {step}", step=name), reason=reason))
             continue
         common.append(known[0][name])
     return common, refused
 
 
 def _options(step: Step) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(step.options.items())) or "defaults"
+    return ", ".join(f"{name}={value}" for name, value in sorted(step.options.items())) or tr("defaults")
 
 
 def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[NotCompared]]:
@@ -118,8 +120,11 @@ def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[NotCompared]
         if len(defined) < len(known):
             continue
         if len({(one.unit, one.better, one.description) for one in defined}) > 1:
-            words = "; ".join(f"{label(place)}: {one.description} ({one.unit})" for place, one in enumerate(defined))
-            refused.append(NotCompared(what=f"metric {name}", reason=f"its definition differs ({words})"))
+            words = joined(
+                [f"{label(place)}{colon()}{one.description} ({one.unit})" for place, one in enumerate(defined)]
+            )
+            reason = tr("its definition differs ({definitions})", definitions=words)
+            refused.append(NotCompared(what=tr("metric {metric}", metric=name), reason=reason))
             continue
         common.add(name)
     return common, refused
@@ -134,7 +139,8 @@ def _metrics_of_some(studies: Sequence[SavedStudy]) -> list[NotCompared]:
     for name in dict.fromkeys(name for of in judged for name in of):
         having = [label(place) for place, study in enumerate(studies) if name in study.summary.metrics]
         if len(having) < len(studies):
-            refused.append(NotCompared(what=f"metric {name}", reason=f"only {listing(having)} measured it"))
+            reason = tr("only {studies} measured it", studies=listing(having))
+            refused.append(NotCompared(what=tr("metric {metric}", metric=name), reason=reason))
     return refused
 
 
@@ -148,6 +154,9 @@ def _arms(studies: Sequence[SavedStudy]) -> list[NotCompared]:
         if not missing:
             continue
         early = [label(place) for place in missing if studies[place].before_first_look]
-        why = f"{listing(early)} has not reached its first look" if early else f"only in {listing(having)}"
-        refused.append(NotCompared(what=f"{arm} against {control}", reason=why))
+        why = (
+            tr("{studies} has not reached its first look", studies=listing(early)) if early
+            else tr("only in {studies}", studies=listing(having))
+        )  # fmt: skip
+        refused.append(NotCompared(what=tr("{arm} against {control}", arm=arm, control=control), reason=why))
     return refused

@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from mydyno.errors import UserError
-from mydyno.model.comparison import (
+from mydyno.language import colon, current_language, tr
+from mydyno.model.stored.comparison import (
     ComparedEffect,
     ComparedStudy,
     Comparison,
@@ -26,7 +27,7 @@ from mydyno.model.comparison import (
     IndirectEffect,
     StudyEffect,
 )
-from mydyno.model.summary import EffectRecord, StepLevel
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.across import words
 from mydyno.results.across.common_ground import (
     CommonGround,
@@ -39,21 +40,26 @@ from mydyno.results.across.common_ground import (
 from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
 from mydyno.results.across.labels import MOST_STUDIES, label
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.scatter import Scatter, session_scatter
 from mydyno.results.across.settings import study_settings
 from mydyno.results.families import margin_of, verdict_metrics
-from mydyno.stats.between import difference
+from mydyno.stats.between import difference, with_sessions
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.tost import equivalence
 
 ALPHA = 0.05
 MOST_INDIRECT = 12
 """Pairs of arms over a common control; with more, too many are compared to be read."""
+NO_SCATTER = Scatter(0, None)
 FEWEST_BLOCKS = 3
 """With fewer blocks in a study an interval is no more than a guess at the noise."""
 
 
-def compare_studies(studies: Sequence[SavedStudy]) -> Comparison:
-    """The comparison of two or more studies. Raises UserError for one that is there twice, or more than 26."""
+def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Comparison:
+    """The comparison of two or more studies. Raises UserError for one that is there twice, or more than 26.
+
+    `beside`: other studies, which show how much sessions differ (scatter.py).
+    """
     _check(studies)
     ground = common_ground(studies)
     of_each = [effects_by_contrast(study) for study in studies]
@@ -61,7 +67,7 @@ def compare_studies(studies: Sequence[SavedStudy]) -> Comparison:
     contrasts = sum(
         _measured(first, other) for one in judged for first, other in ((of_each[0][one], of[one]) for of in of_each[1:])
     )
-    judge = _Judge(studies, max(1, contrasts))
+    judge = _Judge(studies, max(1, contrasts), beside)
     effects = tuple(_compared(judge, of_each, one, one in judged) for one in ground.contrasts)
     effects = tuple(sorted(effects, key=lambda one: not one.primary))
     indirect = _indirect(studies, ground, judge)
@@ -86,6 +92,7 @@ def compare_studies(studies: Sequence[SavedStudy]) -> Comparison:
 def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
     """A study with its question, answer and noise."""
     summary, experiment = study.summary, study.study.experiment
+    said = summary.translations.get(current_language())
     metrics = [metric for metric in verdict_metrics(experiment) if metric in summary.metrics]
     noise = [
         _noise(study, metric, step.id) for metric in metrics for step in summary.steps if not study.before_first_look
@@ -95,8 +102,9 @@ def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
         study=study.name,
         experiment=summary.experiment,
         question=summary.question or experiment.question,
-        answer=summary.answer,
-        scope=summary.scope,
+        answer=said.answer if said else summary.answer,
+        scope=said.scope if said else summary.scope,
+        stored_answer=said is None and current_language() != "en",
         created_unix_ns=study.study.created_unix_ns,
         server=study.server,
         host=study.host,
@@ -115,24 +123,32 @@ class _Judge:
 
     studies: Sequence[SavedStudy]
     contrasts: int
+    beside: Sequence[SavedStudy] = ()
 
     def margin(self, metric: str) -> float:
         """The smallest margin that a study declares for a metric."""
         return min(margin_of(study.study.experiment, metric) for study in self.studies)
 
     def difference(
-        self, places: tuple[int, int], records: tuple[EffectRecord, EffectRecord], judged: bool
+        self,
+        places: tuple[int, int],
+        records: tuple[EffectRecord, EffectRecord],
+        judged: bool,
+        scatter: Scatter = NO_SCATTER,
     ) -> EffectDifference:
         """The second effect relative to the first, with a verdict if `judged`."""
         pair = [self.studies[place] for place in places]
         first, second = (estimate_of(record, study.summary.alpha) for record, study in zip(records, pair, strict=True))
-        found = difference(first, second)
+        alone = difference(first, second)
+        found = alone if scatter.sd is None else with_sessions(alone, scatter.sd, scatter.sessions)
         count = self.contrasts if judged else 1
         interval = found.interval(ALPHA / count, 1.0 - ALPHA)
         p = found.p()
         verdict, reason = None, ""
         if judged:
             verdict, reason = self._verdict(found, pair, records)
+            if verdict == "inconclusive" and self._verdict(alone, pair, records)[0] in ("higher", "lower"):
+                reason = words.scatter_reason(scatter.sd or 0.0, scatter.sessions)
         return EffectDifference(
             first=label(places[0]),
             second=label(places[1]),
@@ -143,6 +159,8 @@ class _Judge:
             p=None if p is None else min(1.0, count * p),
             verdict=verdict,
             reason=reason or _unmeasured(records),
+            sessions=scatter.sessions,
+            session_sd=None if scatter.sd is None else expm1(scatter.sd),
         )
 
     def _verdict(
@@ -152,11 +170,12 @@ class _Judge:
             return "not_measurable", reason
         for study in pair:
             if alarm := _alarm(study):
-                return "not_measurable", f"{study.name}: {alarm}"
+                return "not_measurable", study.name + colon() + alarm
         if found.n < FEWEST_BLOCKS:
-            return "not_measurable", f"fewer than {FEWEST_BLOCKS} blocks"
+            return "not_measurable", tr("fewer than {count} blocks", count=FEWEST_BLOCKS)
         if found.error is None or found.mean is None:
-            return "not_measurable", "a summary has no interval for it; `mydyno report STUDY` makes the summary again"
+            reason = tr("a summary has no interval for it; `mydyno report STUDY` makes the summary again")
+            return "not_measurable", reason
         interval = found.interval(ALPHA / self.contrasts, 1.0 - ALPHA)
         if interval.excludes_no_change() and abs(found.mean) > _copies_differ(pair, records[0]):
             return ("higher" if found.mean > 0 else "lower"), ""
@@ -182,7 +201,7 @@ def _unmeasured(records: Sequence[EffectRecord]) -> str:
     """Why a ratio is missing; empty if none is."""
     for record in records:
         if record.ratio is None:
-            return record.details.failure or f"{record.arm} has no effect in one of the studies"
+            return record.details.failure or tr("{arm} has no effect in one of the studies", arm=record.arm)
     return ""
 
 
@@ -221,6 +240,7 @@ def _compared(
 ) -> ComparedEffect:
     metric, step, arm, control = contrast
     records = [found[contrast] for found in of_each]
+    scatter = session_scatter(judge.studies, judge.beside, contrast) if judged else NO_SCATTER
     return ComparedEffect(
         metric=metric,
         step=step,
@@ -240,7 +260,8 @@ def _compared(
             for place, record in enumerate(records)
         ),
         differences=tuple(
-            judge.difference((0, place), (records[0], records[place]), judged) for place in range(1, len(records))
+            judge.difference((0, place), (records[0], records[place]), judged, scatter)
+            for place in range(1, len(records))
         ),
         note=words.definition_note(
             {name: differing_definition(judge.studies, name) for name in dict.fromkeys((arm, control))}

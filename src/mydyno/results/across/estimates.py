@@ -7,7 +7,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from mydyno.model.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import has_no_spread, t_quantile
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import MydynoError, UserError
-from mydyno.model.history import History, HistorySeries, LeftOut
-from mydyno.model.problems import nearest
-from mydyno.model.summary import StepLevel
+from mydyno.language import names, tr
+from mydyno.model.definition.problems import nearest
+from mydyno.model.stored.history import History, HistorySeries, LeftOut
+from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across import history_words
 from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
@@ -39,6 +40,16 @@ class Selection:
     host: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a Selection may name: of the study that the others are compared with."""
+
+    arms: tuple[str, ...]
+    steps: tuple[StepLevel, ...]
+    metrics: tuple[str, ...]
+    primary: str
+
+
 @dataclass(frozen=True)
 class FoundStudies:
     """The studies of a folder that can be read, oldest first, and the others with the reason."""
@@ -59,7 +70,7 @@ def read_studies(paths: Sequence[Path]) -> FoundStudies:
         try:
             found.append(SavedStudy.read(path))
         except MydynoError as error:
-            unreadable.append(LeftOut(study=path.name, reason=_short(error.message, path)))
+            unreadable.append(LeftOut(study=path.name, reason=_short(error.message, path), unreadable=True))
     found.sort(key=lambda study: (study.study.created_unix_ns, study.name))
     return FoundStudies(tuple(found), tuple(unreadable))
 
@@ -70,24 +81,20 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
     Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
     """
     wanted = selection or Selection()
-    of_experiment = [study for study in found.studies if study.summary.experiment == experiment]
-    left = [one for one in found.unreadable if one.study.startswith(f"{experiment}-")]
-    if not of_experiment:
-        names = sorted({study.summary.experiment for study in found.studies})
-        reasons = f" ({left[0].study}: {left[0].reason})" if left else ""
-        raise UserError(f"there is no readable study of {experiment}{reasons}", _among(experiment, names))
+    of_experiment = _studies_of(found, experiment)
+    left = _unreadable_of(found, experiment)
     newest = _newest(of_experiment, wanted.host)
     host = host_identity(newest)
     same_host = [study for study in found.studies if host_identity(study) == host]
     usable = []
     for study in of_experiment:
-        reason = _why_left_out(study, newest)
+        reason = why_left_out(study, newest)
         if reason:
             left.append(LeftOut(study=study.name, reason=reason))
         else:
             usable.append(study)
     keys = _keys(newest, wanted)
-    several = [measured(_with_step(usable, newest, key.step), key) for key in keys]
+    several = [measured(with_step(usable, newest, key.step), key) for key in keys]
     several = [one for one in several if one.studies]
     series = [analysed(one, ALPHA / len(several)) for one in several]
     made = History(
@@ -109,6 +116,26 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
     return made.model_copy(update={"answer": history_words.answer(made)})
 
 
+def choices_of(found: FoundStudies, experiment: str, host: str | None = None) -> Choices:
+    """What a Selection of this experiment's history may name. Raises UserError as history_of() does."""
+    summary = _newest(_studies_of(found, experiment), host).summary
+    return Choices(summary.arms, summary.steps, tuple(summary.metrics), summary.primary)
+
+
+def _studies_of(found: FoundStudies, experiment: str) -> list[SavedStudy]:
+    of_experiment = [study for study in found.studies if study.summary.experiment == experiment]
+    if not of_experiment:
+        names = sorted({study.summary.experiment for study in found.studies})
+        left = _unreadable_of(found, experiment)
+        reasons = f" ({left[0].study}: {left[0].reason})" if left else ""
+        raise UserError(f"there is no readable study of {experiment}{reasons}", _among(experiment, names))
+    return of_experiment
+
+
+def _unreadable_of(found: FoundStudies, experiment: str) -> list[LeftOut]:
+    return [one for one in found.unreadable if one.study.startswith(f"{experiment}-")]
+
+
 def _newest(studies: Sequence[SavedStudy], host: str | None) -> SavedStudy:
     """The study that the others are compared with: the newest one with effects, on the host that was named."""
     on_host = [study for study in studies if host is None or study.host == host]
@@ -118,31 +145,31 @@ def _newest(studies: Sequence[SavedStudy], host: str | None) -> SavedStudy:
     return next((study for study in reversed(on_host) if not study.before_first_look), on_host[-1])
 
 
-def _why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
+def why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
     """Why a study is not comparable with the newest one; empty if it is."""
     if host_identity(study) != host_identity(newest):
         return host_difference(host_identity(newest), host_identity(study))
     if study.before_first_look:
-        return "it has not reached its first look, so it has no effects"
+        return tr("it has not reached its first look, so it has no effects")
     if study.summary.state == "failed":
-        return "it failed: no run of it is valid"
+        return tr("it failed: no run of it is valid")
     alarm = next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
     if alarm:
-        return "the control differs from its own copy (A/A alarm)"
+        return tr("the control differs from its own copy (A/A alarm)")
     mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
     different = [f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value]
     if different:
-        return f"other data ({', '.join(different)})"
+        return tr("other data ({data})", data=names(different))
     if not _steps_of(newest).items() & _steps_of(study).items():
-        return "other load: it has no step in common with the newest study"
+        return tr("other load: it has no step in common with the newest study")
     known = {arm.name for arm in study.study.experiment.arms}
     for arm in newest.study.experiment.arms:
         if arm.name in known and (settings := differing_definition((newest, study), arm.name)):
-            return f"arm {arm.name} is defined differently ({settings})"
+            return tr("arm {arm} is defined differently ({settings})", arm=arm.name, settings=settings)
     return ""
 
 
-def _with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:
+def with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:
     """The studies that load this step as the newest one does."""
     return [study for study in studies if _steps_of(study).get(step) == _steps_of(newest).get(step)]
 

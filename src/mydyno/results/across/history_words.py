@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from mydyno.model.history import History, HistoryPoint, HistorySeries, LevelChange
-from mydyno.model.load_level import load_level
+from mydyno.language import colon, joined, sentence_space, tr, tr_after, tr_plural
+from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
-from mydyno.results.plain_words import plus_minus, signed
+from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LevelChange
+from mydyno.results.across.setting_words import setting_words
+from mydyno.results.across.words import effect_words
+from mydyno.results.words.plain import plus_minus, signed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 
 MOST_SENTENCES = 3
 HOPELESS = 1.0
 """Sizes of a change from this share on are not worth a sentence."""
-SERVER = "version: "
-PACKAGES = (" package", " packages")
-"""Packages come with a server of another version."""
 
 
 def answer(history: History) -> tuple[str, ...]:
     """One to three sentences: the changes first."""
     if not history.series:
-        return (f"No study of {history.experiment} on {history.host} has a value with an interval.",)
+        return (
+            tr(
+                "No study of {experiment} on {host} has a value with an interval.",
+                experiment=history.experiment, host=history.host,
+            ),
+        )  # fmt: skip
     changed = [one for one in history.series if one.changes]
     if changed:
         found = [one.sentence for one in sorted(changed, key=_newest_first)[: MOST_SENTENCES - 1]]
         rest = len(history.series) - len(found)
         if len(changed) > len(found):
-            found.append(f"{len(changed)} of {len(history.series)} series changed.")
+            found.append(tr("{count} of {all} series changed.", count=len(changed), all=len(history.series)))
         elif rest:
             found.append(
-                f"The other {rest} series show no change." if rest > 1 else "The other series shows no change."
+                tr_plural("The other series shows no change.", "The other {count} series show no change.", rest)
             )
         return tuple(found)
     if len(history.series) == 1:
@@ -39,14 +44,18 @@ def answer(history: History) -> tuple[str, ...]:
     if studies < FEWEST_SESSIONS:
         return (_too_few(studies),)
     first = _oldest(history)
-    shown = f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series)."
+    shown = tr(
+        "No change is shown since {date} ({studies} studies, {series} series).",
+        date=date(first), studies=studies, series=len(history.series),
+    )  # fmt: skip
     widest = max((one.detectable or 0.0 for one in history.series), default=0.0)
     if widest >= HOPELESS:
-        return (shown, "These studies are too few, or differ too much, to show anything but very large changes.")
-    return (
-        f"{shown} A change of {plus_minus(widest)} in the middle of this time would have been found in any of them in "
-        "about 80 % of cases.",
+        return (shown, tr("These studies are too few, or differ too much, to show anything but very large changes."))
+    found_in = tr_after(
+        "A change of {size} in the middle of this time would have been found in any of them in about 80 % of cases.",
+        size=plus_minus(widest),
     )
+    return (shown + found_in,)
 
 
 def series_sentence(history: History, series: HistorySeries) -> str:
@@ -54,24 +63,30 @@ def series_sentence(history: History, series: HistorySeries) -> str:
     subject = series_name(history, series)
     count = len(series.points)
     if count < FEWEST_SESSIONS:
-        return f"{subject}: {_too_few(count)}"
+        return subject + colon() + _too_few(count)
     if series.changes:
         last = series.changes[-1]
         more = len(series.changes) - 1
-        earlier = f" {more} earlier change{'s' if more > 1 else ''}." if more else ""
-        return f"{subject} is {_change_words(series, last)}.{earlier}"
-    hopeless = series.detectable is None or series.detectable >= HOPELESS
-    room = "" if hopeless else f"; one of {plus_minus(series.detectable or 0.0)} would probably have been found"
-    return f"{subject}: no change is shown since {date(series.points[0])} ({count} studies){room}."
+        earlier = sentence_space() + tr_plural("{count} earlier change.", "{count} earlier changes.", more)
+        return _change_sentence(subject, series, last) + (earlier if more else "")
+    facts = {"series": subject, "date": date(series.points[0]), "count": count}
+    if series.detectable is None or series.detectable >= HOPELESS:
+        return tr("{series}: no change is shown since {date} ({count} studies).", **facts)
+    return tr(
+        "{series}: no change is shown since {date} ({count} studies); one of {size} would probably have been found.",
+        size=plus_minus(series.detectable), **facts,
+    )  # fmt: skip
 
 
 def series_name(history: History, series: HistorySeries) -> str:
     """E.g. "The effect of jemalloc on queries per second at 64 connections"."""
-    noun = phrase_of(series.metric).short_noun
-    where = f" at {_step(history, series.step)}" if len(history.steps) > 1 else ""
+    step = _step(history, series.step) if len(history.steps) > 1 else ""
     if series.kind == "effect":
-        return f"The effect of {series.arm} on {noun}{where}"
-    return f"The level of {noun} of {series.arm}{where}"
+        return effect_words(series.arm, series.metric, step)
+    noun = phrase_of(series.metric).short_subject
+    if step:
+        return tr("The level of {noun} of {arm} at {step}", noun=noun, arm=series.arm, step=step)
+    return tr("The level of {noun} of {arm}", noun=noun, arm=series.arm)
 
 
 def date(point: HistoryPoint) -> str:
@@ -79,29 +94,44 @@ def date(point: HistoryPoint) -> str:
     return datetime.fromtimestamp(point.created_unix_ns / 1e9, UTC).date().isoformat()
 
 
-def _change_words(series: HistorySeries, change: LevelChange) -> str:
+def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -> str:
     point = next(one for one in series.points if one.study == change.study)
-    way = "higher" if change.ratio > 1 else "lower"
     share = abs(change.ratio - 1)
     low, high = sorted((change.ci_low - 1, change.ci_high - 1))
-    servers = next((text.removeprefix(SERVER) for text in change.changed if text.startswith(SERVER)), "")
-    others = [text for text in change.changed if not text.startswith(SERVER) and not text.endswith(PACKAGES)]
-    causes = [f"server {servers}"] if servers else others[:2]
+    version = setting_words("server", "version") + colon()
+    packages = (tr_plural("{count} package", "{count} packages", count).removeprefix(str(count)) for count in (1, 2))
+    with_version = tuple(packages)  # packages come with a server of another version
+    servers = next((text.removeprefix(version) for text in change.changed if text.startswith(version)), "")
+    others = [text for text in change.changed if not text.startswith(version) and not text.endswith(with_version)]
+    causes = [tr("server {versions}", versions=servers)] if servers else others[:2]
     if servers and others:
-        causes.append("other settings changed too")
-    why = "; ".join(causes) or "no recorded setting changed"
-    return (
-        f"{way} by {signed(share).lstrip('+')} (between {signed(low)} and {signed(high)}) since {change.study}, "
-        f"{date(point)} ({why})"
-    )
+        causes.append(tr("other settings changed too"))
+    facts = {
+        "series": subject,
+        "size": signed(share).lstrip("+"),
+        "low": signed(low),
+        "high": signed(high),
+        "study": change.study,
+        "date": date(point),
+        "why": joined(causes) or tr("no recorded setting changed"),
+    }
+    if change.ratio > 1:
+        return tr("{series} is higher by {size} (between {low} and {high}) since {study}, {date} ({why}).", **facts)
+    return tr("{series} is lower by {size} (between {low} and {high}) since {study}, {date} ({why}).", **facts)
 
 
 def _too_few(count: int) -> str:
-    studies = "1 study" if count == 1 else f"{count} studies"
-    return (
-        f"{studies} cannot show a change: {FEWEST_SESSIONS} are needed to tell it from the scatter between sessions"
-        + ("; `mydyno compare` sets two side by side." if count == 2 else ".")
-    )
+    studies = tr_plural("{count} study", "{count} studies", count)
+    if count == 2:
+        return tr(
+            "{studies} cannot show a change: {needed} are needed to tell it from the scatter between sessions; "
+            "`mydyno compare` sets two side by side.",
+            studies=studies, needed=FEWEST_SESSIONS,
+        )  # fmt: skip
+    return tr(
+        "{studies} cannot show a change: {needed} are needed to tell it from the scatter between sessions.",
+        studies=studies, needed=FEWEST_SESSIONS,
+    )  # fmt: skip
 
 
 def _step(history: History, step: str) -> str:
@@ -109,7 +139,8 @@ def _step(history: History, step: str) -> str:
     if found is None:
         return step
     level = load_level(found.connections, found.rate)
-    return f"{level} ({found.workload})" if len({one.workload for one in history.steps}) > 1 else level
+    several = len({one.workload for one in history.steps}) > 1
+    return tr("{level} ({workload})", level=level, workload=found.workload) if several else level
 
 
 def _oldest(history: History) -> HistoryPoint:

@@ -5,7 +5,8 @@ Kernel, distribution and settings may change on one host: a history shows them a
 
 from __future__ import annotations
 
-from mydyno.model.quantities import format_bytes
+from mydyno.language import names, tr
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.results.across.saved import SavedStudy
 
 IDENTITY = ("hostname", "cpu_model", "cpus", "memory_bytes")
@@ -29,4 +30,4 @@ def host_identity(study: SavedStudy) -> HostIdentity:
 def host_difference(host: HostIdentity, other: HostIdentity) -> str:
     """What distinguishes another host: "another host (hostname vm-8, cpus 4)"."""
     words = [f"{name} {value}" for name, value in other if (name, value) not in host]
-    return f"another host ({', '.join(words)})" if words else "another host"
+    return tr("another host ({facts})", facts=names(words)) if words else tr("another host")

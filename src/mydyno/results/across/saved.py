@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 
 from mydyno.errors import UserError
-from mydyno.model.plan import Plan
-from mydyno.model.records import RunRecord, StudyRecord
-from mydyno.model.summary import Summary
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import is_sequential
 from mydyno.servers.version import ServerVersion
 from mydyno.store.study_folder import StudyFolder

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from math import exp
 from typing import Literal
 
-from mydyno.model.comparison import Setting
-from mydyno.model.history import HistoryPoint, HistorySeries, LevelChange, SeriesLevel
+from mydyno.language import colon, tr, tr_plural
+from mydyno.model.stored.comparison import Setting
+from mydyno.model.stored.history import HistoryPoint, HistorySeries, LevelChange, SeriesLevel
 from mydyno.results.across.common_ground import effects_by_contrast
 from mydyno.results.across.estimates import estimate_of, mean_log
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.setting_words import group_words, setting_words, value_words
 from mydyno.results.across.settings import PACKAGES, study_settings
 from mydyno.results.across.words import BUILD, NOT_CAUSES
 from mydyno.stats.contrast import Estimate
@@ -94,15 +96,24 @@ def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
         if group.name == "server":
             differing = _of_server(differing)
         if len(differing) > MOST_OF_GROUP or (group.name == PACKAGES and differing):
-            kind = group.name.removesuffix("s") if len(differing) == 1 else group.name
-            found.append(f"{len(differing)} {kind}")
+            found.append(_counted(group.name, len(differing)))
             continue
         for setting in differing:
-            old, new = (value if value is not None else "not recorded" for value in setting.values)
-            found.append(f"{setting.name}: {old} → {new}")
+            old, new = (
+                tr("not recorded") if value is None else value_words(group.name, setting.name, value)
+                for value in setting.values
+            )
+            found.append(f"{setting_words(group.name, setting.name)}{colon()}{old} → {new}")
     if len(found) > MOST_CHANGED:
-        return (*found[: MOST_CHANGED - 1], f"{len(found) - MOST_CHANGED + 1} more settings")
+        return (*found[: MOST_CHANGED - 1], tr("{count} more settings", count=len(found) - MOST_CHANGED + 1))
     return tuple(found)
+
+
+def _counted(group: str, count: int) -> str:
+    """How many settings of a group: "3 packages"."""
+    if group == PACKAGES:
+        return tr_plural("{count} package", "{count} packages", count)
+    return tr("{count} {group}", count=count, group=group_words(group))
 
 
 def _of_server(differing: Sequence[Setting]) -> list[Setting]:

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mydyno.drivers.catalogue import DRIVERS
-from mydyno.model.comparison import Setting, SettingGroup
-from mydyno.model.experiment import ArmSpec, DataSpec, Step
-from mydyno.model.quantities import format_bytes, format_duration
-from mydyno.model.records import RunRecord
+from mydyno.language import comma, tr
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, Step
+from mydyno.model.definition.quantities import format_bytes, format_duration
+from mydyno.model.stored.comparison import Setting, SettingGroup
+from mydyno.model.stored.records import RunRecord
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.host_groups import NOT_COMPARED
-from mydyno.results.host_words import FIRST_FACTS, fact_words
-from mydyno.results.server_differences import SHOWN_LETTERS, meaning_of, shapes_performance
+from mydyno.results.why.server_differences import SHOWN_LETTERS, meaning_of, shapes_performance
+from mydyno.results.words.hosts import FIRST_FACTS, fact_words
 
 HOSTNAME = "hostname"
 PACKAGES = "packages"
@@ -88,9 +89,10 @@ def data_settings(data: DataSpec) -> dict[str, str | None]:
 
 def step_words(step: Step) -> str:
     """Driver, windows and options of a step."""
-    words = [step.driver, f"{format_duration(step.warmup_s)} warm-up, {format_duration(step.measure_s)} measured"]
+    warmup, measured = format_duration(step.warmup_s), format_duration(step.measure_s)
+    words = [step.driver, tr("{warmup} warm-up, {measured} measured", warmup=warmup, measured=measured)]
     words += [f"{name}={_text(value)}" for name, value in sorted(step.options.items())]
-    return ", ".join(words)
+    return comma(words)
 
 
 def host_words(study: SavedStudy) -> dict[str, str | None]:
@@ -122,7 +124,7 @@ def _experiment(study: SavedStudy) -> dict[str, str | None]:
 
 def _server(study: SavedStudy) -> dict[str, str | None]:
     spec = study.study.experiment.server
-    found: dict[str, str | None] = {"server": spec.name or spec.basedir or spec.dsn, "version": study.server}
+    found: dict[str, str | None] = {"server": spec.dsn or spec.title, "version": study.server}
     if len(set(study.server_of.values())) > 1:
         found |= {f"{arm}: version": server for arm, server in study.server_of.items()}
     found |= {f"{name} (set)": _text(value) for name, value in spec.variables.items()}

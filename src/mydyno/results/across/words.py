@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-from mydyno.model.comparison import (
+from mydyno.language import colon, current_language, joined, listing, names, percent_sign, tr, tr_after, tr_plural
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.comparison import (
     ComparedEffect,
     Comparison,
     ControlLevel,
@@ -13,12 +17,12 @@ from mydyno.model.comparison import (
     SettingGroup,
     StudyEffect,
 )
-from mydyno.model.load_level import load_level
-from mydyno.model.metrics import phrase_of
-from mydyno.model.summary import StepLevel
+from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.setting_words import setting_words
 from mydyno.results.across.settings import PACKAGES
-from mydyno.results.plain_words import listing, signed
+from mydyno.results.words.plain import signed
+from mydyno.stats.level_changes import FEWEST_SESSIONS
 
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3
@@ -35,34 +39,50 @@ def study_notes(study: SavedStudy) -> list[str]:
     """What limits a study's part in a comparison."""
     notes = []
     if study.before_first_look:
-        notes.append("it has not reached its first look, so it has no effects yet")
+        notes.append(tr("it has not reached its first look, so it has no effects yet"))
     elif study.summary.state == "partial":
-        notes.append("it is not finished; more blocks may change its effects")
+        notes.append(tr("it is not finished; more blocks may change its effects"))
     elif study.summary.state == "failed":
-        notes.append("it failed: no run of it is valid")
+        notes.append(tr("it failed: no run of it is valid"))
     return notes
 
 
 def definition_note(differing: Mapping[str, str]) -> str:
     """That arm or control are not defined alike; empty if they are."""
-    found = [f"{name} is defined differently ({settings})" for name, settings in differing.items() if settings]
-    return "; ".join(found)
+    return joined([
+        tr("{name} is defined differently ({settings})", name=name, settings=settings)
+        for name, settings in differing.items()
+        if settings
+    ])  # fmt: skip
 
 
 def answer(comparison: Comparison) -> tuple[str, ...]:
     """One to three sentences: what differs, what does not, and what cannot be compared."""
     if not comparison.comparable:
-        return (f"{_names(comparison)} cannot be compared: {_why_not(comparison)}.",)
+        return (tr("{studies} cannot be compared: {why}.", studies=_names(comparison), why=_why_not(comparison)),)
     judged = [(one, of) for one in comparison.effects for of in one.differences if one.primary]
     if not judged:
         return _unjudged(comparison)
     different = [pair for pair in judged if pair[1].verdict in DIFFERENT]
     found = [_difference(comparison, *pair) for pair in different[: MOST_SENTENCES - 1]]
     if len(different) >= MOST_SENTENCES:
-        found = [f"{len(different)} of {len(judged)} effects differ: {_clauses(comparison, different)}."]
+        clauses = _clauses(comparison, different)
+        found = [
+            tr("{count} of {all} effects differ: {clauses}.", count=len(different), all=len(judged), clauses=clauses)
+        ]
+    hidden = [pair for pair in judged if pair[1].verdict == "inconclusive" and pair[1].reason]
+    if hidden and len(found) < MOST_SENTENCES:
+        which = [tr("{arm} on {noun}", arm=one.arm, noun=phrase_of(one.metric).short_subject) for one, _ in hidden]
+        found.append(
+            tr(
+                "The effect of {which} differs by more than the noise of both sessions, but {reason}: no difference is "
+                "claimed.",
+                which=listing(list(dict.fromkeys(which))), reason=hidden[0][1].reason,
+            )
+        )  # fmt: skip
     if different and not _all_causes(comparison):
-        found.append("No recorded setting differs: this is how far two sessions of the same servers are apart.")
-    rest = [pair for pair in judged if pair not in different]
+        found.append(tr("No recorded setting differs: this is how far two sessions of the same servers are apart."))
+    rest = [pair for pair in judged if pair not in different and pair not in hidden]
     for verdict in ("equivalent", "inconclusive", "not_measurable"):
         of = [pair for pair in rest if pair[1].verdict == verdict]
         if of and len(found) < MOST_SENTENCES:
@@ -75,39 +95,83 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
     if not comparison.comparable:
         return ()
     found = [
-        "Compared are effects, each relative to the control of its own study. No run of one study is compared with a "
-        "run of another; the intervals contain the noise of both."
+        tr(
+            "Compared are effects, each relative to the control of its own study. No run of one study is compared with "
+            "a run of another; the intervals contain the noise of both."
+        )
     ]
     causes = _all_causes(comparison)
     if not causes:
-        found.append("No recorded setting differs, so a difference is one between the sessions.")
+        found.append(tr("No recorded setting differs, so a difference is one between the sessions."))
     elif len(causes) == 1:
         found.append(
-            f"The one recorded setting that differs is {causes[0]}. A difference may be its effect, or one between "
-            "the sessions: a study with both as arms tells them apart."
+            tr(
+                "The one recorded setting that differs is {setting}. A difference may be its effect, or one between "
+                "the sessions: a study with both as arms tells them apart.",
+                setting=causes[0],
+            )
         )
     else:
         named = listing(causes[:MOST_SETTINGS]) if len(causes) <= MOST_SETTINGS else (
-            f"{', '.join(causes[:MOST_SETTINGS])} and {len(causes) - MOST_SETTINGS} more"
+            tr("{settings} and {count} more", settings=names(causes[:MOST_SETTINGS]), count=len(causes) - MOST_SETTINGS)
         )  # fmt: skip
         found.append(
-            f"{len(causes)} recorded settings differ ({named}); a difference cannot be attributed to one of them."
-        )
+            tr(
+                "{count} recorded settings differ ({settings}); a difference cannot be attributed to one of them.",
+                count=len(causes), settings=named,
+            )
+        )  # fmt: skip
     found += _level_words(comparison)
-    found.append(
-        "The verdicts are about these sessions. An effect can change from session to session with the state of the "
-        "host, by more than the noise of blocks; `mydyno history` shows by how much, from four studies on."
-    )
+    found.append(_scatter_words(comparison))
     return tuple(found)
 
 
+def _scatter_words(comparison: Comparison) -> str:
+    """What is known of the scatter between sessions, and so what the verdicts are about."""
+    judged = [one for effect in comparison.effects if effect.primary for one in effect.differences]
+    known = [one for one in judged if one.session_sd is not None]
+    if known:
+        sds = sorted(one.session_sd or 0.0 for one in known)
+        size = percent(sds[-1]) if len(sds) == 1 or percent(sds[0]) == percent(sds[-1]) else (
+            tr("{low} to {high}", low=percent(sds[0]), high=percent(sds[-1]))
+        )  # fmt: skip
+        few = len(judged) - len(known)
+        some = tr_after("{count} effects have too few sessions for it.", count=few) if few else ""
+        told = tr(
+            "The intervals contain how much sessions differ on this host when nothing is changed: the sd between "
+            "sessions of an effect is {sd}, from {count} comparable studies.",
+            sd=size, count=known[0].sessions,
+        )  # fmt: skip
+        return told + some
+    most = max((one.sessions for one in judged), default=0)
+    return tr(
+        "How much sessions differ when nothing is changed is not known: it takes {needed} comparable studies "
+        "on one host, and {count} are found. The verdicts are about these sessions alone: sessions of the same servers "
+        "can differ as much.",
+        needed=FEWEST_SESSIONS, count=most,
+    )  # fmt: skip
+
+
+def percent(share: float) -> str:
+    """A share with two digits."""
+    return f"{100 * share:.2g}{percent_sign(' ')}"
+
+
+def scatter_reason(sd: float, sessions: int) -> str:
+    """Why a difference beyond the noise of both sessions is none."""
+    return tr("not beyond how much {count} sessions differ (sd {sd})", count=sessions, sd=percent(math.expm1(sd)))
+
+
 def difference_words(one: EffectDifference) -> str:
-    """Size and interval: "+4.7 % (+2.1 to +7.4 %)"."""
-    if one.ratio is None:
-        return "no estimate"
-    if one.ci_low is None or one.ci_high is None:
-        return signed(one.ratio - 1)
-    return f"{signed(one.ratio - 1)} (between {signed(one.ci_low - 1)} and {signed(one.ci_high - 1)})"
+    """Size and interval: "+4.7 % (between +2.1 % and +7.4 %)"."""
+    return tr("no estimate") if one.ratio is None else ratio_words(one.ratio, one.ci_low, one.ci_high)
+
+
+def ratio_words(ratio: float, low: float | None, high: float | None) -> str:
+    """A ratio as a signed percentage, with its interval where there is one."""
+    if low is None or high is None:
+        return signed(ratio - 1)
+    return tr("{size} (between {low} and {high})", size=signed(ratio - 1), low=signed(low - 1), high=signed(high - 1))
 
 
 def step_words(steps: Sequence[StepLevel], step: str) -> str:
@@ -116,90 +180,149 @@ def step_words(steps: Sequence[StepLevel], step: str) -> str:
     if found is None:
         return step
     level = load_level(found.connections, found.rate)
-    return f"{found.workload}, {level}" if len({one.workload for one in steps}) > 1 else level
+    several = len({one.workload for one in steps}) > 1
+    return tr("{workload}, {level}", workload=found.workload, level=level) if several else level
 
 
 def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     """An indirect comparison as a sentence."""
     of = one.difference
-    return (
-        f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control {one.control}, "
-        f"{phrase_of(one.metric).noun} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
-    )
+    return tr(
+        "{second_arm} in {second} against {first_arm} in {first} over the common control {control}, "
+        "{noun} at {step}: {difference}.",
+        second_arm=one.second_arm, second=of.second, first_arm=one.first_arm, first=of.first, control=one.control,
+        noun=phrase_of(one.metric).subject, step=step_words(comparison.steps, one.step),
+        difference=difference_words(of),
+    )  # fmt: skip
 
 
 def _names(comparison: Comparison) -> str:
-    return listing([f"{one.label} ({one.study})" for one in comparison.studies])
+    return listing([tr("{label} ({study})", label=one.label, study=one.study) for one in comparison.studies])
 
 
 def _why_not(comparison: Comparison) -> str:
     early = [one.label for one in comparison.studies if one.notes and not one.blocks]
     if early:
-        have = "has" if len(early) == 1 else "have"
-        return f"{listing(early)} {have} not reached the first look, so there are no effects yet"
-    reasons = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
-    start = "they have no step in common" if not comparison.steps else "no arm and control are in all of them"
-    return f"{start} ({'; '.join(reasons[:4])})" if reasons else start
+        return tr_plural(
+            "{studies} has not reached the first look, so there are no effects yet",
+            "{studies} have not reached the first look, so there are no effects yet",
+            len(early),
+            studies=listing(early),
+        )
+    reasons = [f"{one.what}{colon()}{one.reason}" for one in comparison.not_compared]
+    start = tr("no arm and control are in all of them") if comparison.steps else tr("they have no step in common")
+    return tr("{clause} ({reasons})", clause=start, reasons=joined(reasons[:4])) if reasons else start
 
 
 def _unjudged(comparison: Comparison) -> tuple[str, ...]:
     if comparison.effects:
-        return ("No metric has a verdict in all studies, so differences are exploratory: intervals without verdicts.",)
+        return (
+            tr("No metric has a verdict in all studies, so differences are exploratory: intervals without verdicts."),
+        )
     lines = [indirect_words(comparison, one) for one in comparison.indirect[:MOST_SENTENCES]]
-    return ("The studies have no arm in common; arms are compared over the common control, without verdicts.", *lines)
+    return (
+        tr("The studies have no arm in common; arms are compared over the common control, without verdicts."),
+        *lines,
+    )
 
 
 def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> str:
     """E.g. "The effect of jemalloc on queries per second is higher in B than in A: +9.1 % against +4.2 %, …"."""
     assert of.ratio is not None
-    where = f" at {step_words(comparison.steps, one.step)}" if len(comparison.steps) > 1 else ""
-    first, second = _of(one, of.first), _of(one, of.second)
-    return (
-        f"The effect of {one.arm} on {phrase_of(one.metric).short_noun}{where} is {of.verdict} in {of.second} than in "
-        f"{of.first}, in these sessions: {_size(second)} against {_size(first)}; {of.second} / {of.first}: "
-        f"{difference_words(of)}."
+    facts = _facts(comparison, one, of)
+    if of.verdict == "higher":
+        return tr(
+            "{effect} is higher in {second} than in {first}, in these sessions: {second_size} against {first_size}; "
+            "{second} / {first}: {difference}.",
+            **facts,
+        )
+    return tr(
+        "{effect} is lower in {second} than in {first}, in these sessions: {second_size} against {first_size}; "
+        "{second} / {first}: {difference}.",
+        **facts,
     )
+
+
+def effect_words(arm: str, metric: str, step: str = "") -> str:
+    """The beginning of a sentence; `step` in words, empty where there is only one."""
+    noun = phrase_of(metric).short_subject
+    if step:
+        return tr("The effect of {arm} on {noun} at {step}", arm=arm, noun=noun, step=step)
+    return tr("The effect of {arm} on {noun}", arm=arm, noun=noun)
+
+
+def within_sentence(subject: str) -> str:
+    """What begins a sentence, inside one. Only English begins with a capital: elsewhere it may begin with a name."""
+    return subject[0].lower() + subject[1:] if current_language() == "en" else subject
+
+
+def beginning_sentence(words: str) -> str:
+    """The opposite."""
+    return words[0].upper() + words[1:] if current_language() == "en" else words
+
+
+def _facts(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> dict[str, str]:
+    """What a sentence on one difference names."""
+    step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
+    return {
+        "effect": effect_words(one.arm, one.metric, step),
+        "first": of.first,
+        "second": of.second,
+        "first_size": _size(_of(one, of.first)),
+        "second_size": _size(_of(one, of.second)),
+        "difference": difference_words(of),
+    }
 
 
 def _clauses(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]]) -> str:
     ordered = sorted(pairs, key=lambda pair: -abs((pair[1].ratio or 1.0) - 1.0))[:MOST_SETTINGS]
-    clauses = [
-        f"{one.arm} ({phrase_of(one.metric).short_noun}, {step_words(comparison.steps, one.step)}) is {of.verdict} in "
-        f"{of.second} than in {of.first} by {difference_words(of)}"
-        for one, of in ordered
-    ]
-    return "; ".join(clauses) + ("; …" if len(pairs) > len(ordered) else "")
+    clauses = []
+    for one, of in ordered:
+        facts = _facts(comparison, one, of) | {
+            "arm": one.arm,
+            "noun": phrase_of(one.metric).short_subject,
+            "step": step_words(comparison.steps, one.step),
+        }
+        clauses.append(
+            tr("{arm} ({noun}, {step}) is higher in {second} than in {first} by {difference}", **facts)
+            if of.verdict == "higher"
+            else tr("{arm} ({noun}, {step}) is lower in {second} than in {first} by {difference}", **facts)
+        )
+    return joined([*clauses, *(["…"] if len(pairs) > len(ordered) else [])])
 
 
 def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]], verdict: str) -> str:
     """The contrasts without a difference, in one sentence."""
     if len(pairs) == 1:
         ((one, of),) = pairs
-        first, second = _size(_of(one, of.first)), _size(_of(one, of.second))
-        where = f" at {step_words(comparison.steps, one.step)}" if len(comparison.steps) > 1 else ""
-        subject = f"The effect of {one.arm} on {phrase_of(one.metric).short_noun}{where}"
-        values = f"{first} in {of.first}, {second} in {of.second}"
+        facts = _facts(comparison, one, of)
         if verdict == "equivalent":
-            return (
-                f"{subject} is equivalent in {of.first} and {of.second}: {values}; {of.second} / {of.first}: "
-                f"{difference_words(of)}."
+            return tr(
+                "{effect} is equivalent in {first} and {second}: {first_size} in {first}, {second_size} in {second}; "
+                "{second} / {first}: {difference}.",
+                **facts,
             )
         if verdict == "inconclusive":
-            return (
-                f"No difference is shown for {subject[0].lower()}{subject[1:]}: {values}; {of.second} / {of.first}: "
-                f"{difference_words(of)}."
+            subject = facts.pop("effect")
+            return tr(
+                "No difference is shown for {effect}: {first_size} in {first}, {second_size} in {second}; "
+                "{second} / {first}: {difference}.",
+                effect=within_sentence(subject),
+                **facts,
             )
-        return f"{subject} cannot be compared: {of.reason}."
+        return tr("{effect} cannot be compared: {reason}.", effect=facts["effect"], reason=of.reason)
     if verdict == "equivalent":
-        return f"{len(pairs)} effects are equivalent."
+        return tr("{count} effects are equivalent.", count=len(pairs))
     if verdict == "inconclusive":
         widest = max(pairs, key=lambda pair: (pair[1].ci_high or 1.0) / (pair[1].ci_low or 1.0))[1]
-        return (
-            f"For {len(pairs)} effects no difference is shown; the widest interval is from "
-            f"{signed((widest.ci_low or 1.0) - 1)} to {signed((widest.ci_high or 1.0) - 1)}."
+        return tr(
+            "For {count} effects no difference is shown; the widest interval is from {low} to {high}.",
+            count=len(pairs),
+            low=signed((widest.ci_low or 1.0) - 1),
+            high=signed((widest.ci_high or 1.0) - 1),
         )
     reasons = list(dict.fromkeys(of.reason for _, of in pairs))
-    return f"{len(pairs)} effects cannot be compared: {'; '.join(reasons[:2])}."
+    return tr("{count} effects cannot be compared: {reasons}.", count=len(pairs), reasons=joined(reasons[:2]))
 
 
 def _of(one: ComparedEffect, label: str) -> StudyEffect:
@@ -207,7 +330,7 @@ def _of(one: ComparedEffect, label: str) -> StudyEffect:
 
 
 def _size(effect: StudyEffect) -> str:
-    return "failed" if effect.failure else "no estimate" if effect.ratio is None else signed(effect.ratio - 1)
+    return tr("failed") if effect.failure else tr("no estimate") if effect.ratio is None else signed(effect.ratio - 1)
 
 
 def _all_causes(comparison: Comparison) -> list[str]:
@@ -218,11 +341,11 @@ def _causes(group: SettingGroup) -> list[str]:
     """The differing settings of a group that may change what servers do; packages count as one."""
     found = [one.name for one in group.differing if one.name not in NOT_CAUSES]
     if group.name == "server":
-        others = [name for name in found if name not in BUILD]
-        return (["the server's build"] if len(others) < len(found) else []) + others
+        others = [setting_words(group.name, name) for name in found if name not in BUILD]
+        return ([tr("the server's build")] if len(others) < len(found) else []) + others
     if group.name == PACKAGES:
-        return [f"{len(found)} packages"] if found else []
-    return found
+        return [tr_plural("{count} package", "{count} packages", len(found))] if found else []
+    return [setting_words(group.name, name) for name in found]
 
 
 def _level_words(comparison: Comparison) -> list[str]:
@@ -231,24 +354,35 @@ def _level_words(comparison: Comparison) -> list[str]:
     for second in dict.fromkeys(one.second for one in comparison.control_levels):
         levels = [one for one in comparison.control_levels if one.second == second]
         one = max(levels, key=lambda level: abs(level.ratio - 1.0))
-        where = f" at {step_words(comparison.steps, one.step)}" if len(comparison.steps) > 1 else ""
-        values = f"{phrase_of(one.metric).short_noun} of the control{where}: {level_words(one)} in {second}"
-        if one.same_control:
-            found.append(
-                f"The control is the same in {one.first} and {second}. {values[0].upper()}{values[1:]} against "
-                f"{one.first}: that is how far the sessions are apart. Relative to the control, the differences of "
-                "effects are also those of the arms' levels."
+        noun = phrase_of(one.metric).short_subject
+        step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
+        level = (
+            tr("{noun} of the control at {step}", noun=noun, step=step) if step
+            else tr("{noun} of the control", noun=noun)
+        )  # fmt: skip
+        facts = {
+            "first": one.first,
+            "second": second,
+            "level": beginning_sentence(level),
+            "size": level_words(one),
+        }
+        found.append(
+            tr(
+                "The control is the same in {first} and {second}. {level}: {size} in {second} against {first}: that is "
+                "how far the sessions are apart. Relative to the control, the differences of effects are also those of "
+                "the arms' levels.",
+                **facts,
             )
-        else:
-            found.append(
-                f"The controls of {one.first} and {second} are not the same. {values[0].upper()}{values[1:]} against "
-                f"{one.first}: server and session cannot be told apart in it, so levels are not compared."
+            if one.same_control
+            else tr(
+                "The controls of {first} and {second} are not the same. {level}: {size} in {second} against {first}: "
+                "server and session cannot be told apart in it, so levels are not compared.",
+                **facts,
             )
+        )
     return found
 
 
 def level_words(one: ControlLevel) -> str:
     """Size and interval of a level."""
-    if one.ci_low is None or one.ci_high is None:
-        return signed(one.ratio - 1)
-    return f"{signed(one.ratio - 1)} (between {signed(one.ci_low - 1)} and {signed(one.ci_high - 1)})"
+    return ratio_words(one.ratio, one.ci_low, one.ci_high)

@@ -11,10 +11,11 @@ from typing import ClassVar
 
 from mydyno.errors import BugError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.hosts.ports import LOOPBACK
+from mydyno.hosts.network.load_end import LoadPath
+from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.undo import UndoJournal
-from mydyno.model.experiment import Scalar
-from mydyno.model.records import ServerRecord
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.sql import Address, Control
@@ -89,10 +90,14 @@ class RunningServer(ABC):
         self.settings = settings or InstanceSettings()
         self.number = number
         self.cpu_slot = cpu_slot
+        self.build_number = 1
+        """Which of its arm's builds it runs, where several alternate over the blocks."""
         self.process: Process | None = None
         """Its process, where mydyno started it."""
         self.listen = LOOPBACK
         """The address on which it accepts connections over TCP, where it accepts any."""
+        self.load_path: LoadPath | None = None
+        """The network to the hosts of the load; None: the load runs on this host."""
         self.card: str | None = None
         """This host's network interface that leads to an external server, where the experiment names one."""
 

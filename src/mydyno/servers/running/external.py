@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mydyno.hosts.local import LocalHost
-from mydyno.model.records import ServerRecord
+from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer
 from mydyno.servers.sql import Address

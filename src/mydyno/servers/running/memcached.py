@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from mydyno.errors import ServerError
-from mydyno.hosts.ports import free_port
-from mydyno.model.records import ServerRecord
+from mydyno.hosts.network.ports import free_port
+from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mydyno.errors import ServerError
-from mydyno.model.records import ServerRecord
+from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mydyno.errors import BugError, ServerError
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.ports import LOOPBACK, free_port
-from mydyno.model.records import ServerRecord
+from mydyno.hosts.network.ports import LOOPBACK, free_port
+from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer

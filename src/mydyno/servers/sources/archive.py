@@ -1,4 +1,4 @@
-"""Servers of the user's own, by name: a vendor's tar archive that `mydyno servers add` checked and unpacked.
+"""Servers of the user's own, by name: a vendor's tar archive or a container image that `mydyno servers add` unpacked.
 
 Each is a folder of the cache, servers/added/NAME, with the archive's tree and added.json: where it came from, its hash,
 and what the program itself reports. The folder is complete or absent.
@@ -6,6 +6,7 @@ and what the program itself reports. The folder is complete or absent.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import platform
 import re
@@ -20,9 +21,10 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record
 from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
+from mydyno.packages.oci_layout import Image, unpack_image
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
-from mydyno.servers.build import ServerBuild, find_build
+from mydyno.servers.build import ServerBuild, find_build, first_existing
 from mydyno.store.files import write_text
 
 FOLDER = ("servers", "added")
@@ -30,6 +32,10 @@ RECORD_FILE = "added.json"
 TREE = "tree"
 LIBRARIES = ("libaio1", "libnuma1")
 """What vendors' builds need of Debian and a minimal system lacks; used only where the program needs it to start."""
+LIBRARY_FOLDERS = (
+    "lib64", "usr/lib64", "lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib", "usr/lib64/mysql/private",
+)  # fmt: skip
+"""Where images keep the loader and the libraries."""
 NOT_NEEDED = ("mysql-test", "mariadb-test", "sql-bench", "test-suite")
 """Folders of an archive that are not unpacked: test suites, several times as large as the server."""
 _MISSING_LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
@@ -43,11 +49,14 @@ class AddedServer(Record):
     archive: str
     """The path or URL that it was taken from."""
     sha256: str
+    """Of the archive, or of the image's manifest."""
     size_bytes: int
     version: str
     """As the program reports it."""
     title: str
     """E.g. "MySQL 8.4.3"."""
+    image: bool = False
+    """Whether it is a container image's tree: its programs are started with the image's own loader and libraries."""
     libraries: tuple[str, ...] = ()
     """Debian packages whose libraries it is started with."""
     memcached: bool = False
@@ -103,7 +112,8 @@ class ArchiveSource:
         folder = added_folder(cache, self._added.name)
         if not (folder / RECORD_FILE).is_file():
             raise HostError(f"{name} is not in the cache any more", f"mydyno servers add {name} --archive …")
-        return await _build(name, folder / TREE, cache, host, self._added.libraries)
+        loader = image_loader(folder / TREE) if self._added.image else ()
+        return await _build(name, folder / TREE, cache, host, self._added.libraries, loader)
 
 
 async def add(
@@ -135,6 +145,31 @@ async def add(
     return added
 
 
+async def add_image(name: str, image: Image, cache: Path, host: LocalHost, say: Say) -> AddedServer:
+    """Unpack an image of an OCI layout, find the server in it, and keep it by this name. Raises UserError as `add`."""
+    folder = added_folder(cache, name)
+    async with made_once(folder) as aside:
+        if folder.exists():
+            raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+        say(f"unpacking {len(image.layers)} layers of {image.folder}")
+        tree = aside / TREE
+        await asyncio.to_thread(unpack_image, image, tree)
+        build = await _build(name, tree, cache, host, (), image_loader(tree))
+        digest = image.digest.partition(":")[2]
+        added = _described(name, build, (), str(image.folder), digest, image.size_bytes, image=True)
+        write_text(aside / RECORD_FILE, json.dumps(added.model_dump(mode="json"), indent=1))
+    return added
+
+
+def image_loader(tree: Path) -> tuple[str, ...]:
+    """The image's dynamic loader with its library path; empty where it has none (its program must then be static)."""
+    loader = first_existing(tree, *(f"{folder}/ld-linux-*.so.[0-9]" for folder in LIBRARY_FOLDERS))
+    if loader is None:
+        return ()
+    folders = [path for pattern in LIBRARY_FOLDERS for path in sorted(tree.glob(pattern)) if path.is_dir()]
+    return (str(loader), "--library-path", ":".join(map(str, folders)))
+
+
 def remove(name: str, cache: Path) -> None:
     """Remove a server that was added. It is gone at once; its files are deleted after that."""
     folder = added_folder(cache, name)
@@ -160,13 +195,15 @@ async def _libraries_needed(name: str, tree: Path, cache: Path, host: LocalHost)
     return ()
 
 
-async def _build(name: str, tree: Path, cache: Path, host: LocalHost, libraries: Sequence[str]) -> ServerBuild:
+async def _build(
+    name: str, tree: Path, cache: Path, host: LocalHost, libraries: Sequence[str], loader: tuple[str, ...] = ()
+) -> ServerBuild:
     environment, packages = {}, {}
     if libraries:
         unpacked = await DebianPackages(cache, host).get(libraries)
         environment, packages = unpacked.environment, unpacked.versions
     try:
-        return await find_build(name, tree, host, environment, packages)
+        return await find_build(name, tree, host, environment, packages, loader)
     except UserError as error:
         found = _MISSING_LIBRARY.search(error.message)
         hint = f"install the package with {found[1]}" if found else "is it the server's archive for this platform?"
@@ -177,7 +214,13 @@ async def _build(name: str, tree: Path, cache: Path, host: LocalHost, libraries:
 
 
 def _described(
-    name: str, build: ServerBuild, libraries: tuple[str, ...], origin: str, sha256: str, size_bytes: int
+    name: str,
+    build: ServerBuild,
+    libraries: tuple[str, ...],
+    origin: str,
+    sha256: str,
+    size_bytes: int,
+    image: bool = False,
 ) -> AddedServer:
     """What the program's version and its list of options tell of it."""
     version, options = build.version, build.variables
@@ -191,6 +234,7 @@ def _described(
         size_bytes=size_bytes,
         version=version.text,
         title=version.name,
+        image=image,
         libraries=libraries,
         memcached=(build.plugins / "libmemcached.so").exists(),
         compression=("zlib", "zstd") if "protocol_compression_algorithms" in options else ("zlib",),

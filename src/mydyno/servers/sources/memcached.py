@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.version import ServerVersion
+from mydyno.servers.memcached_build import memcached_build
 
 PACKAGES = ("memcached",)
 
@@ -37,16 +36,6 @@ class MemcachedSource:
             say(f"downloading memcached: about {self.download_bytes / 1e6:.1f} MB")
         packages = await DebianPackages(cache, host).get(PACKAGES)
         program = packages.find("usr/bin/memcached")
-        reported = await host.run([str(program), "--version"], environment=packages.environment, timeout_s=30)
-        if reported.exit_code:
-            raise HostError(f"{program} does not start: {reported.output.strip()[-500:]}")
-        return ServerBuild(
-            name=name,
-            program=program,
-            basedir=packages.root / "usr",
-            messages=packages.root,
-            plugins=packages.root,
-            version=ServerVersion.parse(reported.output.strip()),
-            environment=packages.environment,
-            packages=packages.versions,
+        return await memcached_build(
+            name, program, packages.root / "usr", host, packages.environment, packages.versions
         )

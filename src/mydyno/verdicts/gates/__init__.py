@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mydyno.model.reasons import Reason
+from mydyno.model.stored.reasons import Reason
 from mydyno.verdicts.gates import (
     counters,
     driver_cpu,

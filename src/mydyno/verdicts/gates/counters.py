@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.model.reasons import Reason
+from mydyno.model.stored.reasons import Reason
 from mydyno.verdicts.gates.facts import StepFacts
 
 

@@ -6,12 +6,18 @@ others are.
 
 from __future__ import annotations
 
-from mydyno.model.reasons import Reason
+from mydyno.model.stored.reasons import Reason
+from mydyno.verdicts.gates.driver_health import OF_THE_DRIVER
 from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the driver's CPU time is above gates.driver_cpu of the CPUs that it may use, on any client host."""
+    """Closed where the driver's CPU time is above gates.driver_cpu of the CPUs that it may use, on any client host, or
+    where the driver reports that one of its threads was saturated.
+    """
+    busy = [one.text for one in facts.driver.findings if one.level == "invalid" and one.rule in OF_THE_DRIVER]
+    if busy:
+        return Reason(gate="driver_cpu", text="; ".join(busy))
     if facts.driver.clients:
         return _of_clients(facts)
     if facts.driver.cpu_user_s is None or facts.driver.cpu_system_s is None or facts.whole_s <= 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mydyno.model.experiment import GateSpec
-from mydyno.model.records import DriverResult, Evidence
+from mydyno.model.definition.experiment import GateSpec
+from mydyno.model.stored.records import DriverResult, Evidence
 
 
 @dataclass(frozen=True)

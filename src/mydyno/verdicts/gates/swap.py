@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mydyno.model.quantities import format_bytes
-from mydyno.model.reasons import Reason
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.stored.reasons import Reason
 from mydyno.verdicts.gates.facts import RunFacts
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.model.reasons import Reason
-from mydyno.model.records import Evidence
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import Evidence
 from mydyno.verdicts.gates.facts import RunFacts
 
 

@@ -1,10 +1,59 @@
 "use strict";
-/* The list follows the form while it is filled in; without this script the form's button does the same. */
+/* The list follows the form while it is filled in; without this script the form's button does the same. Studies that are
+   marked to be compared remain marked, in this tab, while the list shows others. */
 (() => {
   const form = document.getElementById("filter");
   const results = document.getElementById("results");
+  const key = `marked ${results.dataset.folder}`;
+  const marks = new Set(stored());
   let waiting = 0;
   let asked = 0;
+
+  function stored() {
+    try {
+      return JSON.parse(sessionStorage.getItem(key) ?? "[]");
+    } catch (error) {
+      return []; // storage is forbidden, or not ours
+    }
+  }
+
+  function keep() {
+    try {
+      sessionStorage.setItem(key, JSON.stringify([...marks]));
+    } catch (error) {
+      // storage is forbidden or full: marks last as long as this page
+    }
+  }
+
+  /* A mark of a study that is not in the list is a checkbox below it, so that the form sends it too. */
+  function elsewhere(name) {
+    const label = document.createElement("label");
+    const box = document.createElement("input");
+    Object.assign(box, { type: "checkbox", name: "study", value: name, checked: true });
+    label.append(box, ` ${name}`);
+    return label;
+  }
+
+  function showMarks() {
+    const holder = document.getElementById("marked");
+    const shown = new Set();
+    for (const box of results.querySelectorAll(".studies input[name=study]")) {
+      box.checked = marks.has(box.value);
+      shown.add(box.value);
+    }
+    const others = [...marks].filter((name) => !shown.has(name));
+    holder.querySelectorAll("label").forEach((label) => label.remove());
+    holder.append(...others.map(elsewhere));
+    holder.hidden = !others.length;
+    showControls();
+  }
+
+  function showControls() {
+    const controls = document.getElementById("compare-controls");
+    const boxes = results.querySelectorAll("input[name=study]");
+    controls.hidden = boxes.length < 2 && !marks.size;
+    document.getElementById("unmark").hidden = !marks.size;
+  }
 
   async function show() {
     const number = ++asked;
@@ -14,7 +63,9 @@
     const answer = await fetch(`/?${query}`);
     if (!answer.ok) return;
     const text = await answer.text();
-    if (number === asked) results.innerHTML = text; // escaped by the server
+    if (number !== asked) return;
+    results.innerHTML = text; // escaped by the server
+    showMarks();
   }
 
   form.addEventListener("input", () => {
@@ -25,4 +76,18 @@
     event.preventDefault();
     show();
   });
+  results.addEventListener("change", ({ target }) => {
+    if (target.name !== "study") return;
+    if (target.checked) marks.add(target.value);
+    else marks.delete(target.value);
+    keep();
+    showControls();
+  });
+  results.addEventListener("click", ({ target }) => {
+    if (target.id !== "unmark") return;
+    marks.clear();
+    keep();
+    showMarks();
+  });
+  addEventListener("pageshow", showMarks); // also after "back"
 })();

@@ -1,4 +1,4 @@
-"""/compare and /history: several studies side by side, and an experiment over all its studies on one host.
+"""/compare and /history: studies, or arms of one, side by side, and an experiment over all its studies on a host.
 
 The documents are those of `mydyno compare` and `mydyno history`, in the sandbox of a report, inside a page of this
 server. They are made when they are requested, since studies may have been added.
@@ -6,8 +6,11 @@ server. They are made when they are requested, since studies may have been added
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -17,87 +20,202 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
+from mydyno.language import marked, names, tr, tr_after
+from mydyno.model.definition.problems import nearest
 from mydyno.web.index import StudyIndex
 from mydyno.web.pages.study import REPORT_POLICY
 from mydyno.web.rendering import render
 
+if TYPE_CHECKING:
+    from mydyno.results.across.history import Choices, Selection
+
 MOST_STUDIES = 12
 """More side by side cannot be read."""
+MOST_NAMES = 20
+"""Of arms or steps that a message lists."""
 
 
 def _named(request: Request) -> list[Path]:
     """The folders of the studies in the query. Raises HTTPException: 404 for a study that is not in the list."""
     index: StudyIndex = request.app.state.index
-    names = list(dict.fromkeys(request.query_params.getlist("study")))
-    if len(names) > MOST_STUDIES:
-        raise HTTPException(422, f"At most {MOST_STUDIES} studies can be compared here.")
-    paths = [index.find(name) for name in names]
+    wanted = list(dict.fromkeys(request.query_params.getlist("study")))
+    if len(wanted) > MOST_STUDIES:
+        raise HTTPException(422, tr("At most {count} studies can be compared here.", count=MOST_STUDIES))
+    paths = [index.find(name) for name in wanted]
     if None in paths:
-        raise HTTPException(404, "There is no study of this name in this folder.")
+        raise HTTPException(404, tr("There is no study of this name in this folder."))
     return [path for path in paths if path is not None]
 
 
-def _two_or_more(request: Request) -> list[Path]:
-    paths = _named(request)
-    if len(paths) < 2:
-        raise HTTPException(422, "Mark two studies or more in the list of studies, then compare them.")
-    return paths
+def _missing(message: str, name: str, known: Sequence[str]) -> HTTPException:
+    """404 for a name that a study does not have, with those that it has, unless they are many, and the nearest."""
+    text = tr(message, name=name)
+    if 0 < len(known) <= MOST_NAMES:
+        text += tr_after("It has {names}.", names=names(known))
+    if guess := nearest(name, known):
+        text += tr_after("Did you mean {guess}?", guess=guess)
+    return HTTPException(404, text)
 
 
-def _one(request: Request) -> list[Path]:
-    paths = _named(request)
-    if len(paths) != 1:
-        raise HTTPException(422, "A history is of one experiment: it needs one of its studies.")
-    return paths
+@dataclass(frozen=True)
+class _Compared:
+    """What /compare sets side by side: studies, or arms of one study, of which the first is the reference."""
+
+    paths: tuple[Path, ...]
+    arms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, request: Request) -> _Compared:
+        """From `study=A&study=B`, or `study=A` with `arms=a,b` or `arm=a&arm=b`. Raises HTTPException."""
+        paths = _named(request)
+        query = request.query_params
+        arms = [arm.strip() for text in query.getlist("arms") for arm in text.split(",")] + query.getlist("arm")
+        arms = list(dict.fromkeys(filter(None, arms)))
+        if arms and len(paths) > 1:
+            raise HTTPException(422, tr("Arms are compared within one study."))
+        if not arms and len(paths) < 2:
+            raise HTTPException(422, tr("Mark two studies or more in the list of studies, then compare them. Arms of "
+                                        "one study are compared on its page."))  # fmt: skip
+        if not paths:
+            raise HTTPException(422, tr("Arms are compared within one study."))
+        return cls(tuple(paths), tuple(arms))
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        """The same in a URL."""
+        return [*(("study", path.name) for path in self.paths), *(("arm", arm) for arm in self.arms)]
+
+    def page(self) -> str:
+        """The document. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
+        # scipy takes most of a second to load
+        from mydyno.reports.across.comparison_page import arms_page, comparison_page
+        from mydyno.results.across.arms import compare_arms  # scipy
+        from mydyno.results.across.compare import compare_studies  # scipy
+        from mydyno.results.across.saved import SavedStudy
+        from mydyno.results.across.scatter import studies_beside  # scipy
+
+        saved = [SavedStudy.read(path) for path in self.paths]
+        if self.arms:
+            known = [arm.name for arm in saved[0].study.experiment.arms]
+            for arm in self.arms:
+                if arm not in known:
+                    raise _missing(marked("The study has no arm {name}."), arm, known)
+            if len(self.arms) < 2:
+                raise HTTPException(422, tr("Mark two arms or more, then compare them."))
+            return arms_page(compare_arms(saved[0], self.arms), saved[0].folder)
+        made = compare_studies(saved, studies_beside(saved))
+        if not made.comparable:
+            raise HTTPException(422, made.answer[0])
+        return comparison_page(made, [one.folder for one in saved])
 
 
-def _comparison(paths: list[Path]) -> str:
-    # scipy takes most of a second to load
-    from mydyno.reports.across.comparison_page import comparison_page
-    from mydyno.results.across.compare import compare_studies  # scipy
-    from mydyno.results.across.saved import SavedStudy
-
-    saved = [SavedStudy.read(path) for path in paths]
-    made = compare_studies(saved)
-    if not made.comparable:
-        raise HTTPException(422, made.answer[0])
-    return comparison_page(made, [one.folder for one in saved])
+async def show_comparison(request: Request) -> Response:
+    """The page around the document."""
+    compared = _Compared.of(request)
+    await run_in_threadpool(_made, compared)  # what cannot be shown is said here, not inside the frame
+    return render("across.html", title=tr("Comparison"), source=f"/compare/page?{urlencode(compared.query)}")
 
 
-def _history(paths: list[Path]) -> str:
+async def show_comparison_document(request: Request) -> Response:
+    """The document by itself."""
+    return _document(await run_in_threadpool(_made, _Compared.of(request)))
+
+
+def _made(compared: _Compared) -> str:
+    try:
+        return compared.page()
+    except MydynoError as error:
+        raise _refusal(error) from error
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of the selects above a history."""
+
+    name: str
+    """The parameter of the URL."""
+    label: str
+    options: tuple[tuple[str, str], ...]
+    """(value, label)."""
+    selected: str
+
+
+async def show_history(request: Request) -> Response:
+    """The page around the document, with the selects of its series."""
+    _, choices, selection = await run_in_threadpool(_history, request)
+    study = request.query_params["study"]
+    chosen = (("arm", selection.arm), ("step", selection.step), ("metric", selection.metric))
+    query = urlencode([("study", study), *((name, value) for name, value in chosen if value)])
+    return render(
+        "history.html",
+        title=tr("History"),
+        source=f"/history/page?{query}",
+        study=study,
+        choices=_choices(choices, selection),
+    )
+
+
+async def show_history_document(request: Request) -> Response:
+    """The document by itself."""
+    text, _, _ = await run_in_threadpool(_history, request)
+    return _document(text)
+
+
+def _history(request: Request) -> tuple[str, Choices, Selection]:
+    """The document, what may be selected, and what is. Raises HTTPException."""
     # scipy takes most of a second to load
     from mydyno.reports.across.history_page import history_page
-    from mydyno.results.across.history import Selection, find_studies, history_of  # scipy
+    from mydyno.results.across.history import Selection, choices_of, find_studies, history_of  # scipy
     from mydyno.results.across.saved import SavedStudy
 
-    one = SavedStudy.read(paths[0])
-    found = find_studies(paths[0].resolve().parent)
-    return history_page(history_of(found, one.summary.experiment, Selection(host=one.host)))
+    paths = _named(request)
+    if len(paths) != 1:
+        raise HTTPException(422, tr("A history is of one experiment: it needs one of its studies."))
+    arm, step, metric = (request.query_params.get(name) or None for name in ("arm", "step", "metric"))
+    try:
+        one = SavedStudy.read(paths[0])
+        found = find_studies(paths[0].resolve().parent)
+        choices = choices_of(found, one.summary.experiment, one.host)
+        for message, name, known in (
+            (marked("The newest study has no arm {name}."), arm, choices.arms),
+            (marked("The newest study has no step {name}."), step, [each.id for each in choices.steps]),
+            (marked("The newest study has no metric {name}."), metric, choices.metrics),
+        ):
+            if name is not None and name not in known:
+                raise _missing(message, name, known)
+        selection = Selection(arm, step, metric, one.host)
+        return history_page(history_of(found, one.summary.experiment, selection)), choices, selection
+    except MydynoError as error:
+        raise _refusal(error) from error
 
 
-def _routes(
-    name: str, title: str, choose: Callable[[Request], list[Path]], make: Callable[[list[Path]], str]
-) -> list[Route]:
-    def made(paths: list[Path]) -> str:
-        try:
-            return make(paths)
-        except MydynoError as error:
-            raise HTTPException(422, f"{error.message}. {error.hint}".rstrip(". ") + ".") from error
+def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
+    # the reports' own modules take long to load
+    from mydyno.reports.across.tables import step_heading
+    from mydyno.reports.numbers import metric_name
 
-    async def show(request: Request) -> Response:
-        paths = choose(request)
-        await run_in_threadpool(made, paths)  # what cannot be shown is said here, not inside the frame
-        query = urlencode([("study", path.name) for path in paths])
-        return render("across.html", title=title, source=f"/{name}/page?{query}")
+    labels = {metric: metric_name(metric) for metric in choices.metrics}
+    twice = {label for label, count in Counter(labels.values()).items() if count > 1}
+    metrics = [(metric, f"{label} ({metric})" if label in twice else label) for metric, label in labels.items()]
+    steps = [(one.id, step_heading(choices.steps, one.id)) for one in choices.steps]
+    return (
+        Choice("arm", tr("Arm"), (("", tr("all")), *((arm, arm) for arm in choices.arms)), selection.arm or ""),
+        Choice("step", tr("Step"), (("", tr("all")), *steps), selection.step or ""),
+        Choice("metric", tr("Metric"), tuple(metrics), selection.metric or choices.primary),
+    )
 
-    async def show_document(request: Request) -> Response:
-        text = await run_in_threadpool(made, choose(request))
-        return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
 
-    return [Route(f"/{name}", show), Route(f"/{name}/page", show_document)]
+def _document(text: str) -> Response:
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
+
+
+def _refusal(error: MydynoError) -> HTTPException:
+    return HTTPException(422, f"{error.message}. {error.hint}".rstrip(". ") + ".")
 
 
 ROUTES = [
-    *_routes("compare", "Comparison", _two_or_more, _comparison),
-    *_routes("history", "History", _one, _history),
+    Route("/compare", show_comparison),
+    Route("/compare/page", show_comparison_document),
+    Route("/history", show_history),
+    Route("/history/page", show_history_document),
 ]

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from mydyno.language import tr
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.index import StudyIndex
 from mydyno.web.live_status import stop_study
@@ -21,8 +22,8 @@ async def show_live(request: Request) -> Response:
     index: StudyIndex = request.app.state.index
     row = await run_in_threadpool(index.row, path)
     if not (path / LIVE_FILE).is_file():
-        words = "This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts."
-        return render("problem.html", title="There is nothing live to show", words=words, row=row)
+        words = tr("This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts.")
+        return render("problem.html", title=tr("There is nothing live to show"), words=words, row=row)
     return render("live.html", row=row)
 
 

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mydyno.model.live import LivePrecision
+from mydyno.language import tr
+from mydyno.model.stored.live import LivePrecision, LiveSecond
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 from mydyno.web.access import Access
 from mydyno.web.index import StudyIndex
-from mydyno.web.live_status import live_status
 from mydyno.web.openmetrics import CONTENT_TYPE, Figures, exposition
 
 
@@ -22,7 +22,7 @@ async def show_metrics(request: Request) -> Response:
     """Figures of studies that run; those that have ended are absent."""
     access: Access = request.app.state.access
     if not access.open_metrics:
-        raise HTTPException(404, "The server was started without --metrics.")
+        raise HTTPException(404, tr("This server was started without --metrics."))
     return await run_in_threadpool(_text, request.app.state.index)
 
 
@@ -32,10 +32,16 @@ def _text(index: StudyIndex) -> Response:
 
 
 def _figures(study: Path) -> Figures:
-    status = live_status(study)
-    lines = (line.record for line in reversed(read_last_lines(study / LIVE_FILE, 256 * 1024)))
-    precision = next((one for one in lines if isinstance(one, LivePrecision)), None)
-    return Figures(study.name, status.last, precision, running=True)
+    found = Figures(study.name, running=True)
+    precision = None
+    for line in reversed(read_last_lines(study / LIVE_FILE, 256 * 1024)):
+        record = line.record
+        if isinstance(record, LiveSecond):
+            found.seconds.setdefault(record.group, record)
+        elif isinstance(record, LivePrecision):
+            precision = precision or record
+    found.precision = precision
+    return found
 
 
 ROUTES = [Route("/metrics", show_metrics)]

@@ -9,11 +9,13 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
+from mydyno.language import current_language, tr
 from mydyno.web.index import StudyIndex
 from mydyno.web.rendering import render
+from mydyno.web.reports import ReportsInLanguages
 from mydyno.web.studies import run_grid, study_path
 
 REPORT_POLICY = (
@@ -34,12 +36,18 @@ async def show_study(request: Request) -> Response:
 def _page(path: Path, index: StudyIndex) -> Response:
     row = index.row(path)
     summary = _summary(path)
+    translations = summary.get("translations")
+    own = translations.get(current_language()) if isinstance(translations, dict) else None
+    text = own if isinstance(own, dict) else summary
     return render(
         "study.html",
         row=row,
-        answer=[str(one) for one in _list(summary, "answer")],
-        scope=str(summary.get("scope") or ""),
-        sharpen=[str(one) for one in _list(summary, "sharpen")],
+        translated=text is own or current_language() == "en",
+        answer=[str(one) for one in _list(text, "answer")],
+        scope=str(text.get("scope") or ""),
+        sharpen=[str(one) for one in _list(text, "sharpen")],
+        arms=[str(one) for one in _list(summary, "arms")],
+        control=str(summary.get("control") or ""),
         grid=run_grid(path),
         has_report=_is_report(path),
     )
@@ -63,11 +71,25 @@ def _is_report(path: Path) -> bool:
     return report.is_file() and not report.is_symlink()
 
 
+def _in_language(request: Request, path: Path) -> str | None:
+    """The report in the language of the page; None if the saved one is shown."""
+    index: StudyIndex = request.app.state.index
+    if not _is_report(path) or any(row.state == "running" for row in index.rows()):
+        return None
+    reports: ReportsInLanguages = request.app.state.reports
+    return reports.text(path)
+
+
 async def show_report(request: Request) -> Response:
-    """report.html as it was saved, in a sandbox."""
+    """report.html as it was saved, in a sandbox; in the language of the page, unless a study is running."""
     path = study_path(request)
+    made = await run_in_threadpool(_in_language, request, path)
+    if made is not None:
+        return HTMLResponse(made, headers={"content-security-policy": REPORT_POLICY})
     if not _is_report(path):
-        raise HTTPException(404, f"This study has no report yet. To write it: mydyno report {path.name}")
+        raise HTTPException(
+            404, tr("This study has no report yet. To write it: {command}", command=f"mydyno report {path.name}")
+        )
     return FileResponse(
         path / "report.html", media_type="text/html; charset=utf-8", headers={"content-security-policy": REPORT_POLICY}
     )

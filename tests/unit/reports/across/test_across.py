@@ -9,11 +9,13 @@ import re
 import struct
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
-from mydyno.model.comparison import Comparison
-from mydyno.model.history import History, LeftOut
+from mydyno.model.stored.comparison import Comparison
+from mydyno.model.stored.history import History, LeftOut
+from mydyno.model.stored.schemas import stored_schema
 from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
 from mydyno.reports.across.tables import effects_table, noise_table
 from mydyno.results.across.arms import compare_arms
@@ -85,6 +87,24 @@ def test_a_comparison_as_markdown_is_as_the_golden_file(comparison: Comparison) 
 
 def test_a_history_on_a_terminal_is_as_the_golden_file(history: History) -> None:
     check_golden("history.txt", printed(history_text.print_history, history))
+
+
+def test_a_history_as_markdown_is_as_the_golden_file(history: History) -> None:
+    check_golden("history.md", history_text.history_markdown(history))
+    calibration = history_text.calibration_markdown(history.calibration)
+    assert calibration.startswith("# A/A calibration on vm-7\n")
+    assert len(re.findall(r"^\| allocators-\d", calibration, re.MULTILINE)) == 8
+
+
+def test_what_is_printed_as_json_has_a_schema(
+    comparison: Comparison, history: History, interleaved: list[StudyFolder]
+) -> None:
+    arms = compare_arms(SavedStudy.read(interleaved[0].path), tuple(TWO))
+    for name, made in (("comparison", comparison), ("history", history), ("arms", arms)):
+        schema = jsonschema.Draft202012Validator(stored_schema(name))
+        document = json.loads(made.model_dump_json())
+        assert [error.message for error in schema.iter_errors(document)] == []
+        assert not schema.is_valid({**document, "answer": 1})
 
 
 def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(

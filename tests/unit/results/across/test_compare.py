@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.model.comparison import Comparison
-from mydyno.model.experiment import ArmSpec, Experiment, StepSpec
+from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
+from mydyno.model.stored.comparison import Comparison
 from mydyno.results.across.arms import compare_arms
 from mydyno.results.across.compare import compare_studies
 from mydyno.results.across.estimates import estimate_of
@@ -52,6 +52,49 @@ def test_a_difference_without_any_differing_setting_is_said_to_be_one_of_session
     assert not any(
         "No recorded" in one for one in compare_studies((saved(draw(1, 0.02, 0.0), name="a"), changed)).answer
     )
+
+
+def _sessions(effects: tuple[float, ...]) -> list[SavedStudy]:
+    return [
+        saved(draw(seed, effect, noise=0.005), experiment(("A", "x")), name=f"allocators-{seed}", day=seed)
+        for seed, effect in enumerate(effects, 1)
+    ]
+
+
+def test_a_difference_no_larger_than_sessions_have_is_not_claimed() -> None:
+    """The effect is 5 % in the mean of the sessions, and differs by several percent between them."""
+    sessions = _sessions((0.02, 0.09, 0.01, 0.08, 0.03, 0.10))
+    pair = (sessions[2], sessions[3])
+    alone = compare_studies(pair).effects[0].differences[0]
+    assert (alone.verdict, alone.sessions, alone.session_sd) == ("higher", 2, None)
+    found = compare_studies(pair, [*sessions[:2], *sessions[4:]])
+    one = found.effects[0].differences[0]
+    assert (one.verdict, one.sessions) == ("inconclusive", 6)
+    assert one.session_sd == pytest.approx(0.05, abs=0.03)
+    assert (one.ci_low or 1.0) < (alone.ci_low or 1.0)
+    assert "not beyond how much 6 sessions differ" in one.reason
+    assert "no difference is claimed" in found.answer[0]
+    assert "from 6 comparable studies" in found.conclusions[-1]
+
+
+def test_a_difference_beyond_the_scatter_of_sessions_is_claimed() -> None:
+    sessions = _sessions((0.020, 0.022, 0.019, 0.021, 0.020, 0.12))
+    found = compare_studies((sessions[4], sessions[5]), sessions[:4])
+    assert found.effects[0].differences[0].verdict == "higher"
+
+
+def test_with_too_few_sessions_their_scatter_is_said_to_be_unknown() -> None:
+    sessions = _sessions((0.02, 0.03, 0.02))
+    found = compare_studies(sessions[:2], sessions[2:])
+    assert found.effects[0].differences[0].session_sd is None
+    assert found.conclusions[-1].startswith("How much sessions differ when nothing is changed is not known: it takes 4")
+    assert "and 3 are found" in found.conclusions[-1]
+
+
+def test_sessions_on_another_host_say_nothing_of_the_scatter() -> None:
+    sessions = _sessions((0.02, 0.09, 0.01, 0.08))
+    other = saved(draw(9, 0.03), experiment(("A", "x")), name="allocators-9", host={**HOST, "hostname": "vm-8"})
+    assert compare_studies((sessions[0], other), sessions[1:]).effects[0].differences[0].sessions == 0
 
 
 def test_effects_that_are_alike_are_equivalent_only_from_six_blocks_on() -> None:

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.model.comparison import Comparison, EffectDifference
+from mydyno.model.definition.looks import SIX
+from mydyno.model.stored.comparison import Comparison, EffectDifference
 from mydyno.results.across.compare import compare_studies
 from mydyno.results.across.saved import SavedStudy
-from mydyno.stats.looks import LOOKS
 from tests.support.fake_sessions import DRIFTS, normal, sessions
 from tests.support.saved_studies import experiment, saved, values
+
+pytestmark = pytest.mark.slow
 
 TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 Logs = NDArray[np.float64]
@@ -91,7 +93,7 @@ def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent(tr
 def at_its_last_look(logs: Logs, name: str) -> SavedStudy:
     """The study as it ended: at the first look at which everything is decided, or the last one."""
     study = None
-    for blocks, alpha in LOOKS.items():
+    for blocks, alpha in SIX.rates.items():
         study = saved(logs[:blocks], experiment(("A", "x")), name=name, alpha=alpha, look=blocks)
         if study.summary.effects[0].verdict in ("higher", "lower", "equivalent"):
             break

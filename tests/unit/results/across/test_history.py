@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.model.experiment import ArmSpec, DataSpec
-from mydyno.model.history import History, LeftOut
+from mydyno.model.definition.experiment import ArmSpec, DataSpec
+from mydyno.model.stored.history import History, LeftOut
 from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.history import FoundStudies, Selection, history_of
 from mydyno.results.across.saved import SavedStudy
@@ -60,6 +60,7 @@ def test_without_a_change_the_answer_says_what_would_have_been_found() -> None:
     assert all(one.changes == () and one.detectable for one in made.series)
 
 
+@pytest.mark.slow
 def test_histories_without_a_change_show_one_in_at_most_5_percent() -> None:
     """Two series, of the effect and of the control's level, which scatters between sessions by 5 %."""
     wrong = sum(any(one.changes for one in history(studies(8, seed)).series) for seed in range(100, 160))

@@ -75,7 +75,7 @@ pub fn named(name: &str) -> Result<Workload, String> {
 }
 
 /// Edit distance by Levenshtein, for finding the nearest name.
-fn distance(left: &str, right: &str) -> usize {
+pub fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (line, character) in left.chars().enumerate() {

@@ -2,9 +2,11 @@
 
 mod by_type;
 mod handshakes;
+mod named;
 
 pub use by_type::{ByType, TypeRecorder};
 pub use handshakes::Handshakes;
+pub use named::{Named, NamedLatency};
 
 use dyno_core::histogram::Histogram;
 use dyno_loop::recorder::{Extra, Recorder};
@@ -23,6 +25,12 @@ pub struct SqlRecord {
     pub by_type: ByType,
     /// TLS handshakes; none in plain text.
     pub handshakes: Handshakes,
+    /// Statements and transactions by the names of a user's file.
+    #[serde(default)]
+    pub named: Named,
+    /// Questions of connections that a script made and ended itself, beside its statements.
+    #[serde(default)]
+    pub questions_aside: u64,
 }
 
 impl Default for SqlRecord {
@@ -31,6 +39,8 @@ impl Default for SqlRecord {
             statements: (0..StatementKind::COUNT).map(|_| Histogram::new()).collect(),
             by_type: ByType::default(),
             handshakes: Handshakes::default(),
+            named: Named::default(),
+            questions_aside: 0,
         }
     }
 }
@@ -42,6 +52,8 @@ pub struct SqlSums {
     pub by_kind: [u64; StatementKind::COUNT],
     /// TLS handshakes from the first connection to the last.
     pub handshakes: Handshakes,
+    /// See [`SqlRecord::questions_aside`].
+    pub questions_aside: u64,
 }
 
 impl Extra for SqlRecord {
@@ -52,6 +64,7 @@ impl Extra for SqlRecord {
             *sum += histogram.count();
         }
         sums.handshakes.merge(&self.handshakes);
+        sums.questions_aside += self.questions_aside;
     }
 
     fn merge(&mut self, other: &Self) {
@@ -59,7 +72,9 @@ impl Extra for SqlRecord {
             mine.merge(theirs);
         }
         self.by_type.merge(&other.by_type);
+        self.named.merge(&other.named);
         self.handshakes.merge(&other.handshakes);
+        self.questions_aside += other.questions_aside;
     }
 
     fn merge_latencies(&mut self, other: &Self) {
@@ -75,6 +90,8 @@ impl Extra for SqlRecord {
     fn clear_after_connecting(&mut self) {
         self.statements.iter_mut().for_each(Histogram::clear);
         self.by_type.clear();
+        self.named.clear();
+        self.questions_aside = 0;
     }
 }
 

@@ -89,7 +89,7 @@ impl SqlSession {
             self.state = State::Preparing(slot);
             let detail = match self.work {
                 Work::Tpcc(_) => Detail::Rows,
-                Work::Oltp(_) => Detail::Skip,
+                Work::Oltp(_) | Work::File(_) | Work::Captured(_) => Detail::Skip,
             };
             self.connection
                 .prepare(text.as_bytes(), detail)

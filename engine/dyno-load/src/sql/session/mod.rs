@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
 use dyno_core::queue::Queue;
+use dyno_loop::arrivals::Recording;
 use dyno_loop::recorder::{client_code, Part, Traffic};
 use dyno_loop::{Failure, LoadSettings, Loss, Operation, Session, SlotState, Step, Stop, Tally};
 use dyno_mysql::{Connection, Counters, Done, Error, Event, ServerError, Statement};
 
+use super::captured::CapturedWork;
 use super::definition::StatementKind;
+use super::file::FileWork;
 use super::oltp::Transaction;
 use super::record::SqlRecord;
 use super::settings::{SqlSettings, SqlWorkload};
@@ -49,6 +52,8 @@ enum Reply {
 enum Work {
     Oltp(Transaction),
     Tpcc(Box<TpccWork>),
+    File(Box<FileWork>),
+    Captured(CapturedWork),
 }
 
 /// A transaction of TPC-C, whose rows are read.
@@ -177,6 +182,20 @@ impl Session for SqlSession {
             .cloned()
     }
 
+    fn recording(settings: &SqlSettings) -> Option<Arc<Recording>> {
+        match &settings.workload {
+            SqlWorkload::Captured(context) => context.recording(),
+            _ => None,
+        }
+    }
+
+    fn needs_new_connection(&self, shared: &WorkerState, number: u64) -> bool {
+        match (&self.work, &shared.settings.workload) {
+            (Work::Captured(work), SqlWorkload::Captured(context)) => work.is_of_another_session(context, number),
+            _ => false,
+        }
+    }
+
     fn connects_each_time(settings: &SqlSettings) -> bool {
         settings.connects_each_time()
     }
@@ -197,7 +216,10 @@ impl Session for SqlSession {
             state: State::Idle,
             work: match &shared.settings.workload {
                 SqlWorkload::Oltp(context) => Work::Oltp(Transaction::start(context, 0)),
-                SqlWorkload::Tpcc(_) => Work::Tpcc(Box::default()),
+                // A script has a session of its own.
+                SqlWorkload::File(_) => Work::File(Box::default()),
+                SqlWorkload::Captured(_) => Work::Captured(CapturedWork::default()),
+                SqlWorkload::Tpcc(_) | SqlWorkload::Script(_) => Work::Tpcc(Box::default()),
             },
             operation: Operation::default(),
             active: false,
@@ -282,8 +304,8 @@ impl Session for SqlSession {
         self.state = State::Idle;
     }
 
-    fn measured_in_flight(&self) -> u64 {
-        u64::from(self.active && self.operation.measured)
+    fn in_flight(&self, measured: bool) -> u64 {
+        u64::from(self.active && self.operation.measured == measured)
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use dyno_mysql::{Connection, Detail, Done, ServerError, Statement, Value};
 
 use super::{acknowledgement_failed, loss, SqlSession, State, TpccWork, Work, WorkerState};
 use crate::sql::definition::StatementKind;
+use crate::sql::file::{FileContext, FileWork};
 use crate::sql::oltp::{self, Transaction};
 use crate::sql::record::{record_statement, Reply, SqlRecord};
 use crate::sql::settings::SqlWorkload;
@@ -21,6 +22,8 @@ impl SqlSession {
                 *transaction = Transaction::start(context, operation.number);
             }
             (Work::Tpcc(work), SqlWorkload::Tpcc(context)) => work.execution.begin(&context.config, operation.number),
+            (Work::File(work), SqlWorkload::File(context)) => work.begin(context, operation.number),
+            (Work::Captured(work), SqlWorkload::Captured(context)) => work.begin(context, operation.number),
             _ => {}
         }
         self.statement_ns = operation.started_ns;
@@ -33,6 +36,8 @@ impl SqlSession {
         match (&mut self.work, &shared.settings.workload) {
             (Work::Oltp(transaction), SqlWorkload::Oltp(context)) => transaction.restart(context),
             (Work::Tpcc(work), _) => work.execution.retry(undo),
+            (Work::File(work), _) => work.restart(undo),
+            (Work::Captured(work), _) => work.restart(undo),
             _ => {}
         }
     }
@@ -52,6 +57,22 @@ impl SqlSession {
                 Ok(true)
             }
             (Work::Tpcc(work), SqlWorkload::Tpcc(context)) => send_tpcc(work, context, connection, statements),
+            (Work::File(work), SqlWorkload::File(context)) => {
+                let Some(statement) = work.advance(context) else {
+                    return Ok(false);
+                };
+                self.kind = context.definition.statements[statement].kind;
+                send_file(work, context, statement, connection, statements)?;
+                Ok(true)
+            }
+            (Work::Captured(work), SqlWorkload::Captured(context)) => {
+                let Some((kind, text)) = work.advance(context) else {
+                    return Ok(false);
+                };
+                self.kind = kind;
+                connection.query(text, Detail::Skip).map_err(|error| loss(&error))?;
+                Ok(true)
+            }
             _ => Ok(false),
         }
     }
@@ -89,6 +110,17 @@ impl SqlSession {
             affected_rows: done.affected_rows,
         };
         record_statement(tally.recorder(), kind, service_ns, reply);
+        if let (Work::File(work), SqlWorkload::File(context)) = (&self.work, &shared.settings.workload) {
+            if let Some(statement) = work.sent() {
+                let name = &context.statements[statement].name;
+                tally.recorder().extra.named.record(statement, name, service_ns);
+            }
+        }
+        if let (Work::Captured(work), SqlWorkload::Captured(context)) = (&self.work, &shared.settings.workload) {
+            if let Some((number, name)) = work.sent(context) {
+                tally.recorder().extra.named.record(number, name, service_ns);
+            }
+        }
         if self.failing {
             return if others { Ok(false) } else { self.try_again(shared, now) };
         }
@@ -106,6 +138,12 @@ impl SqlSession {
         self.state = State::Idle;
         self.active = false;
         let latency = tally.completed(&self.operation, now, false);
+        if let (Work::File(work), SqlWorkload::File(context), Some(latency)) =
+            (&self.work, &shared.settings.workload, latency)
+        {
+            let (number, name) = (work.recorded_as(context), &work.transaction(context).name);
+            tally.recorder().extra.named.record(number, name, latency.service_ns);
+        }
         if let Work::Tpcc(work) = &self.work {
             if let Some(latency) = latency {
                 tally.recorder().extra.by_type.record(&work.execution, latency);
@@ -147,9 +185,14 @@ impl SqlSession {
         if !shared.settings.load.ignored_errors.contains(error.code) {
             recorder.counts.errors += 1;
             let message = format!(
-                "{error} (statement {}); --ignore-errors {} would restart the transaction",
+                "{error} (statement {}); --ignore-errors {} would {} the transaction",
                 kind.name(),
-                error.code
+                error.code,
+                if matches!(self.work, Work::Captured(_)) {
+                    "roll back and leave out"
+                } else {
+                    "restart"
+                }
             );
             return Err(Failure::with_code(error.code, message).into());
         }
@@ -196,6 +239,22 @@ fn send_oltp(
             }),
         }
     });
+    sent.map_err(|error| loss(&error).into())
+}
+
+/// The same for a file of the user's.
+#[inline]
+fn send_file(
+    work: &FileWork,
+    context: &FileContext,
+    statement: usize,
+    connection: &mut Connection,
+    statements: &mut [Option<Statement>],
+) -> Result<(), Stop> {
+    let sent = match statements.get_mut(statement) {
+        Some(Some(prepared)) => connection.execute(prepared, &work.values(context, statement), Detail::Skip),
+        _ => connection.query_with(Detail::Skip, |out| work.render(context, statement, out)),
+    };
     sent.map_err(|error| loss(&error).into())
 }
 

@@ -1,0 +1,48 @@
+//! Captured statements: readers of the servers' logs, and the capture format.
+//!
+//! # From a log to a capture
+//!
+//! [`LogKind::recognise`] finds out from a log's first bytes what it is. A [`LogReader`] takes its lines one by one and
+//! gives what it finds to an [`Assembler`], which numbers the sessions, follows their default schemas and puts all in the
+//! order of time: [`Capture`]. Nothing in a log is an error: what cannot be read is counted in [`Problems`], each kind with
+//! the places of the first ones.
+//!
+//! A [`Capture`] is written and read as JSON lines (docs/reference/capture.md).
+//!
+//! # Statements
+//!
+//! [`lexer`] splits a statement into tokens; [`digest()`] replaces its literals by `?`; [`Anonymiser`] replaces them by
+//! pseudonyms; [`class`] finds out whether a statement only reads.
+
+mod anonymise;
+mod assembler;
+pub mod class;
+mod digest;
+mod event;
+mod fingerprint;
+mod format;
+mod general_log;
+mod heading;
+mod history;
+pub mod lexer;
+mod log;
+mod nondeterminism;
+mod problems;
+mod slow_log;
+mod source;
+mod timeline;
+mod timestamp;
+mod transactions;
+
+pub use anonymise::{Anonymiser, KEY_BYTES};
+pub use assembler::{Assembler, Origin, Raw, RawAction};
+pub use digest::digest;
+pub use event::{Action, Capture, Event, Header, Statement};
+pub use fingerprint::{fingerprint, Fingerprint};
+pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};
+pub use history::{History, HistoryRow, HISTORY_COLUMNS};
+pub use log::{LogKind, LogReader};
+pub use nondeterminism::nondeterministic;
+pub use problems::{LogPosition, Problem, ProblemCount, Problems, FIRST_PLACES};
+pub use source::Source;
+pub use transactions::{Span, Transaction, Transactions, Wanted};

@@ -1,0 +1,26 @@
+//! Where statements come from.
+
+use serde::{Deserialize, Serialize};
+
+/// Where statements were read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The general query log.
+    GeneralLog,
+    /// The slow query log.
+    SlowLog,
+    /// performance_schema.events_statements_history_long.
+    StatementsHistory,
+}
+
+impl Source {
+    /// As it is called in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GeneralLog => "general log",
+            Self::SlowLog => "slow log",
+            Self::StatementsHistory => "statements history of performance_schema",
+        }
+    }
+}

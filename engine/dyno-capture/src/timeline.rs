@@ -1,0 +1,91 @@
+//! The order and the times of what was found.
+
+use std::collections::HashMap;
+
+use crate::event::{Action, Event};
+use crate::timestamp::Micros;
+
+/// One second, µs.
+pub const SECOND_US: u64 = 1_000_000;
+
+/// An event with the log's time.
+#[derive(Debug)]
+pub struct Timed {
+    /// By the log's clock.
+    pub at: Micros,
+    /// Whether the time has whole seconds only.
+    pub is_whole_second: bool,
+    /// What happened; its own time is set last.
+    pub event: Event,
+}
+
+/// Spreads what happened within the same whole second evenly over it, in the order of the log. Returns whether there were
+/// whole seconds.
+pub fn spread(events: &mut [Timed]) -> bool {
+    let mut is_any = false;
+    for same in events.chunk_by_mut(|left, right| left.at == right.at && left.is_whole_second && right.is_whole_second)
+    {
+        if !same[0].is_whole_second {
+            continue;
+        }
+        is_any = true;
+        let count = same.len() as Micros;
+        for (index, timed) in same.iter_mut().enumerate() {
+            timed.at += index as Micros * SECOND_US as Micros / count;
+        }
+    }
+    is_any
+}
+
+/// No event of a session is before an earlier one of the same session.
+pub fn keep_order_of_sessions(events: &mut [Timed]) {
+    let mut latest: HashMap<u32, Micros> = HashMap::new();
+    for timed in events {
+        let at = latest.entry(timed.event.session).or_insert(timed.at);
+        *at = (*at).max(timed.at);
+        timed.at = *at;
+    }
+}
+
+/// Numbers the sessions from 1 in the order of their first events; returns how many there are.
+pub fn number_by_first_event(events: &mut [Event]) -> u64 {
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    for event in events {
+        let next = numbers.len() as u32 + 1;
+        event.session = *numbers.entry(event.session).or_insert(next);
+    }
+    numbers.len() as u64
+}
+
+/// How long it took; 0 where that is not known.
+pub fn duration_us(event: &Event) -> u64 {
+    match &event.action {
+        Action::Statement(statement) => statement.duration_us.unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// When it ended.
+pub fn end_us(event: &Event) -> u64 {
+    event.at_us + duration_us(event)
+}
+
+/// The most sessions between their first and their last event at a time.
+pub fn peak_sessions(events: &[Event]) -> u64 {
+    let mut spans: HashMap<u32, (u64, u64)> = HashMap::new();
+    for event in events {
+        let span = spans.entry(event.session).or_insert((event.at_us, event.at_us));
+        span.1 = span.1.max(end_us(event));
+    }
+    let mut edges: Vec<(u64, i64)> = spans
+        .values()
+        .flat_map(|span| [(span.0, 1), (span.1 + 1, -1)])
+        .collect();
+    edges.sort_unstable();
+    let (mut open, mut peak) = (0, 0);
+    for (_, change) in edges {
+        open += change;
+        peak = peak.max(open);
+    }
+    peak as u64
+}

@@ -1,0 +1,74 @@
+//! `dynoload capture`: reads logs, or the statements history of a server, into a capture.
+
+mod files;
+mod history;
+mod shown;
+
+pub use files::capture_files;
+pub use history::capture_history;
+pub use shown::{shortened, table};
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::Path;
+
+use dyno_capture::{Anonymiser, Capture, KEY_BYTES};
+
+use crate::error::Error;
+
+/// Standard output in the place of a file.
+const STDOUT: &str = "-";
+
+/// The key of an anonymised capture: the first 32 bytes of a file, or random ones that nobody keeps.
+///
+/// # Errors
+/// When the file cannot be read or is too short.
+pub fn anonymiser(key_file: Option<&Path>) -> Result<Anonymiser, Error> {
+    let path = key_file.unwrap_or(Path::new("/dev/urandom"));
+    let mut key = [0; KEY_BYTES];
+    let read = File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut key));
+    read.map_err(|error| {
+        Error::User(format!(
+            "--key-file '{}' does not give the {KEY_BYTES} bytes of a key: {error}; make one with `head -c {KEY_BYTES} \
+             /dev/urandom > FILE`",
+            path.display()
+        ))
+    })?;
+    Ok(Anonymiser::new(key))
+}
+
+/// Writes a capture; a file is complete or absent.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(capture: &Capture, path: &Path) -> Result<(), Error> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::User(format!("--output '{}' cannot be written: {error}", path.display()))
+    };
+    if path == Path::new(STDOUT) {
+        let stdout = BufWriter::new(std::io::stdout().lock());
+        return dyno_capture::write(capture, stdout).map_err(|error| failed(&error));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let file = File::create(&unfinished).map_err(|error| failed(&error))?;
+    let mut writer = BufWriter::new(file);
+    let written = dyno_capture::write(capture, &mut writer).map_err(|error| failed(&error));
+    let flushed = written.and_then(|()| writer.flush().map_err(|error| failed(&error)));
+    let renamed = flushed.and_then(|()| std::fs::rename(&unfinished, path).map_err(|error| failed(&error)));
+    if renamed.is_err() {
+        // The first error is the one to report.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    renamed
+}
+
+/// Reads a capture.
+///
+/// # Errors
+/// When it is none, with what to do.
+pub fn read(path: &Path) -> Result<Capture, Error> {
+    let file = File::open(path)
+        .map_err(|error| Error::User(format!("the capture '{}' cannot be read: {error}", path.display())))?;
+    dyno_capture::read(BufReader::new(file)).map_err(|error| Error::User(format!("'{}' {error}", path.display())))
+}

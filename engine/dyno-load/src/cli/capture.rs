@@ -1,0 +1,77 @@
+//! `dynoload capture`: its options.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::connection::ConnectionArguments;
+use crate::capture;
+use crate::error::{Error, Exit};
+
+const EXAMPLES: &str = "Examples:
+  dynoload capture /var/log/mysql/general.log -o monday.capture
+      MySQL and MariaDB write it with SET GLOBAL general_log = ON. It has the beginning of each connection.
+  dynoload capture slow.log.1 slow.log -o monday.capture
+      With SET GLOBAL slow_query_log = ON, long_query_time = 0. It has the duration and rows of each statement.
+  dynoload capture --history --socket /run/mysqld/mysqld.sock -o last.capture
+      The last statements (10,000 by default) from performance_schema.events_statements_history_long.
+  dynoload capture general.log --anonymise -o monday.capture
+      Literals are replaced by pseudonyms of the same length: for showing to others, not for a replay on real data.
+
+The kind of log is found out from its content. Rotated files are named from the oldest to the newest.
+docs/reference/capture.md describes the format of a capture.";
+
+/// The options of `capture`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(mut_arg("database", |argument| argument.hide(true)))]
+pub struct CaptureArguments {
+    /// General logs or slow logs
+    #[arg(required_unless_present = "history", conflicts_with = "history", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Where the capture goes; - for standard output (the summary then goes to standard error)
+    #[arg(long, short, value_name = "CAPTURE")]
+    output: PathBuf,
+    /// Read the statements history of a running server instead of files
+    #[arg(long)]
+    history: bool,
+    /// Replace strings, numbers and users by pseudonyms of the same length; leave out comments
+    #[arg(long)]
+    anonymise: bool,
+    /// File whose first 32 bytes are the key of the pseudonyms: captures made with the same key have the same ones.
+    /// Default: random, kept nowhere
+    #[arg(long, requires = "anonymise")]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// Makes a capture.
+pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
+    let anonymiser = match arguments.anonymise {
+        true => Some(capture::anonymiser(arguments.key_file.as_deref())?),
+        false => None,
+    };
+    let mut captured = match arguments.history {
+        true => capture::capture_history(&arguments.connection.spec())?,
+        false => capture::capture_files(&arguments.files)?,
+    };
+    if let Some(anonymiser) = anonymiser {
+        anonymiser.capture(&mut captured);
+    }
+    let output = arguments.output.display().to_string();
+    let table = capture::table(&captured, &output);
+    if captured.header.statements == 0 {
+        eprint!("{table}");
+        return Err(Error::User(
+            "there is no statement to capture; no file was written".into(),
+        ));
+    }
+    capture::write(&captured, &arguments.output)?;
+    if arguments.output == Path::new("-") {
+        eprint!("{table}");
+    } else {
+        print!("{table}");
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,167 @@
+//! `dynoload sql`: files of SQL transactions, and the TOML files beside them.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::agent::AgentArguments;
+use super::connection::ConnectionArguments;
+use super::events::EventArguments;
+use super::load::LoadArguments;
+use super::output::OutputArguments;
+use super::parse::{speed, switch, threads};
+use super::slices::SliceArguments;
+use super::tpcc::cpus;
+use crate::error::{Error, Exit};
+use crate::replay::Pace;
+use crate::runner::{self, SqlRun};
+use crate::sources::Sources;
+use crate::spec::{FileSpec, SqlSpec};
+use crate::sql::file::{data, dump, Schema};
+
+const RUN_EXAMPLES: &str = "Examples:
+  dynoload sql prepare shop.toml --database shop
+      Creates and fills the tables that shop.toml describes.
+  dynoload sql run shop.sql --database shop --connections 16 --duration 60s
+      Runs the transactions of shop.sql as fast as 16 connections go.
+  dynoload sql run shop.sql --database shop --connections 64 --rate 500 --arrivals poisson --json result.json
+      500 transactions a second come whether or not the server keeps up.
+  dynoload sql run monday.capture --database shop --connections 16 --duration 60s --read-only
+      Runs the transactions of a capture in their order, again from the first one after the last one.
+  dynoload sql run monday.capture --database shop --connections 40 --duration 10m --speed original
+      The captured sessions, each transaction at its captured time.
+
+docs/guides/own-benchmark.md describes SQL files, docs/guides/replay.md captures.
+The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
+Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
+
+/// Files of SQL transactions: prepare their tables, run them, drop the tables.
+#[derive(Debug, Subcommand)]
+pub enum Sql {
+    /// Create and fill the tables of a TOML file, or load a dump.
+    Prepare(PrepareArguments),
+    /// Run the transactions of an SQL file or of a capture and measure them.
+    Run(Box<RunArguments>),
+    /// Drop the tables of a TOML file.
+    Cleanup(CleanupArguments),
+}
+
+/// The options of `sql prepare`.
+#[derive(Debug, Args)]
+pub struct PrepareArguments {
+    /// TOML file with the tables; or NAME.sql, a dump of one schema (mysqldump, mariadb-dump) for an empty database
+    file: PathBuf,
+    /// Threads, each with a connection; default: two for each CPU
+    #[arg(long, value_parser = threads)]
+    threads: Option<u32>,
+    /// Seed of the rows
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Scale factor of the tables, of a file that has one; default: the file's
+    #[arg(long)]
+    scale: Option<f64>,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// The options of `sql run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// File with the transactions, or a capture
+    file: PathBuf,
+    /// Of a capture: without statements that write
+    #[arg(long, default_value = "off", default_missing_value = "on", num_args = 0..=1, value_parser = switch, action = clap::ArgAction::Set)]
+    read_only: bool,
+    /// Of a capture: max, transactions as fast as the connections go; or original, or a factor as in 2 or 0.5: each session
+    /// on a connection of its own, its transactions at their captured times. Sessions for which no connection is free wait
+    #[arg(long, default_value = "max", value_parser = speed)]
+    speed: Pace,
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    events: EventArguments,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+    #[command(flatten)]
+    agents: AgentArguments,
+    #[command(flatten)]
+    slices: SliceArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// The options of `sql cleanup`.
+#[derive(Debug, Args)]
+pub struct CleanupArguments {
+    /// TOML file with the tables
+    file: PathBuf,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// Runs it.
+pub fn run(command: &Sql) -> Result<Exit, Error> {
+    match command {
+        Sql::Prepare(arguments) => prepare(arguments),
+        Sql::Cleanup(arguments) => {
+            let schema = read(&arguments.file, None)?;
+            data::cleanup(&arguments.connection.spec().options(true)?, &schema)?;
+            Ok(Exit::Done)
+        }
+        Sql::Run(arguments) => runner::run_sql(&SqlRun {
+            spec: SqlSpec::File(FileSpec {
+                file: arguments.file.clone(),
+                read_only: arguments.read_only,
+                speed: match arguments.speed {
+                    Pace::Times(factor) => Some(factor),
+                    Pace::Max => None,
+                },
+                load: arguments.events.spec(&arguments.load),
+                connection: arguments.connection.spec(),
+                sources: Sources::default(),
+            }),
+            any_server: arguments.output.any_server,
+            agents: arguments.agents.agent.clone(),
+            slices: arguments.slices.spec(),
+            outputs: arguments.output.spec(),
+        }),
+    }
+}
+
+fn read(path: &Path, scale: Option<f64>) -> Result<Schema, Error> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::User(format!("the file '{}' cannot be read: {error}", path.display())))?;
+    Schema::parse(path, &text, scale).map_err(Error::User)
+}
+
+fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
+    let spec = arguments.connection.spec();
+    if arguments.file.extension().is_some_and(|extension| extension == "sql") {
+        if arguments.scale.is_some() {
+            return Err(Error::User("--scale is for a TOML file; a dump has no scale".into()));
+        }
+        let began = std::time::Instant::now();
+        let statements = dump::load(&spec.options(false)?, &spec.database, &arguments.file)?;
+        println!(
+            "{statements} statements of the dump, {:.1} s",
+            began.elapsed().as_secs_f64()
+        );
+        return Ok(Exit::Done);
+    }
+    let request = data::Request {
+        options: spec.options(false)?,
+        database: spec.database.clone(),
+        schema: read(&arguments.file, arguments.scale)?,
+        seed: arguments.seed,
+        threads: arguments.threads.unwrap_or_else(|| cpus() * 2),
+    };
+    let began = std::time::Instant::now();
+    let rows = data::prepare(&request, &|line| eprintln!("{line}"))?;
+    println!(
+        "{rows} rows in {} tables, {:.1} s",
+        request.schema.tables.len(),
+        began.elapsed().as_secs_f64()
+    );
+    Ok(Exit::Done)
+}

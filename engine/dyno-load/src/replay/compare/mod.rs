@@ -1,0 +1,330 @@
+//! `dynoload compare-replays`: two replays of the same capture, statement by statement.
+
+mod table;
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
+
+use dyno_capture::{nondeterministic, Fingerprint};
+use dyno_core::wire::{Format, LineWriter};
+use serde::Serialize;
+
+use super::results::{read, Results, StatementResult};
+use crate::error::{Error, Exit};
+use table::table;
+
+const FORMAT: Format = Format {
+    format: "dynoload-replay-comparison",
+    format_version: 1,
+    program: "dynoload",
+    version: env!("CARGO_PKG_VERSION"),
+};
+
+/// In what a statement's results differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// One failed, or both with other codes.
+    Error,
+    /// Another number of rows was returned or changed.
+    Rows,
+    /// The same number of rows with other contents.
+    Contents,
+}
+
+/// The first statement of a digest whose results differ.
+#[derive(Debug, Clone, Serialize)]
+pub struct Example {
+    /// The number of its event in the capture, from 1 on.
+    pub event: u64,
+    /// Its session.
+    pub session: u32,
+    /// In what.
+    pub difference: Difference,
+    /// Rows returned or changed, A and B.
+    pub rows: (u64, u64),
+    /// Error codes, A and B; 0 for none.
+    pub errors: (u16, u16),
+}
+
+/// One digest in both replays.
+#[derive(Debug, Clone, Serialize)]
+pub struct DigestComparison {
+    /// Its short name.
+    pub fingerprint: Fingerprint,
+    /// Its text.
+    pub digest: String,
+    /// Statements in both.
+    pub count: u64,
+    /// Errors in A and in B.
+    pub errors: (u64, u64),
+    /// Median service time in A and in B, µs, of statements that failed in neither; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_us: Option<(f64, f64)>,
+    /// Geometric mean of the ratios B / A of each statement's service times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ratio: Option<f64>,
+    /// Statements with another number of rows.
+    pub rows_differ: u64,
+    /// Statements with the same number of rows and other contents.
+    pub contents_differ: u64,
+    /// Statements of which only one failed, or that failed with other codes.
+    pub errors_differ: u64,
+    /// Why it may differ on the same data; absent where its result depends on the data alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nondeterministic: Option<String>,
+    /// The first difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_difference: Option<Example>,
+}
+
+impl DigestComparison {
+    fn differing(&self) -> u64 {
+        self.rows_differ + self.contents_differ + self.errors_differ
+    }
+}
+
+/// Two replays.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Kind and version of the servers, A and B.
+    pub servers: (String, String),
+    /// Statements in both.
+    pub statements: u64,
+    /// Statements in A alone and in B alone.
+    pub only: (u64, u64),
+    /// Statements with different results.
+    pub differ: u64,
+    /// Those of digests that may differ on the same data.
+    pub differ_nondeterministic: u64,
+    /// Geometric mean of the ratios B / A of each statement's service times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ratio: Option<f64>,
+    /// Digests: those with differences first, then by their time.
+    pub digests: Vec<DigestComparison>,
+}
+
+/// Compares two files of results and prints the comparison.
+///
+/// # Errors
+/// When a file is none, or they are of different captures.
+pub fn run(a: &Path, b: &Path, json: Option<&Path>) -> Result<Exit, Error> {
+    let (first, second) = (read(a)?, read(b)?);
+    if first.capture_identity != second.capture_identity {
+        return Err(Error::User(format!(
+            "'{}' and '{}' are replays of different captures; replay the same capture on both servers",
+            a.display(),
+            b.display()
+        )));
+    }
+    let comparison = compare(&first, &second);
+    let text = table(&comparison);
+    match json {
+        Some(path) if path == Path::new("-") => {
+            write_json(&comparison, std::io::stdout().lock())?;
+            eprint!("{text}");
+        }
+        Some(path) => {
+            let file = std::fs::File::create(path)
+                .map_err(|error| Error::User(format!("--json '{}' cannot be written: {error}", path.display())))?;
+            write_json(&comparison, file)?;
+            std::io::stdout().write_all(text.as_bytes())?;
+        }
+        None => std::io::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(
+        match comparison.differ - comparison.differ_nondeterministic + comparison.only.0 + comparison.only.1 {
+            0 => Exit::Done,
+            _ => Exit::Invalid,
+        },
+    )
+}
+
+fn write_json(comparison: &Comparison, writer: impl std::io::Write) -> Result<(), Error> {
+    let header = serde_json::json!({ "servers": comparison.servers });
+    Ok(LineWriter::start(writer, FORMAT, &header)?.record("final", comparison)?)
+}
+
+/// Compares two replays of the same capture.
+pub fn compare(a: &Results, b: &Results) -> Comparison {
+    let of_b: HashMap<u64, &StatementResult> = b.statements.iter().map(|result| (result.event, result)).collect();
+    let mut pairs: Vec<(&StatementResult, &StatementResult)> = a
+        .statements
+        .iter()
+        .filter_map(|result| Some((result, *of_b.get(&result.event)?)))
+        .collect();
+    pairs.sort_by_key(|(a, _)| (a.digest, a.event));
+    let same_digest = |left: &(&StatementResult, _), right: &(&StatementResult, _)| left.0.digest == right.0.digest;
+    let mut digests: Vec<DigestComparison> = pairs
+        .chunk_by(same_digest)
+        .map(|pairs| compare_digest(pairs, a))
+        .collect();
+    let time = |digest: &DigestComparison| digest.p50_us.map_or(0.0, |(a, b)| (a + b) * digest.count as f64);
+    let rank = |digest: &DigestComparison| match (digest.differing(), &digest.nondeterministic) {
+        (0, _) => 2,
+        (_, Some(_)) => 1,
+        (_, None) => 0,
+    };
+    digests.sort_by(|left, right| rank(left).cmp(&rank(right)).then(time(right).total_cmp(&time(left))));
+    let statements = pairs.len() as u64;
+    let varying = digests.iter().filter(|digest| digest.nondeterministic.is_some());
+    Comparison {
+        servers: (a.server.clone(), b.server.clone()),
+        statements,
+        only: (
+            a.statements.len() as u64 - statements,
+            b.statements.len() as u64 - statements,
+        ),
+        differ: digests.iter().map(DigestComparison::differing).sum(),
+        differ_nondeterministic: varying.map(DigestComparison::differing).sum(),
+        latency_ratio: ratio(&pairs),
+        digests,
+    }
+}
+
+fn difference(a: &StatementResult, b: &StatementResult) -> Option<Difference> {
+    if a.error != b.error {
+        Some(Difference::Error)
+    } else if (a.rows, a.affected_rows) != (b.rows, b.affected_rows) {
+        Some(Difference::Rows)
+    } else {
+        (a.checksum != b.checksum).then_some(Difference::Contents)
+    }
+}
+
+fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results) -> DigestComparison {
+    let fingerprint = pairs[0].0.digest;
+    let digest = a
+        .digests
+        .get(&fingerprint)
+        .cloned()
+        .unwrap_or_else(|| fingerprint.to_string());
+    let count = |wanted| pairs.iter().filter(|(a, b)| difference(a, b) == Some(wanted)).count() as u64;
+    let example = pairs.iter().find_map(|(a, b)| {
+        let rows = |result: &StatementResult| result.rows.max(result.affected_rows);
+        Some(Example {
+            event: a.event,
+            session: a.session,
+            difference: difference(a, b)?,
+            rows: (rows(a), rows(b)),
+            errors: (a.error, b.error),
+        })
+    });
+    let median = |of: &dyn Fn(&(&StatementResult, &StatementResult)) -> f64| {
+        let mut times: Vec<f64> = succeeded(pairs).map(of).collect();
+        times.sort_by(f64::total_cmp);
+        times.get(times.len().saturating_sub(1) / 2).copied()
+    };
+    DigestComparison {
+        fingerprint,
+        nondeterministic: nondeterministic(digest.as_bytes()),
+        digest,
+        count: pairs.len() as u64,
+        errors: (
+            pairs.iter().filter(|(a, _)| a.error != 0).count() as u64,
+            pairs.iter().filter(|(_, b)| b.error != 0).count() as u64,
+        ),
+        p50_us: median(&|(a, _)| a.service_us).zip(median(&|(_, b)| b.service_us)),
+        latency_ratio: ratio(pairs),
+        rows_differ: count(Difference::Rows),
+        contents_differ: count(Difference::Contents),
+        errors_differ: count(Difference::Error),
+        first_difference: example,
+    }
+}
+
+fn succeeded<'a>(
+    pairs: &'a [(&'a StatementResult, &'a StatementResult)],
+) -> impl Iterator<Item = &'a (&'a StatementResult, &'a StatementResult)> {
+    pairs.iter().filter(|(a, b)| a.error == 0 && b.error == 0)
+}
+
+/// Geometric mean of B / A; none without a statement that succeeded in both.
+fn ratio(pairs: &[(&StatementResult, &StatementResult)]) -> Option<f64> {
+    let logarithms: Vec<f64> = succeeded(pairs)
+        .map(|(a, b)| (b.service_us.max(0.001) / a.service_us.max(0.001)).ln())
+        .collect();
+    (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(event: u64, digest: u64, service_us: f64, rows: u64, checksum: u64) -> StatementResult {
+        StatementResult {
+            event,
+            session: 1,
+            digest: Fingerprint(digest),
+            service_us,
+            lag_us: 0.0,
+            rows,
+            affected_rows: 0,
+            error: 0,
+            checksum: Fingerprint(checksum),
+        }
+    }
+
+    fn results(statements: Vec<StatementResult>) -> Results {
+        let digests = [(1, "SELECT a FROM t"), (2, "SELECT NOW()")];
+        Results {
+            capture_identity: Fingerprint(9),
+            server: "mariadb".into(),
+            digests: digests
+                .map(|(digest, text)| (Fingerprint(digest), text.to_string()))
+                .into(),
+            statements,
+        }
+    }
+
+    #[test]
+    fn differences_are_counted_by_kind_and_what_may_vary_is_kept_apart() {
+        let a = results(vec![
+            result(1, 1, 100.0, 1, 5),
+            result(2, 1, 100.0, 1, 6),
+            result(3, 2, 10.0, 1, 7),
+        ]);
+        let mut b = results(vec![
+            result(1, 1, 200.0, 1, 5),
+            result(2, 1, 200.0, 1, 8),
+            result(3, 2, 20.0, 1, 9),
+        ]);
+        let comparison = compare(&a, &b);
+        assert_eq!(
+            (
+                comparison.statements,
+                comparison.differ,
+                comparison.differ_nondeterministic
+            ),
+            (3, 2, 1)
+        );
+        assert!((comparison.latency_ratio.unwrap() - 2.0).abs() < 1e-9);
+        let first = &comparison.digests[0];
+        assert_eq!(
+            (first.contents_differ, first.first_difference.as_ref().unwrap().event),
+            (1, 2)
+        );
+        assert_eq!(first.p50_us, Some((100.0, 200.0)));
+        assert_eq!(comparison.digests[1].nondeterministic.as_deref(), Some("NOW()"));
+        b.statements[0].error = 1146;
+        b.statements[1].rows = 4;
+        let digest = &compare(&a, &b).digests[0];
+        assert_eq!(
+            (digest.errors_differ, digest.rows_differ, digest.contents_differ),
+            (1, 1, 0)
+        );
+        assert_eq!(
+            digest.p50_us,
+            Some((100.0, 200.0)),
+            "of statements that failed in neither"
+        );
+    }
+
+    #[test]
+    fn statements_of_one_replay_alone_are_counted() {
+        let a = results(vec![result(1, 1, 1.0, 1, 5), result(2, 1, 1.0, 1, 5)]);
+        let b = results(vec![result(2, 1, 1.0, 1, 5)]);
+        assert_eq!(compare(&a, &b).only, (1, 0));
+    }
+}

@@ -1,0 +1,94 @@
+//! What became of each statement.
+
+use std::collections::BTreeMap;
+
+/// One statement that was sent, or could not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Index in the plan.
+    pub statement: u32,
+    /// When it was sent, since the beginning of the replay, ns.
+    pub started_ns: u64,
+    /// Between the time that it was due and the time that it was sent, ns.
+    pub lag_ns: u64,
+    /// The part of the lag that this program caused: its session was free, ns.
+    pub own_lag_ns: u64,
+    /// Between sending it and the end of its answer, ns.
+    pub service_ns: u64,
+    /// Rows returned.
+    pub rows: u64,
+    /// Rows changed.
+    pub affected_rows: u64,
+    /// The server's error, or the client's (2013: the connection was lost); 0 for none.
+    pub error: u16,
+    /// Sum of the fingerprints of the rows, whatever their order; only where results are compared.
+    pub checksum: u64,
+}
+
+/// Why statements of the plan were not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct NotSent {
+    /// Their session's connection could not be made.
+    pub not_connected: u64,
+    /// The replay ended before: it was interrupted, or the server no longer answered.
+    pub at_end: u64,
+}
+
+/// The first error of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstError {
+    /// Index of the statement in the plan; the greatest number for an error of connecting.
+    pub statement: u32,
+    /// The server's message.
+    pub message: String,
+}
+
+/// What one worker has seen.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Statements, in the order of their ends.
+    pub outcomes: Vec<Outcome>,
+    /// By error code and digest.
+    pub first_errors: BTreeMap<(u16, u32), FirstError>,
+    /// Connections that could not be made, by error code, with the first message.
+    pub refused: BTreeMap<u16, (u64, String)>,
+    /// Statements that were not sent.
+    pub not_sent: NotSent,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Connections that were lost, and made again where their session had more to do.
+    pub lost_connections: u64,
+    /// Selections of a schema that failed, with the first message.
+    pub failed_selections: Option<(u64, String)>,
+    /// CPU time of the worker, ns.
+    pub cpu_ns: u64,
+}
+
+impl Record {
+    /// Adds another worker's.
+    pub fn merge(&mut self, other: Record) {
+        self.outcomes.extend(other.outcomes);
+        for (key, error) in other.first_errors {
+            self.note_error(key, error);
+        }
+        for (code, (count, message)) in other.refused {
+            self.refused.entry(code).or_insert((0, message)).0 += count;
+        }
+        self.not_sent.not_connected += other.not_sent.not_connected;
+        self.not_sent.at_end += other.not_sent.at_end;
+        self.connections += other.connections;
+        self.lost_connections += other.lost_connections;
+        if let Some((count, message)) = other.failed_selections {
+            self.failed_selections.get_or_insert((0, message)).0 += count;
+        }
+        self.cpu_ns += other.cpu_ns;
+    }
+
+    /// Keeps the error of the earliest statement.
+    pub fn note_error(&mut self, key: (u16, u32), error: FirstError) {
+        let first = self.first_errors.entry(key).or_insert_with(|| error.clone());
+        if error.statement < first.statement {
+            *first = error;
+        }
+    }
+}

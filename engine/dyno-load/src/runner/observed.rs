@@ -1,0 +1,107 @@
+//! One load with what is read around it: the server's counters, the host's TCP segments, and how long it lasted.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use dyno_core::clock::now_ns;
+use dyno_loop::{Address, LoadSettings, Observer, Outcome, Rest, Session, START_DELAY_NS};
+
+use super::ending::{measured_s, ClampedObserver};
+use crate::agents::{AgentFacts, Coordinator, Shippable};
+use crate::error::Error;
+use crate::host::TcpSegments;
+use crate::quality::{self, Finding, KvInputs, Measurement, QualityInputs, RunQuality};
+use crate::server::CounterCheck;
+
+/// A load that has ended; `C` are the server's counters.
+pub struct ObservedLoad<E: Shippable, C> {
+    /// How it went.
+    pub outcome: Outcome<E>,
+    /// The agents that loaded; empty where this program did it itself.
+    pub agents: Vec<AgentFacts>,
+    /// The server's counters before the load; none when they could not be read.
+    pub before: Option<C>,
+    /// The same after it; also none when the load did not end in order.
+    pub after: Option<C>,
+    /// TCP segments of this host; none over a Unix socket, and where agents loaded.
+    pub tcp: Option<TcpSegments>,
+    /// How long the measurement lasted.
+    pub duration_s: f64,
+}
+
+/// Runs the load, here or on the hosts of a team.
+///
+/// # Errors
+/// When a thread cannot be started, or the observer's output fails.
+pub fn observe_load<S, C>(
+    settings: &Arc<S::Settings>,
+    team: Option<Coordinator<S::Extra>>,
+    interrupted: &AtomicBool,
+    read_counters: &mut dyn FnMut() -> Option<C>,
+    observer: &mut dyn Observer<S::Extra>,
+) -> Result<ObservedLoad<S::Extra, C>, Error>
+where
+    S: Session,
+    S::Extra: Shippable,
+{
+    let load = S::load(settings);
+    let (mut before, mut after) = (None, None);
+    let tcp_before = crate::host::tcp_segments();
+    let started_ns = AtomicU64::new(0);
+    // A server that is gone after the load has no counters: the comparison is absent then, not zero.
+    let mut at_rest = |rest| match rest {
+        Rest::BeforeLoad => {
+            before = read_counters();
+            started_ns.store(now_ns() + START_DELAY_NS, Ordering::Relaxed);
+        }
+        Rest::AfterLoad => after = read_counters(),
+    };
+    let mut clamped = ClampedObserver {
+        inner: observer,
+        ended_ns: load.limit.as_ref().map(|limit| &*limit.ended_ns),
+        started_ns: &started_ns,
+    };
+    let (outcome, agents) = match team {
+        Some(team) => team.run(load, &mut at_rest, &mut clamped)?,
+        None => {
+            let outcome = dyno_loop::run::<S>(settings, interrupted, &mut at_rest, &mut clamped)?;
+            (outcome, Vec::new())
+        }
+    };
+    // The kernel's counts are of this host, and the load of an agent is not on it.
+    let is_local_tcp = agents.is_empty() && matches!(load.address, Address::Tcp(_));
+    Ok(ObservedLoad {
+        tcp: super::tcp_segments_since(tcp_before.filter(|_| is_local_tcp)),
+        duration_s: measured_s(load, &outcome, interrupted),
+        outcome,
+        agents,
+        before,
+        after,
+    })
+}
+
+impl<E: Shippable, C> ObservedLoad<E, C> {
+    /// The quality of the run; `kv` is what only memcached has.
+    pub fn judge(
+        &self,
+        load: &LoadSettings,
+        counters: &[CounterCheck],
+        kv: Option<KvInputs<'_>>,
+    ) -> (RunQuality, Vec<Finding>) {
+        let Some(totals) = &self.outcome.totals else {
+            return quality::without_load();
+        };
+        quality::judge(&QualityInputs {
+            measured: Measurement::of(totals),
+            end: self.outcome.end,
+            duration_s: self.duration_s,
+            failure: self.outcome.failure.as_ref(),
+            threads: load.shape.threads,
+            open_loop: load.shape.is_timed(),
+            counters,
+            agents: &self.agents,
+            tcp: self.tcp,
+            kv,
+        })
+    }
+}

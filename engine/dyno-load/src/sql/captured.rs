@@ -1,0 +1,443 @@
+//! The transactions of a capture as a workload: each whole, in the order of the capture, on whatever connection is free;
+//! or, at a pace, each at its captured time and in its session, which has a connection of its own.
+//!
+//! Operation n is transaction n modulo their number; with several agents each has every n-th transaction. A transaction
+//! with an ignored error is rolled back and given up: the same statements would fail again.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dyno_capture::{digest, Capture, Transactions, Wanted};
+use dyno_loop::arrivals::{RecordedOperation, Recording};
+use serde::Serialize;
+
+use super::definition::{Definition, Statement, StatementKind};
+use super::part::Part;
+
+/// Characters of a digest that are its name in results.
+const NAME_LENGTH: usize = 120;
+
+/// One statement: the number of its digest, and its text.
+#[derive(Debug, Clone)]
+struct CapturedStatement {
+    digest: usize,
+    kind: StatementKind,
+    text: Vec<u8>,
+}
+
+/// Shortest time after which a capture may begin again.
+const SHORTEST_S: f64 = 0.001;
+
+/// At which pace, and on how many connections, the captured sessions run.
+#[derive(Debug, Clone, Copy)]
+pub struct CapturedPace {
+    /// How many times as fast as captured.
+    pub speed: f64,
+    /// The most sessions at a time.
+    pub connections: u32,
+}
+
+/// A capture's transactions, ready to run.
+#[derive(Debug, Clone, Serialize)]
+pub struct CapturedContext {
+    /// The file.
+    #[serde(rename = "capture")]
+    path: PathBuf,
+    /// How many transactions it has.
+    transactions: u64,
+    /// Statements left out because they do not only read.
+    not_read_only: u64,
+    /// Statements left out because they use what only their session has.
+    of_the_session: u64,
+    /// Statements left out because they administer the server.
+    administration: u64,
+    /// How many times as fast as captured; none: as fast as the connections go, without the captured times.
+    speed: Option<f64>,
+    /// How long the capture lasts at this speed, s.
+    pub length_s: f64,
+    /// Statements that do not only read; none where the capture does not state it.
+    writing: Option<u64>,
+    /// The captured connection of each transaction.
+    #[serde(skip)]
+    sessions: Arc<Vec<usize>>,
+    #[serde(skip)]
+    captured_connections: usize,
+    #[serde(skip)]
+    recording: Option<Arc<Recording>>,
+    /// Which of the transactions are this agent's.
+    #[serde(skip)]
+    pub part: Part,
+    #[serde(skip)]
+    statements: Arc<Vec<Vec<CapturedStatement>>>,
+    /// One statement for each digest; one more, ROLLBACK, is the last.
+    #[serde(skip)]
+    definition: Definition,
+}
+
+impl CapturedContext {
+    /// The transactions of a capture; `read_only`: without statements that write; `pace`: in their sessions, at their
+    /// captured times.
+    ///
+    /// # Errors
+    /// When there is none, when they have more than one default schema, or when the capture is too short for a pace, with
+    /// what to do.
+    pub fn new(path: &Path, capture: Capture, read_only: bool, pace: Option<CapturedPace>) -> Result<Self, String> {
+        let file = path.display();
+        let header_us = capture.header.duration_us;
+        let writing = if read_only { Some(0) } else { capture.header.writing };
+        let wanted = Wanted {
+            read_only,
+            of_the_session: pace.is_some(),
+        };
+        let found = Transactions::of(capture, wanted);
+        if found.all.is_empty() {
+            return Err(format!(
+                "'{file}' has no transaction to run: {} statements do not only read, {} use what only their session has, {} \
+                 administer the server",
+                found.not_read_only, found.of_the_session, found.administration
+            ));
+        }
+        if found.schemas.len() > 1 {
+            let schemas: Vec<&str> = found.schemas.iter().map(String::as_str).collect();
+            return Err(format!(
+                "'{file}' has statements of {} default schemas ({}), and a load has one; `dynoload replay` replays all of \
+                 them",
+                schemas.len(),
+                schemas.join(", ")
+            ));
+        }
+        let name = path
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let mut definition = Definition::new(name);
+        let mut digests = HashMap::new();
+        let mut statement = |text: Vec<u8>| {
+            let kind = StatementKind::of(&text);
+            let digest = *digests.entry(digest(&text)).or_insert_with_key(|digest| {
+                definition.statements.push(as_text(kind, digest));
+                definition.statements.len() - 1
+            });
+            CapturedStatement { digest, kind, text }
+        };
+        let transactions = found.all.len() as u64;
+        let last_us = found.all.last().map_or(0, |one| one.at_us + 1);
+        let length_s = header_us.max(last_us) as f64 / 1e6 / pace.map_or(1.0, |pace| pace.speed);
+        if pace.is_some() && length_s < SHORTEST_S {
+            return Err(format!(
+                "'{file}' lasts {:.3} ms at this speed; a capture that is played again and again must last at least {} ms: \
+                 use --speed max, or a longer capture",
+                length_s * 1e3,
+                SHORTEST_S * 1e3
+            ));
+        }
+        let recording = pace.map(|pace| Arc::new(recording(&found, pace, length_s)));
+        let sessions = found.all.iter().map(|one| one.connection).collect();
+        let statements: Vec<Vec<CapturedStatement>> = found
+            .all
+            .into_iter()
+            .map(|transaction| transaction.statements.into_iter().map(&mut statement).collect())
+            .collect();
+        definition.statements.push(as_text(StatementKind::Rollback, "ROLLBACK"));
+        Ok(Self {
+            path: path.to_path_buf(),
+            transactions,
+            not_read_only: found.not_read_only,
+            of_the_session: found.of_the_session,
+            administration: found.administration,
+            speed: pace.map(|pace| pace.speed),
+            length_s,
+            writing,
+            sessions: Arc::new(sessions),
+            captured_connections: found.connections.len(),
+            recording,
+            part: Part::default(),
+            statements: Arc::new(statements),
+            definition,
+        })
+    }
+
+    /// How much of the capture runs, for a person.
+    pub fn contents(&self) -> String {
+        let pace = self.speed.map_or_else(String::new, |_| {
+            format!(
+                " of {} connections; the capture lasts {:.1} s at this speed, then it begins again",
+                self.captured_connections, self.length_s
+            )
+        });
+        format!(
+            "{} transactions{pace}; statements left out: {} that do not only read, {} that use what only their session has, \
+             {} that administer the server",
+            self.transactions, self.not_read_only, self.of_the_session, self.administration
+        )
+    }
+
+    /// Whether transactions have times and sessions of their own.
+    pub fn is_paced(&self) -> bool {
+        self.speed.is_some()
+    }
+
+    /// What each connection does; none without a pace.
+    pub fn recording(&self) -> Option<Arc<Recording>> {
+        self.recording.clone()
+    }
+
+    /// Its statements.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+/// What each connection does. A captured session is whole on one connection: on the one that is free earliest, after the
+/// session that was there before.
+fn recording(found: &Transactions, pace: CapturedPace, length_s: f64) -> Recording {
+    let scaled_ns = |at_us: u64| (at_us as f64 * 1000.0 / pace.speed) as u64;
+    let mut of_sessions = vec![Vec::new(); found.connections.len()];
+    for (number, one) in (0..).zip(&found.all) {
+        of_sessions[one.connection].push((number, one.at_us));
+    }
+    let mut by_open: Vec<usize> = (0..of_sessions.len()).collect();
+    by_open.retain(|session| !of_sessions[*session].is_empty());
+    by_open.sort_by_key(|session| found.connections[*session].open_us);
+    let mut free: BinaryHeap<Reverse<(u64, usize)>> =
+        (0..pace.connections as usize).map(|one| Reverse((0, one))).collect();
+    let mut connections = vec![Vec::new(); pace.connections as usize];
+    let mut length_ns = (length_s * 1e9) as u64;
+    for session in by_open {
+        let Some(Reverse((free_us, connection))) = free.pop() else {
+            break;
+        };
+        for (number, at_us) in std::mem::take(&mut of_sessions[session]) {
+            let release_ns = scaled_ns(at_us.max(free_us));
+            length_ns = length_ns.max(release_ns.saturating_add(1));
+            connections[connection].push(RecordedOperation {
+                due_ns: scaled_ns(at_us),
+                release_ns,
+                number,
+            });
+        }
+        let ended_us = found.connections[session].close_us + 1;
+        free.push(Reverse((free_us.max(ended_us), connection)));
+    }
+    Recording { connections, length_ns }
+}
+
+fn as_text(kind: StatementKind, digest: &str) -> Statement {
+    Statement {
+        kind,
+        template: digest.chars().take(NAME_LENGTH).collect(),
+        parameters: Vec::new(),
+        per_table: false,
+        always_text: true,
+    }
+}
+
+/// One connection's transaction.
+#[derive(Debug, Default)]
+pub struct CapturedWork {
+    transaction: usize,
+    next: usize,
+    /// The digest of the statement that was sent last; none for ROLLBACK.
+    sent: Option<usize>,
+    /// The captured connection of the last transaction, where sessions are kept apart.
+    connection: Option<usize>,
+    /// Whether ROLLBACK is all that comes: a statement has failed.
+    is_given_up: bool,
+}
+
+impl CapturedWork {
+    /// Begins operation `number`.
+    pub fn begin(&mut self, context: &CapturedContext, number: u64) {
+        let transactions = context.transactions.max(1);
+        // Reduced first: the numbers of a washout and of a late stream are too large to be multiplied.
+        let number = number % transactions;
+        self.transaction = if context.is_paced() {
+            // With several agents each has some of the connections.
+            number as usize
+        } else {
+            ((number * u64::from(context.part.count) + u64::from(context.part.index)) % transactions) as usize
+        };
+        self.connection = context.sessions.get(self.transaction).copied();
+        self.next = 0;
+        self.is_given_up = false;
+        self.sent = None;
+    }
+
+    /// Whether a transaction is of another session than the last one, or of the same one from its beginning.
+    pub fn is_of_another_session(&self, context: &CapturedContext, number: u64) -> bool {
+        let next = context.sessions.get(number as usize).copied();
+        self.connection.is_some() && (next != self.connection || number as usize <= self.transaction)
+    }
+
+    /// After an error (`undo`) the transaction is given up; on a new connection it begins anew.
+    pub fn restart(&mut self, undo: bool) {
+        self.next = 0;
+        self.is_given_up = undo;
+    }
+
+    /// The next statement: what it is, and its text; none at the end of the transaction.
+    pub fn advance<'a>(&mut self, context: &'a CapturedContext) -> Option<(StatementKind, &'a [u8])> {
+        if self.is_given_up {
+            self.sent = None;
+            let is_first = self.next == 0;
+            self.next = 1;
+            return is_first.then_some((StatementKind::Rollback, b"ROLLBACK"));
+        }
+        let statement = context.statements[self.transaction].get(self.next)?;
+        self.next += 1;
+        self.sent = Some(statement.digest);
+        Some((statement.kind, &statement.text))
+    }
+
+    /// Number and name under which the statement that was sent last is recorded.
+    pub fn sent<'a>(&self, context: &'a CapturedContext) -> Option<(usize, &'a str)> {
+        let digest = self.sent?;
+        Some((digest, &context.definition.statements[digest].template))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTURE: &str = r#"{"record":"header","format":"dynoload-capture","format_version":1,"source":"general_log","resolution_us":1,"spread":false,"anonymised":false,"duration_us":3,"sessions":1,"peak_sessions":1,"events":4,"statements":4}
+{"record":"statement","at_us":0,"session":1,"schema":"shop","text":"BEGIN"}
+{"record":"statement","at_us":1,"session":1,"schema":"shop","text":"DELETE FROM t WHERE a = 1"}
+{"record":"statement","at_us":2,"session":1,"schema":"shop","text":"COMMIT"}
+{"record":"statement","at_us":3,"session":1,"schema":"shop","text":"SELECT 1"}
+"#;
+
+    fn context(text: &str, read_only: bool) -> Result<CapturedContext, String> {
+        let capture = dyno_capture::read(text.as_bytes()).unwrap();
+        CapturedContext::new(Path::new("monday.capture"), capture, read_only, None)
+    }
+
+    fn texts(work: &mut CapturedWork, context: &CapturedContext) -> Vec<String> {
+        std::iter::from_fn(|| work.advance(context))
+            .map(|(_, text)| String::from_utf8_lossy(text).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn transactions_come_in_their_order_and_anew() {
+        let context = context(CAPTURE, false).unwrap();
+        let mut work = CapturedWork::default();
+        for (number, expected) in [
+            (0, vec!["BEGIN", "DELETE FROM t WHERE a = 1", "COMMIT"]),
+            (3, vec!["SELECT 1"]),
+        ] {
+            work.begin(&context, number);
+            assert_eq!(texts(&mut work, &context), expected);
+        }
+        assert_eq!(work.sent(&context).unwrap().1, "SELECT ?");
+    }
+
+    #[test]
+    fn the_washout_of_several_agents_has_transactions_of_its_own() {
+        let mut context = context(CAPTURE, false).unwrap();
+        context.part = Part { index: 1, count: 3 };
+        let mut work = CapturedWork::default();
+        for (number, transaction) in [
+            (0, 1),
+            (1, 0),
+            ((1 << 63) | 1, 0),
+            ((1 << 63) | (u64::from(u32::MAX) << 31), 1),
+        ] {
+            work.begin(&context, number);
+            assert_eq!(work.transaction, transaction, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_failed_is_rolled_back_and_given_up() {
+        let context = context(CAPTURE, false).unwrap();
+        let mut work = CapturedWork::default();
+        work.begin(&context, 0);
+        work.advance(&context);
+        work.restart(true);
+        assert_eq!(texts(&mut work, &context), ["ROLLBACK"]);
+        work.restart(false);
+        assert_eq!(texts(&mut work, &context).len(), 3, "on a new connection");
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        assert_eq!(context(CAPTURE, true).unwrap().transactions, 1);
+        let other = CAPTURE.replacen(
+            "\"schema\":\"shop\",\"text\":\"SELECT",
+            "\"schema\":\"b\",\"text\":\"SELECT",
+            1,
+        );
+        assert!(context(&other, false)
+            .unwrap_err()
+            .contains("2 default schemas (b, shop)"));
+        let writing = CAPTURE.replace("SELECT 1", "DO 1");
+        assert!(context(&writing, true)
+            .unwrap_err()
+            .contains("no transaction to run: 2 statements do not only read"));
+    }
+
+    fn paced(text: &str, speed: f64, connections: u32) -> Result<CapturedContext, String> {
+        let capture = dyno_capture::read(text.as_bytes()).unwrap();
+        let pace = CapturedPace { speed, connections };
+        CapturedContext::new(Path::new("monday.capture"), capture, false, Some(pace))
+    }
+
+    #[test]
+    fn a_capture_that_would_begin_again_at_once_has_no_pace() {
+        let error = paced(CAPTURE, 1.0, 1).unwrap_err();
+        assert!(error.contains("lasts 0.004 ms at this speed"), "{error}");
+        assert!(error.contains("must last at least 1 ms: use --speed max"), "{error}");
+    }
+
+    #[test]
+    fn at_a_pace_each_session_is_whole_on_one_connection_at_its_times() {
+        let lines = [
+            (0, 1, "SET @a = 1"),
+            (1_000, 2, "SELECT 2"),
+            (2_000, 1, "SELECT @a"),
+            (4_000, 3, "SELECT 3"),
+            (9_000, 2, "SELECT 4"),
+        ];
+        let header = CAPTURE.lines().next().unwrap();
+        let header = header.replace("\"events\":4", "\"events\":5");
+        let mut text = header.replace("\"sessions\":1", "\"sessions\":3") + "\n";
+        for (at_us, session, sql) in lines {
+            text += &format!(
+                "{{\"record\":\"statement\",\"at_us\":{at_us},\"session\":{session},\"schema\":\"shop\",\"text\":\"{sql}\"}}\n"
+            );
+        }
+        let context = paced(&text, 2.0, 2).unwrap();
+        let recording = context.recording().unwrap();
+        let of = |connection: usize| -> Vec<(u64, u64)> {
+            let operations = recording.connections[connection].iter();
+            operations.map(|one| (one.due_ns / 1000, one.number)).collect()
+        };
+        assert_eq!(of(0), [(0, 0), (1_000, 2), (2_000, 3)], "session 3 after session 1");
+        assert_eq!(of(1), [(500, 1), (4_500, 4)]);
+        assert_eq!(recording.length_ns, 4_500_500);
+        let alone = paced(&text, 2.0, 1).unwrap().recording().unwrap();
+        let times: Vec<(u64, u64, u64)> = alone.connections[0]
+            .iter()
+            .map(|one| (one.number, one.due_ns / 1000, one.release_ns / 1000))
+            .collect();
+        let waiting = [
+            (0, 0, 0),
+            (2, 1_000, 1_000),
+            (1, 500, 1_000),
+            (4, 4_500, 4_500),
+            (3, 2_000, 4_500),
+        ];
+        assert_eq!(times, waiting, "sessions wait for a connection, and are whole");
+
+        let mut work = CapturedWork::default();
+        assert!(!work.is_of_another_session(&context, 0), "its connection is new");
+        work.begin(&context, 0);
+        assert!(!work.is_of_another_session(&context, 2));
+        work.begin(&context, 2);
+        assert_eq!(texts(&mut work, &context), ["SELECT @a"]);
+        assert!(work.is_of_another_session(&context, 3), "session 3");
+        assert!(work.is_of_another_session(&context, 0), "the capture begins again");
+    }
+}

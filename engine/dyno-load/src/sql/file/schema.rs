@@ -1,0 +1,335 @@
+//! The TOML file beside an SQL file: tables, and rules for their rows.
+//!
+//! ```toml
+//! [[tables]]
+//! name = "item"
+//! rows = 5000
+//! primary_key = "id"
+//! indexes = ["title"]
+//! [tables.columns]
+//! id = { type = "INT NOT NULL", values = "sequence(1)" }
+//! title = { type = "VARCHAR(60) NOT NULL", values = "string(10, 60)" }
+//! maker_id = { type = "INT NOT NULL", references = "maker.id" }
+//! ```
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::rules::Rule;
+use super::scale::{with_rows, Scale, Scales};
+use crate::sources::Sources;
+
+/// The most rows of a table: its number and a row's share 64 bits.
+const MOST_ROWS: u64 = 1 << 40;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    scale: Option<Spanned<Scales>>,
+    tables: Vec<TableForm>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableForm {
+    name: Spanned<String>,
+    rows: Option<Spanned<u64>>,
+    rows_at_scale_1: Option<Spanned<u64>>,
+    primary_key: Option<Spanned<String>>,
+    #[serde(default)]
+    indexes: Vec<Spanned<String>>,
+    #[serde(default)]
+    options: String,
+    columns: toml::Table,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnForm {
+    #[serde(rename = "type")]
+    kind: String,
+    values: Option<String>,
+    references: Option<String>,
+    null_pct: Option<f64>,
+}
+
+/// All tables, in the order in which they are made.
+#[derive(Debug)]
+pub struct Schema {
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+/// One table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// The columns of its primary key, as SQL has them.
+    pub primary_key: Option<String>,
+    /// The columns of each index, as SQL has them.
+    pub indexes: Vec<String>,
+    /// What follows the columns, as in ENGINE = InnoDB.
+    pub options: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+}
+
+/// One column.
+#[derive(Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type, as SQL has it.
+    pub kind: String,
+    /// Where its values come from; none where the server makes them (AUTO_INCREMENT, a default, generated).
+    pub rule: Option<Rule>,
+    /// Share of NULL, in percent.
+    pub null_pct: f64,
+    /// The table and the column that it refers to.
+    pub references: Option<(String, String)>,
+}
+
+/// A mistake, with its place in the text.
+struct Mistake {
+    at: usize,
+    message: String,
+}
+
+impl Schema {
+    /// Reads the text of the file at `path`; without a scale, the file's own.
+    ///
+    /// # Errors
+    /// With file, line, column, what is wrong and what is allowed.
+    pub fn parse(path: &Path, text: &str, scale: Option<f64>) -> Result<Self, String> {
+        let form: FileForm = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            place(path, text, at, error.message())
+        })?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let chosen = match &form.scale {
+            None if scale.is_some() => return Err(format!(
+                "--scale: {} has no scale; a line scale = {{ default = …, lowest = …, highest = … }} at its top gives it one",
+                path.display()
+            )),
+            None => None,
+            Some(scales) => {
+                let (at, scales) = (scales.span().start, *scales.get_ref());
+                scales.check().map_err(|message| place(path, text, at, &message))?;
+                Some(
+                    scales
+                        .choose(scale)
+                        .map_err(|message| format!("{}: {message}", path.display()))?,
+                )
+            }
+        };
+        read(form, text, folder, chosen).map_err(|mistake| place(path, text, mistake.at, &mistake.message))
+    }
+}
+
+fn place(path: &Path, text: &str, at: usize, message: &str) -> String {
+    let before = &text[..at.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+    format!("{}:{line}:{column}: {message}", path.display())
+}
+
+fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Result<Schema, Mistake> {
+    let mut tables: Vec<Table> = Vec::new();
+    for form in form.tables {
+        let at = form.name.span().start;
+        let name = form.name.into_inner();
+        if name.is_empty() || tables.iter().any(|table| table.name == name) {
+            return Err(Mistake {
+                at,
+                message: format!("there are two tables '{name}', or one has no name"),
+            });
+        }
+        let (at_rows, rows) = match (&form.rows, &form.rows_at_scale_1, scale) {
+            (Some(rows), None, _) => (rows.span().start, *rows.get_ref()),
+            (None, Some(rows), Some(scale)) => (rows.span().start, scale.rows(*rows.get_ref())),
+            (None, Some(rows), None) => {
+                return Err(Mistake {
+                    at: rows.span().start,
+                    message: "rows_at_scale_1 needs a line scale = { default = …, lowest = …, highest = … } at the top"
+                        .into(),
+                })
+            }
+            _ => {
+                return Err(Mistake {
+                    at,
+                    message: format!("the table {name} needs rows, or rows_at_scale_1"),
+                })
+            }
+        };
+        if rows > MOST_ROWS {
+            return Err(Mistake {
+                at: at_rows,
+                message: format!("rows = {rows} is more than {MOST_ROWS}"),
+            });
+        }
+        let mut columns = Vec::new();
+        for (column, value) in form.columns {
+            // The place of a column's name after that of its table.
+            let at = at + find_key(&text[at..], &column);
+            let read = column_of(&column, value, folder, &tables);
+            columns.push(read.map_err(|message| Mistake { at, message })?);
+        }
+        let known = |key: &Spanned<String>| -> Result<String, Mistake> {
+            for word in key.get_ref().split(',') {
+                let word = word.trim().split([' ', '(']).next().unwrap_or("");
+                if !columns.iter().any(|column| column.name == word) {
+                    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                    return Err(Mistake {
+                        at: key.span().start,
+                        message: format!("'{word}' is no column of {name}; allowed: {}", names.join(", ")),
+                    });
+                }
+            }
+            Ok(key.get_ref().clone())
+        };
+        let primary_key = form.primary_key.as_ref().map(known).transpose()?;
+        let indexes = form.indexes.iter().map(known).collect::<Result<_, _>>()?;
+        tables.push(Table {
+            rows,
+            name,
+            primary_key,
+            indexes,
+            options: form.options,
+            columns,
+        });
+    }
+    Ok(Schema { tables })
+}
+
+/// Where a key is written, from the start of `text`; 0 where it cannot be told.
+fn find_key(text: &str, key: &str) -> usize {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        let rest = trimmed
+            .strip_prefix(key)
+            .or_else(|| trimmed.strip_prefix(&format!("\"{key}\"")));
+        if rest.is_some_and(|rest| rest.trim_start().starts_with(['=', '.'])) {
+            return at + line.len() - trimmed.len();
+        }
+        at += line.len();
+    }
+    0
+}
+
+fn column_of(name: &str, value: toml::Value, folder: &Path, tables: &[Table]) -> Result<Column, String> {
+    let form: ColumnForm = value.try_into().map_err(|error: toml::de::Error| {
+        format!("column {name}: {}; allowed: {{ type = \"INT NOT NULL\", values = \"RULE\" }}, with references and null_pct", error.message())
+    })?;
+    let null_pct = form.null_pct.unwrap_or(0.0);
+    if !(0.0..=100.0).contains(&null_pct) {
+        return Err(format!("column {name}: null_pct = {null_pct} is not between 0 and 100"));
+    }
+    let counted = |text: &str| with_rows(text, tables).map_err(|message| format!("column {name}: {message}"));
+    let values = form.values.as_deref().map(counted).transpose()?;
+    let mut rule = values.as_deref();
+    let mut written = String::new();
+    let mut references = None;
+    if let Some(target) = &form.references {
+        let (table, column) = target
+            .split_once('.')
+            .ok_or_else(|| format!("column {name}: references = '{target}' is not TABLE.COLUMN"))?;
+        let Some(target) = tables.iter().find(|one| one.name == table) else {
+            let names: Vec<&str> = tables.iter().map(|one| one.name.as_str()).collect();
+            return Err(format!(
+                "column {name}: there is no table '{table}' before this one; allowed: {}",
+                names.join(", ")
+            ));
+        };
+        let Some(referred) = target.columns.iter().find(|one| one.name == column) else {
+            return Err(format!("column {name}: the table {table} has no column '{column}'"));
+        };
+        references = Some((table.to_string(), column.to_string()));
+        // Without a rule, or with the name of a distribution alone, the values are those of the other column.
+        if !rule.is_some_and(|rule| rule.contains('(')) {
+            let Some(Rule::Sequence { first, step: 1, .. }) = referred.rule else {
+                return Err(format!(
+                    "column {name}: {table}.{column} is no sequence with step 1; set values to a rule of its own"
+                ));
+            };
+            let last = first + target.rows as i64 - 1;
+            written = format!("{}({first}, {last})", rule.unwrap_or("uniform"));
+            rule = Some(&written);
+        }
+    }
+    let rule = rule
+        .map(|rule| Rule::parse(rule, folder, &Sources::default()))
+        .transpose();
+    let _ = &written;
+    Ok(Column {
+        rule: rule.map_err(|message| format!("column {name}: {message}"))?,
+        name: name.to_string(),
+        kind: counted(&form.kind)?,
+        null_pct,
+        references,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOP: &str = "[[tables]]\nname = \"maker\"\nrows = 10\nprimary_key = \"id\"\n[tables.columns]\n\
+                        id = { type = \"INT\", values = \"sequence(1)\" }\n\n[[tables]]\nname = \"item\"\nrows = 100\n\
+                        [tables.columns]\nid = { type = \"INT\", values = \"sequence(1)\" }\n\
+                        maker_id = { type = \"INT\", references = \"maker.id\" }\n";
+
+    fn parsed(text: &str) -> Result<Schema, String> {
+        Schema::parse(Path::new("shop.toml"), text, None)
+    }
+
+    #[test]
+    fn tables_keep_the_order_of_their_columns_and_know_what_they_refer_to() {
+        let schema = parsed(SHOP).unwrap();
+        let names: Vec<&str> = schema.tables[1]
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        assert_eq!(names, ["id", "maker_id"]);
+        let referring = &schema.tables[1].columns[1];
+        assert_eq!(referring.references, Some(("maker".into(), "id".into())));
+        assert!(matches!(referring.rule, Some(Rule::Range { low: 1, span: 9, .. })));
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        for (from, to, expected) in [
+            (
+                "maker.id",
+                "makr.id",
+                "shop.toml:13:1: column maker_id: there is no table 'makr'",
+            ),
+            (
+                "maker.id",
+                "maker.no",
+                "shop.toml:13:1: column maker_id: the table maker has no column 'no'",
+            ),
+            (
+                "primary_key = \"id\"",
+                "primary_key = \"key\"",
+                "shop.toml:4:15: 'key' is no column of maker; allowed: id",
+            ),
+            (
+                "sequence(1)\" }\n\n",
+                "sequenz(1)\" }\n\n",
+                "shop.toml:6:1: column id: 'sequenz' is no rule",
+            ),
+            ("rows = 10\n", "row = 10\n", "shop.toml:3:1: unknown field `row`"),
+            ("rows = 100", "rows = -1", "shop.toml:10:8: invalid value"),
+        ] {
+            let error = parsed(&SHOP.replacen(from, to, 1)).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

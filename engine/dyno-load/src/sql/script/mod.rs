@@ -1,0 +1,25 @@
+//! sysbench's Lua scripts, unchanged: one Lua state for the connections of a worker, one coroutine for each of them.
+//!
+//! To a script every call blocks. Below, a call that needs the server yields a [`Request`] to the session of the load
+//! loop, and the coroutine is resumed with the answer; no thread waits. Commands (prepare, cleanup) run the same way over
+//! [`blocking`] connections.
+
+mod blocking;
+mod command;
+mod machine;
+mod main_thread;
+mod messages;
+mod modules;
+mod program;
+mod random;
+mod request;
+mod rows;
+mod session;
+mod template;
+mod watch;
+
+pub use command::{run_command, Commands};
+pub use machine::{Machine, ScriptThread};
+pub use main_thread::{MainThread, Reporting};
+pub use program::{Declared, General, Limits, Program, ScriptContext};
+pub use session::ScriptSession;

@@ -1,0 +1,179 @@
+//! A script with its options: read once, then the same for all workers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dyno_core::distribution::Parameters;
+use serde::{Serialize, Serializer};
+
+use crate::error::Error;
+use crate::sources::Sources;
+use crate::sql::definition::Definition;
+use crate::sql::part::Part;
+
+/// What bounds a script.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Limits {
+    /// How long it may compute without a statement.
+    #[serde(rename = "time_s", serialize_with = "seconds")]
+    pub time: Duration,
+    /// Memory of one worker's Lua state.
+    pub memory_bytes: usize,
+}
+
+/// A script as it was read.
+#[derive(Debug)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its text; a first line `#!…` is emptied.
+    pub source: String,
+}
+
+impl Program {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(path: &Path, sources: &Sources) -> Result<Self, Error> {
+        let found = find(path, sources);
+        let source = sources
+            .read(&found)
+            .map_err(|error| Error::User(format!("the script '{}' cannot be read: {error}", path.display())))?;
+        Ok(Self {
+            path: found,
+            source: without_first_line_of_unix(source),
+        })
+    }
+
+    /// The name of its file without folder and ending.
+    pub fn name(&self) -> String {
+        self.path
+            .file_stem()
+            .map_or_else(|| "script".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+/// Folders of sysbench's own scripts.
+pub const SYSBENCH_FOLDERS: [&str; 2] = ["/usr/share/sysbench", "/usr/local/share/sysbench"];
+
+/// The file, or, for a bare name as in `sysbench oltp_read_only`, that of sysbench's package.
+fn find(path: &Path, sources: &Sources) -> PathBuf {
+    let mut candidates = vec![path.to_path_buf()];
+    if path.components().count() == 1 {
+        let with_ending = path.with_extension("lua");
+        candidates.extend(SYSBENCH_FOLDERS.map(|folder| Path::new(folder).join(&with_ending)));
+    }
+    sources.find(&candidates).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// The line stays, so that the numbers of the others do.
+pub fn without_first_line_of_unix(source: String) -> String {
+    if !source.starts_with("#!") {
+        return source;
+    }
+    let end = source.find('\n').unwrap_or(source.len());
+    source[end..].to_string()
+}
+
+/// An option that a script declares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Declared {
+    /// Its name, as the script writes it.
+    pub name: String,
+    /// What it is for.
+    pub summary: String,
+    /// Its value unless set.
+    pub default: String,
+}
+
+/// A script, ready to run.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScriptContext {
+    /// The script.
+    #[serde(serialize_with = "path_of", rename = "script")]
+    pub program: Arc<Program>,
+    /// The command, as in sysbench.cmdline.command.
+    #[serde(skip)]
+    pub command: String,
+    /// The options that were set: names with underscores, and texts.
+    pub options: BTreeMap<String, String>,
+    /// The same, for where the script has such an option and it is not set.
+    pub defaults: BTreeMap<String, String>,
+    /// The script's file, and the modules that it has loaded.
+    #[serde(skip)]
+    pub sources: Sources,
+    /// Which part of the load this program has.
+    #[serde(skip)]
+    pub part: Part,
+    /// What sysbench.opt has of dynoload's own options.
+    #[serde(skip)]
+    pub general: General,
+    /// What bounds it.
+    pub limits: Limits,
+    /// Parameters of the distributions.
+    #[serde(skip)]
+    pub parameters: Parameters,
+    /// Seed of all random numbers.
+    #[serde(skip)]
+    pub seed: u64,
+    /// Its name; its statements are not known before they are sent.
+    #[serde(skip)]
+    pub definition: Definition,
+}
+
+fn path_of<S: Serializer>(program: &Arc<Program>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&program.path.display())
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+/// dynoload's options under the names that sysbench.opt has for them.
+#[derive(Debug, Clone)]
+pub struct General {
+    /// Connections, which are sysbench's threads.
+    pub threads: u32,
+    /// Events that end the load; 0: time does.
+    pub events: u64,
+    /// Length of the load.
+    pub time_s: f64,
+    /// Planned events a second; 0 without a plan.
+    pub rate: f64,
+    /// Length of an interval.
+    pub report_interval_s: f64,
+    /// The distribution that sysbench.rand.default draws from.
+    pub rand_type: String,
+    /// The server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Its socket; empty for TCP.
+    pub socket: String,
+    /// The account.
+    pub user: String,
+    /// The database.
+    pub database: String,
+    /// auto or disable.
+    pub ps_mode: String,
+    /// As set.
+    pub ignore_errors: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_line_for_the_shell_is_emptied_and_the_others_keep_their_numbers() {
+        assert_eq!(
+            without_first_line_of_unix("#!/usr/bin/sysbench\nx = 1\n".into()),
+            "\nx = 1\n"
+        );
+        assert_eq!(without_first_line_of_unix("x = 1".into()), "x = 1");
+        assert_eq!(without_first_line_of_unix("#!".into()), "");
+    }
+}

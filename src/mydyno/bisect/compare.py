@@ -1,0 +1,303 @@
+"""Compares one commit with the good end: a study with the good end as control, decided by its verdict.
+
+The two ends are compared first. They must be shown to differ at a load level, and by what they differ every other
+commit is decided there: a commit is bad if it is shown to be beyond the limit, good if it is shown to be within it
+(verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
+ratio): a commit that has the whole difference and one that has none are then equally far from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mydyno.bisect.folder import BisectFolder
+from mydyno.errors import BuildError, ServerError
+from mydyno.execution.environments.environment import Opener
+from mydyno.execution.live.observer import Watcher
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.metrics import metric_source
+from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
+from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.gate import gate_study, is_interrupted
+from mydyno.results.precision import half_width, looks_of
+from mydyno.results.summarise import summarise
+from mydyno.results.words.answer import alarm_of
+from mydyno.results.words.plain import cut
+from mydyno.store.study_folder import StudyFolder
+from mydyno.study import Request, resume_study, run_study
+from mydyno.verdicts import threshold as judged
+
+GOOD, CANDIDATE = "good", "candidate"
+AGAIN = "-again"
+"""At the end of the name of a study that repeats one."""
+NAME_LETTERS = 29
+"""Of the experiment's name, in the names of studies: with a commit's twelve letters and AGAIN they have 48 at most."""
+EndState = Literal["differ", "no difference", "better", "undecided"]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a bisection needs of its surroundings; tests bring their own builder and opener."""
+
+    paths: HostPaths
+    watch: Callable[[Experiment], AbstractContextManager[Watcher]]
+    """A new watcher for a study."""
+    build: Callable[[BuildSpec], Awaitable[object]]
+    """Builds a commit. Raises BuildError."""
+    opener: Opener
+    say: Callable[[str], None]
+
+
+def build_of(experiment: Experiment) -> BuildSpec | None:
+    """The build of the control; None if it is no build of a repository's commit."""
+    server = experiment.arm(experiment.control).treatments.get("server")
+    if not isinstance(server, dict) or "build" not in server:
+        return None
+    build = BuildSpec.model_validate(server["build"])
+    return build if build.git is not None else None
+
+
+def experiment_for(record: BisectRecord, commit: Commit, step: str | None, limit: float | None) -> Experiment:
+    """The experiment that compares one commit with the good end, at one load level or at all of them."""
+    base = record.experiment
+    control = base.arm(base.control)
+
+    def arm(name: str, one: Commit) -> ArmSpec:
+        server: dict[str, Any] = control.treatments["server"]
+        build = {**server["build"], "ref": one.hash}
+        return ArmSpec(name=name, treatments={**control.treatments, "server": {"build": build}},
+                       instances=control.instances)  # fmt: skip
+
+    return base.model_copy(
+        update={
+            "name": f"{base.name[:NAME_LETTERS]}-{commit.short}",
+            "question": f"Is {commit.short} worse than {record.good.short}?",
+            "published": (),
+            "control": GOOD,
+            "arms": (arm(GOOD, record.good), arm(CANDIDATE, commit)),
+            "steps": base.steps if step is None else (_only(base, step),),
+            "design": base.design.model_copy(update={"kind": "interleaved"}),
+            "verdict": base.verdict.model_copy(update={"primary": record.metric, "cost": False, "compare": ()}),
+            "gate": () if limit is None else (ThresholdSpec(metric=record.metric, limit=limit - 1.0),),
+        }
+    )
+
+
+def _only(experiment: Experiment, step: str) -> StepSpec:
+    """The step of that id as the file has it, at this load level alone; of repeated ids it loses the number."""
+    levels = [level for spec in experiment.steps for level in spec.levels()]
+    ids = (one.id for one in experiment.resolved_steps)
+    return next(level for level, name in zip(levels, ids, strict=True) if name == step)
+
+
+async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
+    """Whether bad is worse than good. Raises HostError and StudyError, also for an end that does not build or start."""
+    record = folder.record()
+    given = None if record.threshold is None else _limit(record.metric, record.threshold)
+    experiment = experiment_for(record, record.bad, record.step, given)
+    for commit in (record.good, record.bad):
+        await _build(experiment, commit, tools)
+
+    def is_decided(study: StudyFolder, summary: Summary) -> bool:
+        return _end_state(study, summary, record)[0] != "undecided"
+
+    study, summary, times = await _study(folder, experiment, tools, is_decided, record.longest_s)
+    state, best = _end_state(study, summary, record)
+    effect = best or next(iter(_effects(summary, record.metric)), None)
+    outcome: Outcome = {"differ": "bad", "no difference": "good", "better": "good"}.get(state, "skipped")  # type: ignore[assignment]
+    comparison = _comparison(record.bad, outcome, study, summary, effect, times, folder.path)
+    if state != "differ" or best is None or best.ratio is None:
+        reason = "" if state != "undecided" or effect is None else effect.sentence
+        return Ends(comparison=comparison.model_copy(update={"reason": reason}), state=state)
+    limit = given if given is not None else math.sqrt(best.ratio)
+    return Ends(comparison=comparison, state="differ", step=record.step or best.step, limit=limit)
+
+
+async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools: Tools) -> Comparison:
+    """Good, bad or skipped. Raises HostError and StudyError for what is not this commit's fault."""
+    record = folder.record()
+    experiment = experiment_for(record, commit, ends.step, ends.limit)
+    try:
+        await _build(experiment, commit, tools)
+    except BuildError as error:
+        return _skipped(commit, "build", error.message)
+    try:
+        study, summary, times = await _study(folder, experiment, tools, _is_decided, record.longest_s)
+    except ServerError as error:
+        # The good end started in the comparison of the ends, with the same data.
+        return _skipped(commit, "start", error.message)
+    (found,) = gate_study(study, summary).comparisons
+    effect = next(iter(_effects(summary, record.metric)), None)
+    outcomes: dict[judged.Outcome, Outcome] = {judged.Outcome.WORSE: "bad", judged.Outcome.FINE: "good"}
+    made = _comparison(commit, outcomes.get(found.outcome, "skipped"), study, summary, effect, times, folder.path)
+    if made.outcome != "skipped":
+        return made
+    because: SkipReason = "undecided"
+    if found.outcome is judged.Outcome.FAILED:
+        because = "failed"
+    elif not any(run.valid for run in summary.runs if run.arm == CANDIDATE):
+        because = "invalid"
+    return made.model_copy(update={"skipped_because": because, "reason": found.reason})
+
+
+async def _build(experiment: Experiment, commit: Commit, tools: Tools) -> None:
+    spec = build_of(experiment)
+    assert spec is not None
+    await tools.build(spec.model_copy(update={"ref": commit.hash}))
+
+
+def _is_decided(study: StudyFolder, summary: Summary) -> bool:
+    comparisons = gate_study(study, summary).comparisons
+    return all(one.outcome is not judged.Outcome.UNDECIDED for one in comparisons)
+
+
+async def _study(
+    folder: BisectFolder,
+    experiment: Experiment,
+    tools: Tools,
+    is_decided: Callable[[StudyFolder, Summary], bool],
+    longest_s: float | None,
+) -> tuple[StudyFolder, Summary, int]:
+    """Make, continue or read the study, and give it more time while it is undecided; (…, how often it had time).
+
+    A study with a fixed number of blocks whose two copies of the control differ claims nothing. That happens by chance
+    in one of 20 to 30; so it is made once more.
+    """
+    path = folder.study_of(experiment.name)
+    if path is None:
+        source = folder.record().experiment_source
+        request = Request(experiment, source, folder.studies, ("mydyno", "bisect"), is_decided)
+        with tools.watch(experiment) as watcher:
+            study, summary = await run_study(request, tools.paths, watcher, tools.opener)
+    else:
+        study = StudyFolder.open(path)
+        summary = summarise(study)
+        if is_interrupted(study, study.plan()):
+            study, summary = await _continue(study, None, experiment, tools, is_decided)
+    times = 1
+    while longest_s is not None and not is_decided(study, summary):
+        more_s = _more_s(study, summary, experiment, longest_s)
+        before = _blocks(study)
+        if more_s is None:
+            break
+        study, summary = await _continue(study, more_s, experiment, tools, is_decided)
+        times += 1
+        if _blocks(study) == before:
+            break
+    again = f"{experiment.name}{AGAIN}"
+    alarm = "" if experiment.design.time is not None else alarm_of(summary.effects)
+    if alarm and not study.path.name.startswith(again) and not experiment.name.endswith(AGAIN):
+        tools.say(f"{alarm}; compared once more")
+        return await _study(folder, experiment.model_copy(update={"name": again}), tools, is_decided, longest_s)
+    return study, summary, times
+
+
+async def _continue(
+    study: StudyFolder,
+    time_s: float | None,
+    experiment: Experiment,
+    tools: Tools,
+    is_decided: Callable[[StudyFolder, Summary], bool],
+) -> tuple[StudyFolder, Summary]:
+    with tools.watch(experiment) as watcher:
+        return await resume_study(study.path, tools.paths, watcher, tools.opener, time_s, decided=is_decided)
+
+
+def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longest_s: float) -> float | None:
+    """The further time of an undecided study, up to the longest; None if it can have none."""
+    left_s = longest_s - duration_s(study)
+    time_s, looks = experiment.design.time, looks_of(summary)
+    if time_s is None or looks.next_after(_blocks(study)) is None or left_s < 0.1 * time_s:
+        return None
+    if any(effect.details.failure for effect in _effects(summary, experiment.verdict.primary)):
+        return None
+    expected_s = gate_study(study, summary).more_s if experiment.gate else None
+    return min(left_s, max(time_s, expected_s or 0.0))
+
+
+def _blocks(study: StudyFolder) -> int:
+    return len({run.block for run in study.runs()})
+
+
+def duration_s(study: StudyFolder) -> float:
+    """The time that the study's blocks took, without interruptions."""
+    spans: dict[int, tuple[int, int]] = {}
+    for run in study.runs():
+        began, ended = spans.get(run.block, (run.started_unix_ns, run.ended_unix_ns))
+        spans[run.block] = (min(began, run.started_unix_ns), max(ended, run.ended_unix_ns))
+    return sum(ended - began for began, ended in spans.values()) / 1e9
+
+
+def _effects(summary: Summary, metric: str) -> list[EffectRecord]:
+    return [one for one in summary.effects if one.metric == metric and one.arm == CANDIDATE and one.primary]
+
+
+def _end_state(study: StudyFolder, summary: Summary, record: BisectRecord) -> tuple[EndState, EffectRecord | None]:
+    """Whether the ends differ, and the effect at the load level where they do so most clearly."""
+    effects = _effects(summary, record.metric)
+    if record.threshold is not None:
+        outcomes = {one.step: one.outcome for one in gate_study(study, summary).comparisons}
+        worse = [one for one in effects if outcomes.get(one.step) is judged.Outcome.WORSE]
+        better: list[EffectRecord] = []
+        done = bool(outcomes) and all(one is judged.Outcome.FINE for one in outcomes.values())
+    else:
+        lower_is_worse = is_higher_better(record.metric)
+        worse = [one for one in effects if one.verdict == ("lower" if lower_is_worse else "higher")]
+        better = [one for one in effects if one.verdict == ("higher" if lower_is_worse else "lower")]
+        done = bool(effects) and all(one.verdict in ("equivalent", "higher", "lower") for one in effects)
+    if worse:
+        return "differ", max(worse, key=_clearness)
+    if not done:
+        return "undecided", None
+    return ("better", max(better, key=_clearness)) if better else ("no difference", None)
+
+
+def _clearness(effect: EffectRecord) -> float:
+    """The effect in terms of its interval's half-width."""
+    width = half_width(effect)
+    return abs(math.log(effect.ratio)) / width if effect.ratio and width else 0.0
+
+
+def is_higher_better(metric: str) -> bool:
+    """Whether more of it is better."""
+    source = metric_source(metric)
+    return source is None or source.better != "lower"
+
+
+def _limit(metric: str, threshold: float) -> float:
+    return 1.0 - threshold if is_higher_better(metric) else 1.0 + threshold
+
+
+def _skipped(commit: Commit, because: SkipReason, reason: str) -> Comparison:
+    return Comparison(commit=commit, outcome="skipped", skipped_because=because, reason=reason)
+
+
+def _comparison(
+    commit: Commit,
+    outcome: Outcome,
+    study: StudyFolder,
+    summary: Summary,
+    effect: EffectRecord | None,
+    times: int,
+    below: Path,
+) -> Comparison:
+    return Comparison(
+        commit=commit,
+        outcome=outcome,
+        skipped_because="undecided" if outcome == "skipped" else "",
+        reason=cut(effect.details.failure) if effect is not None and effect.details.failure else "",
+        study=str(study.path.resolve().relative_to(below.resolve())),
+        ratio=None if effect is None else effect.ratio,
+        low=None if effect is None else effect.ci_low,
+        high=None if effect is None else effect.ci_high,
+        blocks=len({run.block for run in summary.runs}),
+        duration_s=round(duration_s(study), 1),
+        times=times,
+    )

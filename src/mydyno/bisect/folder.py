@@ -1,0 +1,91 @@
+"""The bisection's folder: bisect.json, journal.jsonl, the studies, and in the end result.json and the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from mydyno.errors import UserError
+from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult, Comparison, Ends
+from mydyno.store.files import write_text
+from mydyno.store.journal import Journal
+
+RECORD, RESULT = "bisect.json", "result.json"
+ENDS_EVENT, COMPARED_EVENT = "ends_compared", "commit_compared"
+
+
+class BisectFolder:
+    """One bisection on disk. What the journal has is not done again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = Journal(path / "journal.jsonl")
+
+    @classmethod
+    def create(cls, path: Path, record: BisectRecord) -> BisectFolder:
+        """A new folder. Raises UserError if the path is already taken."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise UserError(f"the folder {path} exists already") from None
+        folder = cls(path)
+        write_text(path / RECORD, record.model_dump_json(indent=1))
+        folder.journal.append("bisection_created", bisection=record.bisection)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> BisectFolder:
+        """An existing one. Raises UserError if it is none, or of a newer format."""
+        if not (path / RECORD).is_file():
+            raise UserError(f"{path} is not a bisection: it has no {RECORD}")
+        folder = cls(path)
+        found = folder.record().format
+        if found != BISECT_FORMAT:
+            words = f"{path} has format {found}; this mydyno reads format {BISECT_FORMAT}"
+            raise UserError(words, "use a newer mydyno")
+        return folder
+
+    @property
+    def studies(self) -> Path:
+        """Where the studies of its comparisons are."""
+        return self.path / "studies"
+
+    @property
+    def repository(self) -> Path:
+        """git bisect's own repository; made again whenever the bisection is continued."""
+        return self.path / "repository"
+
+    def record(self) -> BisectRecord:
+        """bisect.json. Raises UserError if it is damaged."""
+        try:
+            return BisectRecord.model_validate_json((self.path / RECORD).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UserError(f"{self.path / RECORD} cannot be read: {error}", "is the folder complete?") from error
+
+    def ends(self) -> Ends | None:
+        """The comparison of good and bad; None if it was not finished."""
+        events = [event for event in self.journal.read() if event["event"] == ENDS_EVENT]
+        return Ends.model_validate(events[-1]["ends"]) if events else None
+
+    def comparisons(self) -> list[Comparison]:
+        """The finished comparisons of commits in between, in their order."""
+        return [
+            Comparison.model_validate(event["comparison"])
+            for event in self.journal.read()
+            if event["event"] == COMPARED_EVENT
+        ]
+
+    def study_of(self, experiment: str) -> Path | None:
+        """The study of a comparison that was begun, by its experiment's name; None if there is none."""
+        found = sorted(self.studies.glob(f"{experiment}-*/study.json"))
+        return found[-1].parent if found else None
+
+    def result(self) -> BisectResult | None:
+        """result.json; None if there is none yet."""
+        path = self.path / RESULT
+        return BisectResult.model_validate_json(path.read_bytes()) if path.is_file() else None
+
+    def write_result(self, result: BisectResult) -> None:
+        """Write result.json as a whole."""
+        write_text(self.path / RESULT, result.model_dump_json(indent=1))

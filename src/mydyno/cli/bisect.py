@@ -1,0 +1,172 @@
+"""`mydyno bisect --good REF --bad REF EXPERIMENT`: find the commit that made a server worse; or continue FOLDER."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mydyno.cli import arguments
+from mydyno.cli.verbosity import set_verbosity
+from mydyno.errors import UserError
+from mydyno.experiments import load
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.quantities import parse_share
+from mydyno.model.metrics import METRICS, metric_source, split_instance
+
+DEFAULT_BISECTIONS = Path("bisections")
+DEFAULT_TIME = "5m"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="bisect", help="Find the commit that made a server worse, by comparing commits with a good one.")(
+        bisect
+    )
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="An experiment whose control is built from a git repository (server.build); or the folder of a "
+        "bisection, to continue it.",
+        metavar="EXPERIMENT|FOLDER",
+    ),
+]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        help="A commit is bad if it is worse than good by more than this, e.g. 3% (default: half of what the ends "
+        "differ by).",
+        metavar="PERCENT",
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Time for one comparison (default: the experiment's design.time, or {DEFAULT_TIME}); it ends as soon "
+        "as it is decided.",
+        metavar="DURATION",
+    ),
+]
+Longest = Annotated[
+    str | None,
+    typer.Option(
+        help="Longest time for one comparison that is not decided; then the commit is skipped (default: three "
+        "times --time).",
+        metavar="DURATION",
+    ),
+]
+Metric = Annotated[str | None, typer.Option(help="Decide by this metric (default: the experiment's verdict.primary).")]
+
+
+def bisect(
+    target: Target,
+    good: Annotated[str | None, typer.Option(help="A commit before the change.", metavar="REF")] = None,
+    bad: Annotated[str | None, typer.Option(help="A commit after the change.", metavar="REF")] = None,
+    metric: Metric = None,
+    threshold: Threshold = None,
+    step: Annotated[
+        str | None, typer.Option(help="Decide at this load level (default: where the ends differ most clearly).")
+    ] = None,
+    time: Time = None,
+    longest: Longest = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(help="A fixed number of blocks for each comparison, in place of a time.", min=6, metavar="N"),
+    ] = None,
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="Of merges, follow the first parent alone (as git bisect does).")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commits, builds and time; build and start nothing.")
+    ] = False,
+    scale: arguments.Scale = None,
+    settings: arguments.Overrides = None,
+    bisections: Annotated[Path, typer.Option(help="Folder of the bisections.", metavar="DIR")] = DEFAULT_BISECTIONS,
+    data: arguments.Data = None,
+    as_json: arguments.Json = False,
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Run or continue a bisection; exit code 0 if the commit is found, 5 if it is not."""
+    set_verbosity(verbose)
+    paths = HostPaths.resolve(data)
+    path = _existing(target, bisections)
+    if path is not None:
+        given = {
+            "--good": good, "--bad": bad, "--metric": metric, "--threshold": threshold, "--step": step, "--time": time,
+            "--longest": longest, "--blocks": blocks, "--scale": scale, "--set": settings,
+        }  # fmt: skip
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong or first_parent or dry_run:
+            wrong += [*(["--first-parent"] if first_parent else []), *(["--dry-run"] if dry_run else [])]
+            raise UserError(f"{', '.join(wrong)}: {target} is a bisection that was begun already", "begin a new one")
+        # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+        from mydyno.cli.bisect_runner import go_on
+
+        go_on(path, paths, as_json)
+        return
+    if good is None or bad is None:
+        lacking = " and ".join(name for name, value in (("--good", good), ("--bad", bad)) if value is None)
+        raise UserError(f"{lacking}: missing", f"mydyno bisect --good REF --bad REF {target}")
+    resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
+    if resolved.design.time is None and blocks is None:
+        resolved, source = load(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
+    steps = [one.id for one in resolved.resolved_steps]
+    if step is not None and step not in steps:
+        guess = nearest(step, steps)
+        raise UserError(f"--step {step}: no such step", f"steps: {', '.join(steps)}" + _meant(guess))
+    longest_s = arguments.duration_s(longest, "--longest")
+    if longest_s is not None and (resolved.design.time is None or longest_s < resolved.design.time):
+        raise UserError("--longest: must be at least the time of a comparison, and excludes --blocks")
+    # As above.
+    from mydyno.cli.bisect_runner import BisectRequest, begin
+
+    asked = BisectRequest(
+        resolved,
+        source.text,
+        good,
+        bad,
+        _metric(metric or resolved.verdict.primary, "--metric" if metric else "verdict.primary"),
+        _threshold(threshold),
+        step,
+        longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,
+        first_parent,
+    )
+    begin(asked, bisections, paths, dry_run, as_json)
+
+
+def _existing(target: str, bisections: Path) -> Path | None:
+    """The folder of a bisection that the user meant; None for an experiment."""
+    for path in (Path(target), bisections / target):
+        if (path / "bisect.json").is_file():
+            return path
+    return None
+
+
+def _metric(name: str, option: str) -> str:
+    source = metric_source(name)
+    known = [metric for metric, one in METRICS.items() if one.better != "none"]
+    if source is None or source.better == "none" or split_instance(name)[0] not in METRICS:
+        guess = nearest(name, known)
+        raise UserError(f"{option} {name}: no metric of which more or less is better", f"metrics: {', '.join(known)}" +
+                        _meant(guess))  # fmt: skip
+    return name
+
+
+def _meant(guess: str) -> str:
+    return f"; did you mean {guess!r}?" if guess else ""
+
+
+def _threshold(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        found = parse_share(text)
+    except ValueError as error:
+        raise UserError(f"--threshold {text}: {error}", "a share such as 3%") from None
+    if not 0 < found < 1:
+        raise UserError(f"--threshold {text}: must be between 0 and 100 %", "a share such as 3%")
+    return found

@@ -1,0 +1,47 @@
+"""`mydyno client-network`: the network of a host of the load, for a block on another host."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import typer
+
+from mydyno.cli.exit_codes import ExitCode
+from mydyno.hosts.paths import HostPaths
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        name="client-network",
+        help="Shape and time this host's network for a block on another host (for `run --hosts` with clients). "
+        "Requests are JSON lines on standard input; everything is undone when it ends.",
+        hidden=True,
+    )(client_network)
+
+
+def client_network() -> None:
+    """Serve one block; exit code 1 where something could not be undone."""
+    left = asyncio.run(_until_signal())
+    for what in left:
+        print(f"could not be undone: {what}", file=sys.stderr)
+    if left:
+        raise typer.Exit(ExitCode.STUDY_FAILED)
+
+
+async def _until_signal() -> list[str]:
+    # pydantic and the rest are loaded after the arguments are known to be right.
+    from mydyno.fleet.client_network import serve_block
+
+    def write(line: str) -> None:
+        print(line, flush=True)
+
+    task = asyncio.ensure_future(serve_block(HostPaths.resolve(), write))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return []

@@ -1,0 +1,246 @@
+"""One run: restore the data, start fresh servers, prove the treatments, run the steps, stop, save.
+
+Whatever goes wrong inside a run ends as an invalid run with its reason; what would spoil every run is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mydyno.drivers.base import Progress
+from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
+from mydyno.execution.blocks.latency_log import write_latency_log
+from mydyno.execution.blocks.random_streams import with_stream
+from mydyno.execution.blocks.step import run_step
+from mydyno.execution.concurrency import all_or_none
+from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.step_validity import judged
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.plan import Plan, PlannedRun
+from mydyno.model.stored.reasons import Reason, joined
+from mydyno.model.stored.records import Evidence, RunRecord, ServerRecord, StepRecord
+from mydyno.servers.running.base import CpuSlot, RunningServer
+from mydyno.servers.templates import Template
+from mydyno.store.files import write_text
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.study_folder import StudyFolder
+from mydyno.treatments.base import Treatment
+from mydyno.verdicts.gates import RunFacts, run_reasons
+
+
+class RunWatcher(Protocol):
+    """Receives the progress of a run."""
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """A second of load has passed."""
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """The sampler of the run's servers has been started, or (None) stopped."""
+
+
+@dataclass
+class _Recorder:
+    """What a run collects while it lasts."""
+
+    started_unix_ns: int = field(default_factory=time.time_ns)
+    memory: MemoryCounters = field(default_factory=MemoryCounters.read)
+    evidence: list[Evidence] = field(default_factory=list)
+    servers: list[ServerRecord] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
+    reasons: list[Reason] = field(default_factory=list)
+    failed: str = ""
+    """Why the arm itself failed."""
+    warnings: list[str] = field(default_factory=list)
+
+    def add_proof(self, evidence: Evidence | None) -> None:
+        """Keep the proof, where there is one."""
+        if evidence is not None:
+            self.evidence.append(evidence)
+
+
+async def make_saved_run(
+    environment: StudyEnvironment,
+    folder: StudyFolder,
+    plan: Plan,
+    planned: PlannedRun,
+    template: Template | None,
+    watcher: RunWatcher,
+) -> RunRecord:
+    """Make one run of a plan and put it in its place in the study's folder."""
+    steps = {step.id: step for step in environment.experiment.resolved_steps}
+    order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
+    folder.journal.append("run_began", folder=planned.folder)
+    record = await make_run(environment, planned, order, template, folder.begin_run(planned.folder), watcher)
+    folder.commit_run(record)
+    return record
+
+
+async def make_run(
+    environment: StudyEnvironment,
+    planned: PlannedRun,
+    steps: Sequence[Step],
+    template: Template | None,
+    folder: Path,
+    watcher: RunWatcher,
+) -> RunRecord:
+    """Make one run into `folder` (aside, not yet in its place) and return its record."""
+    recorder = _Recorder()
+    instances = _instances(environment, planned, folder)
+    arm = environment.experiment.arm(planned.arm)
+    treatments = {instance.number: environment.treatments(arm) for instance in instances}
+    try:
+        for own in treatments.values():
+            await _get(environment, own)
+        for instance in instances:
+            instance.build_number = planned.build
+            instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
+            await environment.restore(template, instance)
+        await _serve_and_load(environment, planned, instances, treatments, steps, folder, watcher, recorder)
+    except StudyError as error:
+        failed = isinstance(error, ServerError | DriverError)
+        recorder.reasons.append(Reason(gate="failed" if failed else "unfinished", text=error.message))
+        if failed:
+            recorder.failed = error.message
+    finally:
+        for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
+            if warning:
+                recorder.warnings.append(warning)
+        for treatment in reversed([one for own in treatments.values() for one in own]):
+            await treatment.undo()
+        for instance in instances:
+            _keep_configuration(instance, folder)
+            shutil.rmtree(instance.folder, ignore_errors=True)
+    return _finished(environment, planned, steps, folder, recorder)
+
+
+def _instances(environment: StudyEnvironment, planned: PlannedRun, folder: Path) -> list[RunningServer]:
+    """The run's servers, each with a folder, a log and a CPU slot of its own; the first one's names have no number."""
+    made = []
+    for number, place in enumerate(planned.places, 1):
+        suffix = "" if number == 1 else f"-{number}"
+        slot = CpuSlot(place, planned.places)
+        log = folder / f"server{suffix}.log"
+        made.append(environment.instance(environment.scratch / f"run{suffix}", log, number, slot, planned.arm))
+    return made
+
+
+async def _get(environment: StudyEnvironment, treatments: Sequence[Treatment]) -> None:
+    """What the study fetched at its start may have been removed since: only this run fails then."""
+    for treatment in treatments:
+        try:
+            await treatment.get(environment.paths, environment.host)
+        except (HostError, UserError) as error:
+            raise StudyError(f"{treatment.name} is no longer available: {error.message}", error.hint) from error
+
+
+async def _serve_and_load(
+    environment: StudyEnvironment,
+    planned: PlannedRun,
+    instances: Sequence[RunningServer],
+    treatments: Mapping[int, Sequence[Treatment]],
+    steps: Sequence[Step],
+    folder: Path,
+    watcher: RunWatcher,
+    recorder: _Recorder,
+) -> None:
+    for instance in instances:
+        for treatment in treatments[instance.number]:
+            await treatment.apply(instance)
+    await all_or_none([instance.start() for instance in instances])
+    for instance in instances:
+        recorder.servers.append(await instance.record())
+        for treatment in treatments[instance.number]:
+            recorder.evidence.append(await treatment.evidence(instance))
+    if not all(evidence.holds for evidence in recorder.evidence):
+        return  # a load on an unproved treatment would only cost time
+    await all_or_none([environment.prewarm(instance) for instance in instances])
+    probe = environment.probe(instances)
+    await probe.start()
+    watcher.sampling(probe)
+    try:
+        for step in steps:
+            outcome = await run_step(
+                environment, instances, probe, _with_seed(environment, planned, step), folder, watcher.load
+            )
+            recorder.samples += outcome.samples
+            recorder.steps.append(outcome.record)
+            recorder.latency_logs[step.id] = outcome.latency_log
+        for instance in instances:
+            for treatment in treatments[instance.number]:
+                recorder.add_proof(await treatment.account(instance))
+    finally:
+        watcher.sampling(None)
+        recorder.warnings += await probe.stop()
+        sampled, warnings = probe.samples()
+        recorder.samples += sampled
+        recorder.warnings += warnings
+    await _prove_load(instances, treatments, recorder)
+
+
+async def _prove_load(
+    instances: Sequence[RunningServer], treatments: Mapping[int, Sequence[Treatment]], recorder: _Recorder
+) -> None:
+    """The proofs from after the load; those that end the server come last."""
+    for treatment in treatments[1]:  # forecast refuses several instances where a treatment has such proofs
+        for record in recorder.steps:
+            recorder.add_proof(treatment.load_evidence(record, recorder.samples))
+    for instance in instances:
+        for treatment in treatments[instance.number]:
+            recorder.add_proof(await treatment.end_evidence(instance))
+
+
+def _with_seed(environment: StudyEnvironment, planned: PlannedRun, step: Step) -> Step:
+    return with_stream(step, environment.experiment.design.seed, planned.block, 1, environment.restores_data)
+
+
+def _finished(
+    environment: StudyEnvironment, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
+) -> RunRecord:
+    """Apply the gates, write the run's files, and return its record."""
+    bounds = environment.experiment.gates
+    memory = MemoryCounters.read().since(recorder.memory)
+    gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, memory.out_of_memory_kills))
+    by_id = {step.id: step for step in steps}
+    steps_judged = [judged(environment.experiment, by_id[r.id], r, recorder.samples) for r in recorder.steps]
+    reasons = [*gate_reasons, *recorder.reasons]
+    # An arm that failed at a step has a result there: no gate closed.
+    if not reasons and steps_judged and all(record.reasons for record in steps_judged):
+        of_steps = dict.fromkeys(reason for record in steps_judged for reason in record.reasons)
+        reasons.append(Reason(gate="no_valid_step", text=joined(of_steps)))
+    write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, steps_judged)
+    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, steps_judged, recorder.latency_logs)
+    drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
+    write_text(folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
+    return RunRecord(
+        block=planned.block,
+        position=planned.position,
+        arm=planned.arm,
+        copy=planned.copy_number,
+        folder=planned.folder,
+        started_unix_ns=recorder.started_unix_ns,
+        ended_unix_ns=time.time_ns(),
+        valid=not reasons,
+        reasons=tuple(reasons),
+        failed=recorder.failed or ("out of memory" if memory.out_of_memory_kills else ""),
+        warnings=tuple(dict.fromkeys(recorder.warnings)),
+        evidence=tuple(recorder.evidence),
+        servers=tuple(recorder.servers),
+        steps=tuple(steps_judged),
+    )
+
+
+def _keep_configuration(instance: RunningServer, folder: Path) -> None:
+    configuration = instance.folder / "my.cnf"
+    if configuration.exists():
+        name = "my.cnf" if instance.number == 1 else f"my-{instance.number}.cnf"
+        write_text(folder / name, configuration.read_text())

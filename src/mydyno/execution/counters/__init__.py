@@ -1,0 +1,1 @@
+"""What counts something on a few servers during a slice: CPU profiles, waits, events of the kernel."""

@@ -1,0 +1,1 @@
+"""What runs get servers, load programs and samplers from: private servers, an external server, client hosts."""

@@ -1,0 +1,122 @@
+"""The servers of a study's arms, and whether each knows the variables that are set for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mydyno.errors import UserError
+from mydyno.execution.environments.environment import Say
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.problems import format_key, nearest
+from mydyno.model.definition.quantities import format_duration
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.catalogue import get_alternating, present_build
+from mydyno.servers.compiled.cached import builds_folder, planned_builds
+from mydyno.servers.compiled.source import Source
+from mydyno.servers.my_cnf import option_name
+from mydyno.servers.variables_by_version import adapt_variables, is_known
+from mydyno.treatments.server import server_of
+
+HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
+
+
+async def get_builds(experiment: Experiment, paths: HostPaths, host: LocalHost, say: Say) -> dict[str, ServerBuild]:
+    """Every arm's server. Raises UserError and HostError."""
+    builds = {}
+    for arm in experiment.arms:
+        spec = server_of(arm, experiment.server)
+        if arm is experiment.arms[0] or "server" in arm.treatments:
+            say(f"getting the server {spec.title}")
+        builds[arm.name] = (await get_alternating(spec, paths.cache, host, say))[0]
+    return builds
+
+
+async def present_builds(experiment: Experiment, paths: HostPaths, host: LocalHost) -> dict[str, ServerBuild]:
+    """The arms' servers that are on this host already; nothing is fetched or unpacked. Raises UserError."""
+    found = {}
+    for arm in experiment.arms:
+        build = await present_build(server_of(arm, experiment.server), paths.cache, host)
+        if build is not None:
+            found[arm.name] = build
+    return found
+
+
+async def words_of_builds(experiment: Experiment, paths: HostPaths, host: LocalHost) -> tuple[str, ...]:
+    """A line for each build from source that the study needs, in the cache or not; nothing is fetched or built.
+
+    Raises UserError for a source or commit that is not there, HostError without a compiler.
+    """
+    specs = [server_of(arm, experiment.server).build for arm in experiment.arms]
+    found: list[str] = []
+    for spec in specs:
+        if spec is None:
+            continue
+        source, toolchain, builds = await planned_builds(spec, paths.cache, host)
+        if source is None:
+            found.append(
+                f"{spec.words}: the repository is fetched first, then built below {builds_folder(paths.cache)}"
+            )
+        for build in builds:
+            what = source_words(source, spec) + (f", build {build.layout}" if spec.builds > 1 else "")
+            if build.record is not None:
+                found.append(f"{what}: in the cache, {build.folder.name}")
+            else:
+                found.append(f"{what}: will be built with {toolchain.words} into {build.folder}")
+        if any(build.record is None for build in builds) or source is None:
+            found.append(f"by {spec.command} (at most {format_duration(spec.timeout)})")
+    return tuple(dict.fromkeys(found))
+
+
+def source_words(source: Source | None, spec: BuildSpec) -> str:
+    """A build's source with its commit, as far as that is known."""
+    if source is None or source.is_folder:
+        return spec.words
+    return f"{spec.words} ({source.short} {source.subject})"
+
+
+def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -> None:
+    """Raise UserError for every variable that its server does not know, before one is started even once.
+
+    What the experiment says for all servers must be known to at least one of them; the others omit it and report that.
+    Where not every arm's server is at hand, only what the arms say of those that are is checked.
+    """
+    problems = _of_all_servers(builds, experiment) if all(arm.name in builds for arm in experiment.arms) else []
+    unknown: dict[tuple[str, str], list[str]] = {}
+    of_arms = {arm.name: arm.treatments.get("variables", {}) for arm in experiment.arms}
+    for arm, build in builds.items():
+        if not build.version.has_sql:
+            continue  # forecast refuses variables of a memcached
+        for option in of_arms[arm]:
+            if _unknown([option_name(option)], build):
+                unknown.setdefault((option, build.identity), []).append(arm)
+    for (option, _), arms in unknown.items():
+        place = format_key(("arms", arms[0], "variables", option))
+        if len(arms) > 1:
+            place = f"variables.{option} (arms {', '.join(arms)})"
+        problems.append(_no_variable(place, option, [builds[arms[0]]]))
+    if problems:
+        raise UserError("\n  ".join(problems), HINT)
+
+
+def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experiment) -> list[str]:
+    databases = [build for build in builds.values() if build.version.has_sql]
+    base = {option_name(name): name for name in experiment.server.variables}
+    values = {name: experiment.server.variables[option] for name, option in base.items()}
+    unknown = [set(_unknown(adapt_variables(values, build.version).variables, build)) for build in databases]
+    names = sorted(set.intersection(*unknown) & set(base)) if unknown else []
+    return [
+        _no_variable(format_key(("server", "variables", base[name])), base[name], databases) for name in names
+    ]  # fmt: skip
+
+
+def _unknown(names: Iterable[str], build: ServerBuild) -> list[str]:
+    return [name for name in names if build.variables and not is_known(name, build.variables)]
+
+
+def _no_variable(place: str, option: str, builds: list[ServerBuild]) -> str:
+    servers = ", ".join(dict.fromkeys(build.version.name for build in builds))
+    guess = nearest(option_name(option), frozenset().union(*(build.variables for build in builds)))
+    return f"{place}: {servers} has no variable {option!r}" + (f"; did you mean {guess!r}?" if guess else "")

@@ -1,0 +1,114 @@
+"""The environment of a study as its runs use it: for private servers, for an external server, and a test's fake."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from mydyno.drivers.base import Driver
+from mydyno.execution.counters.kernel_counter import KernelCounter
+from mydyno.execution.counters.profiler import Profiler
+from mydyno.execution.counters.wait_counter import StartCounting
+from mydyno.execution.environments.load_clients import LoadClients
+from mydyno.execution.environments.probe import INTERVAL_MS
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
+from mydyno.servers.templates import Template
+from mydyno.store.samples import Sample
+from mydyno.treatments.base import Treatment
+
+Say = Callable[[str], None]
+"""Reports to a person what is being done."""
+
+
+class Sampler(Protocol):
+    """What samples the host and the servers while a run lasts: a Probe, or a test's fake."""
+
+    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
+        """Begin to sample."""
+
+    def send(self, command: str) -> None:
+        """One command: `driver NUMBER PID`, `driver NUMBER -`, `mark TEXT`."""
+
+    async def speed(self) -> tuple[int, int] | None:
+        """(units of work, their CPU time in ns) of the speed meter so far; None if it does not answer."""
+
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none."""
+
+    def so_far(self) -> list[Sample]:
+        """What has been sampled up to now."""
+
+    async def stop(self) -> list[str]:
+        """End it; returns warnings on what it could not sample."""
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled, and the sampler's own warnings; after stop()."""
+
+
+class StudyEnvironment(Protocol):
+    """The study environment of one study."""
+
+    paths: HostPaths
+    experiment: Experiment
+    host: LocalHost
+    drivers: dict[str, Driver]
+    scratch: Path
+    """The runs' data directories."""
+    sockets: Path
+    """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
+    versions: dict[str, str]
+    server_facts: dict[str, Any]
+    """Facts of the server's host where that is another one that can be asked (server.ssh); empty otherwise."""
+    clients: LoadClients | None
+    """The hosts that the load comes from; None: the server's host."""
+
+    @property
+    def restores_data(self) -> bool:
+        """Whether each run begins with the same data."""
+
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
+    ) -> RunningServer:
+        """A server of an arm (None: the control), not yet started; `number` counts from 1 inside a run."""
+
+    def treatments(self, arm: ArmSpec) -> list[Treatment]:
+        """New treatments for one server of an arm in one run, in the order in which they are applied."""
+
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
+        """The sampler of one run, not yet started."""
+
+    def profiler(self) -> Profiler | None:
+        """What records CPU profiles of the servers; None: none are wanted."""
+
+    def wait_counter(self) -> StartCounting | None:
+        """What counts the servers' waits; None: they are not wanted."""
+
+    def kernel_counter(self) -> KernelCounter | None:
+        """What counts the kernel's events for the servers; None: they are not wanted."""
+
+    async def canary(self) -> dict[str, float]:
+        """The present speed of this host: see hosts/canary.py."""
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try the treatments that can be tried without a server, before the first block. Raises HostError."""
+
+    async def template(self, arm: ArmSpec, say: Say) -> Template | None:
+        """The arm's prepared data; created now if no study created it before. None: its server starts without any."""
+
+    async def restore(self, template: Template | None, instance: RunningServer) -> None:
+        """Give the instance its own copy of the template."""
+
+    async def prewarm(self, instance: RunningServer) -> None:
+        """Read all data once, so that no run begins colder than another."""
+
+    def close(self) -> list[str]:
+        """Undo everything that is still open; returns what could not be."""
+
+
+Opener = Callable[[HostPaths, Experiment, str, Path, Say], Awaitable[StudyEnvironment]]
+"""Opens a study's environment: host paths, experiment, the study's name and folder, and where to report progress."""

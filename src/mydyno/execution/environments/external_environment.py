@@ -1,0 +1,231 @@
+"""The study environment of a study on an external server: drivers and telemetry only; mydyno does not manage it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mydyno.drivers.base import SCHEMA, Driver
+from mydyno.errors import ServerError, UserError
+from mydyno.execution.environments.environment import Sampler, Say
+from mydyno.execution.environments.external_probe import ExternalSampler
+from mydyno.execution.environments.load_clients import LoadClients
+from mydyno.execution.environments.private_environment import get_drivers
+from mydyno.execution.environments.probe import Probe
+from mydyno.hosts.canary import read_canary
+from mydyno.hosts.commands import protect
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.network_card import interface_towards
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.remote.facts import remote_facts
+from mydyno.hosts.remote.probe import put_probe, server_pid
+from mydyno.hosts.remote.ssh import SshHost
+from mydyno.hosts.undo import UndoJournal
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
+from mydyno.servers.external_data import mark_as_made, needs_data
+from mydyno.servers.external_hooks import ExternalHooks, UserCommands
+from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
+from mydyno.servers.running.external import ExternalServer
+from mydyno.servers.sql import Address, Control
+from mydyno.servers.templates import Template
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.catalogue import treatments_of
+
+READ_ONLY_WORKLOADS = frozenset(
+    ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
+)
+
+
+@dataclass
+class ExternalEnvironment:
+    """The environment of a study on an external server: arms differ only in what the client side can change."""
+
+    paths: HostPaths
+    experiment: Experiment
+    host: LocalHost
+    undo: UndoJournal
+    drivers: dict[str, Driver]
+    scratch: Path
+    sockets: Path
+    versions: dict[str, str]
+    address: Address
+    clients: LoadClients | None = None
+    restores_data: bool = False
+    """Whether the user's restore hook makes the data what they were before each run."""
+    hooks: ExternalHooks | None = None
+    server_host: ServerHost | None = None
+    """Reached by SSH; None: the server is sampled by SQL alone."""
+    server_facts: dict[str, Any] = field(default_factory=dict)
+
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
+    ) -> ExternalServer:
+        """The external server; there is one, for all arms."""
+        del arm
+        assert (number, cpu_slot.number) == (1, 1), "forecast refuses several instances of an external server"
+        folder.mkdir(parents=True, exist_ok=True)
+        log.write_text("an external server keeps its own error log\n")
+        return ExternalServer(self.address, self.host, folder, log, self.experiment.server.card)
+
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
+        """The sampler: this host, its interface on the route to the server, the server's status by SQL; its host."""
+        del speed_meter  # of the load's host, which is not the server's
+        program = self.paths.program("dynoprobe")
+        interface = None if self.address.socket else interface_towards(self.address.host)
+        networks = [f"{interface}@{os.getpid()}"] if interface else []
+        own = Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
+        there = self.server_host
+        if there is None:
+            return own
+        return ExternalSampler(own, there.host, there.program, there.pid, there.data_folder)
+
+    def profiler(self) -> None:
+        """None: the design blocks has no profiled slices."""
+
+    def wait_counter(self) -> None:
+        """None: the design blocks has no slices apart from its values."""
+
+    def kernel_counter(self) -> None:
+        """None: the design blocks has no slices apart from its values."""
+
+    def treatments(self, arm: ArmSpec) -> list[Treatment]:
+        """The catalogue's treatments of the arm."""
+        return treatments_of(arm)
+
+    async def canary(self) -> dict[str, float]:
+        """The present speed of this host: see hosts/canary.py."""
+        return await asyncio.to_thread(read_canary, self.paths.program("dynomem"), self.scratch)
+
+    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
+        """Nothing: what is done to a load's path shows only on it."""
+        return []
+
+    async def template(self, arm: ArmSpec, say: Say) -> None:
+        """Prepare the data once, if that is allowed and needed."""
+        del arm
+        data = self.experiment.data
+        steps = self.experiment.resolved_steps
+        writes = any(step.workload not in READ_ONLY_WORKLOADS for step in steps)
+        if await needs_data(self.address, data, load_writes=writes, allow_writes=self.paths.allow_writes):
+            say(f"preparing data in {self.address.database}: {data.tables} tables of {data.rows:,} rows")
+            await mark_as_made(self.address)
+            driver = self.drivers[steps[0].driver]
+            await driver.prepare(self.address, data, self.sockets, self.scratch / "prepare.log")
+
+    async def prewarm(self, instance: RunningServer) -> None:
+        """Nothing: an external server is not prewarmed."""
+
+    async def restore(self, template: Template | None, instance: RunningServer) -> None:  # noqa: ARG002
+        """The user's hooks, where there are any: restore the data, restart the server."""
+        if self.hooks is None:
+            return
+        await self.hooks.before_run(instance.log.parent)
+        if self.server_host is not None:
+            await self.server_host.find_server(self.address)
+
+    def close(self) -> list[str]:
+        """Undo everything that is still open; returns what could not be."""
+        if self.server_host is not None:
+            self.server_host.host.abort()
+        return self.undo.undo_all()
+
+
+@dataclass
+class ServerHost:
+    """The host of an external server, with dynoprobe on it."""
+
+    host: SshHost
+    program: str
+    """dynoprobe."""
+    pid: int = 0
+    """Of the server; another one after each restart."""
+    data_folder: str = ""
+
+    @classmethod
+    async def open(cls, address: str, program: Path, server: Address) -> ServerHost:
+        """Connect, copy dynoprobe, find the server. Raises HostError."""
+        host = await SshHost.connect(address)
+        try:
+            made = cls(host, await put_probe(host, program))
+            await made.find_server(server)
+        except BaseException:
+            await host.close()
+            raise
+        return made
+
+    async def find_server(self, server: Address) -> None:
+        """Which process it is now. Raises HostError."""
+        async with Control(server) as control:
+            variables = await control.variables()
+        self.data_folder = variables["datadir"]
+        self.pid = await server_pid(self.host, variables["pid_file"], self.data_folder)
+
+
+def _check_hooks(experiment: Experiment, paths: HostPaths) -> None:
+    hooks = experiment.server.hooks
+    if hooks is not None and hooks.restore is not None and not paths.allow_writes:
+        raise UserError(
+            "server.hooks.restore writes to an external server, which needs permission (--allow-writes)",
+            "add --allow-writes, or remove server.hooks.restore",
+        )
+
+
+async def _version(address: Address) -> str:
+    try:
+        async with Control(address) as control:
+            return str(await control.scalar("SELECT VERSION()"))
+    except ServerError as error:
+        raise UserError(f"server.dsn: {error.message}", f"is {PASSWORD_VARIABLE} set, and right?") from error
+
+
+async def open_external_environment(
+    paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
+) -> ExternalEnvironment:
+    """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
+    address = parse_dsn(experiment.server.dsn or "")
+    protect(address.password)
+    if experiment.server.variables:
+        raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
+    if address.database != SCHEMA:
+        raise UserError(
+            f"server.dsn: the schema is {address.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
+        )
+    _check_hooks(experiment, paths)
+    undo = UndoJournal.begin(paths.undo, study, study_path)
+    there: ServerHost | None = None
+    try:
+        undo.will_change("processes", cookie=study)
+        scratch = paths.data / "runs" / study
+        undo.will_change("folder", path=str(scratch))
+        scratch.mkdir(parents=True, exist_ok=True)
+        sockets = Path(tempfile.mkdtemp(prefix="mydyno-"))
+        undo.will_change("folder", path=str(sockets))
+        host = LocalHost(study, paths.server_user, undo)
+        version = await _version(address)
+        drivers, versions = await get_drivers(experiment, paths, host, say)
+        versions["server"] = version
+        if experiment.server.ssh is not None:
+            say(f"preparing telemetry on {experiment.server.ssh}")
+            there = await ServerHost.open(experiment.server.ssh, paths.program("dynoprobe"), address)
+        spec = experiment.server.hooks
+        hooks = None
+        if spec is not None:
+            where = "this host" if there is None else there.host.name
+            hooks = ExternalHooks(spec, UserCommands() if there is None else there.host, where, address)
+        return ExternalEnvironment(
+            paths, experiment, host, undo, drivers, scratch, sockets, versions, address,
+            restores_data=spec is not None and spec.restore is not None, hooks=hooks, server_host=there,
+            server_facts={} if there is None else await remote_facts(there.host),
+        )  # fmt: skip
+    except BaseException:
+        if there is not None:
+            await there.host.close()
+        undo.undo_all()
+        raise

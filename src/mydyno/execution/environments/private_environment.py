@@ -1,0 +1,300 @@
+"""The study environment of one study: build, drivers, allocators and templates, and the undo journal it works by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mydyno.drivers.base import Driver
+from mydyno.drivers.catalogue import DRIVERS
+from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter
+from mydyno.execution.counters.profiler import PerfProfiler, Profiler
+from mydyno.execution.counters.task_profiler import TaskProfiler
+from mydyno.execution.counters.wait_counter import StartCounting
+from mydyno.execution.environments.builds import check_variables, get_builds, present_builds
+from mydyno.execution.environments.client_probe import SamplerWithClients
+from mydyno.execution.environments.environment import Sampler, Say
+from mydyno.execution.environments.load_clients import LoadClients
+from mydyno.execution.environments.probe import Probe
+from mydyno.hosts.canary import read_canary
+from mydyno.hosts.commands import protect
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.load_end import LoadPath
+from mydyno.hosts.network.port_shaping import PortShaping
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.tracing.perf import perf_obstacle
+from mydyno.hosts.undo import UndoJournal
+from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.my_cnf import option_name
+from mydyno.servers.performance_schema import start_variables
+from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
+from mydyno.servers.running.memcached import MemcachedServer
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.private import Credentials, PrivateServer, as_private
+from mydyno.servers.templates import (
+    Template,
+    build_template,
+    copy_template,
+    present_template,
+    shaping_variables,
+    template_key,
+)
+from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.wait_counting import WaitCounting, stop_counting
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.catalogue import treatments_of
+from mydyno.workloads.data import kind_of
+
+LOGGER = logging.getLogger("mydyno.execution")
+STORING_DRIVER = "dynoload"
+"""Stores the keys before a run's first step, whichever driver loads."""
+SPARE_CONNECTIONS = 16
+"""Connections besides the load's: control, probe, and an interactive user."""
+
+
+@dataclass
+class PrivateEnvironment:
+    """What all runs of a study share. Use open_private_environment() and close()."""
+
+    restores_data: ClassVar[bool] = True
+    paths: HostPaths
+    experiment: Experiment
+    host: LocalHost
+    undo: UndoJournal
+    builds: dict[str, ServerBuild]
+    """Arm → its server; the same for all, except where the server itself is the treatment."""
+    drivers: dict[str, Driver]
+    scratch: Path
+    """The runs' data directories."""
+    sockets: Path
+    """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
+    versions: dict[str, str]
+    server_facts: dict[str, Any] = field(default_factory=dict, init=False)
+    credentials: Credentials = field(default_factory=Credentials)
+    clients: LoadClients | None = None
+
+    def __post_init__(self) -> None:
+        for password in (self.credentials.control, self.credentials.load):
+            protect(password)
+
+    def base_variables(self) -> dict[str, Scalar]:
+        """[server.variables], and max_connections for the load if the experiment does not set it."""
+        specified = {option_name(name): value for name, value in self.experiment.server.variables.items()}
+        connections = max(step.connections for step in self.experiment.resolved_steps)
+        room: dict[str, Scalar] = {
+            "max_connections": max(151, connections + SPARE_CONNECTIONS),
+            "max_prepared_stmt_count": 1_048_576,
+        }
+        return {**room, **specified}
+
+    def instance(
+        self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
+    ) -> PrivateServer:
+        """A server of this study, not yet started: the arm's, or the control's until a treatment sets another.
+
+        `number` counts from 1 inside a run.
+        """
+        build = self.builds[arm or self.experiment.control]
+        kind: type[PrivateServer] = MysqldServer if build.version.has_sql else MemcachedServer
+        settings = InstanceSettings(base=self.base_variables())
+        if self.experiment.profile.waits:
+            settings.base = {**start_variables(build.version), **settings.base}
+        made = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, cpu_slot=cpu_slot)
+        if self.clients is not None:
+            made.listen = self.clients.address
+            made.load_path = self.load_path
+            if self.experiment.data.workload != "kv":
+                made.ensure_client_path()
+        return made
+
+    @cached_property
+    def load_path(self) -> LoadPath | None:
+        """The network to the hosts of the load; None: the load runs here."""
+        if self.clients is None:
+            return None
+        return LoadPath(self.clients.address, self.clients.ends, PortShaping(self.undo))
+
+    def treatments(self, arm: ArmSpec) -> list[Treatment]:
+        """The catalogue's treatments of the arm."""
+        return treatments_of(arm)
+
+    async def canary(self) -> dict[str, float]:
+        """The present speed of this host: see hosts/canary.py."""
+        return await asyncio.to_thread(read_canary, self.paths.program("dynomem"), self.scratch)
+
+    async def rehearse(self, say: Say) -> list[Evidence]:
+        """Try each different treatment once that can be tried without a server. Raises HostError if one fails."""
+        found: list[Evidence] = []
+        tried = set()
+        for arm in self.experiment.arms:
+            for treatment in self.treatments(arm):
+                key = (treatment.name, repr(arm.treatments[treatment.name]))
+                if key in tried:
+                    continue
+                tried.add(key)
+                evidence = await treatment.rehearse(self.host, self.scratch)
+                if self.load_path is not None:
+                    await treatment.rehearse_apart(self.load_path)
+                if evidence is not None:
+                    say(f"{treatment.name} of {arm.name} tried: {evidence.text}")
+                    found.append(evidence)
+        return found
+
+    async def template(self, arm: ArmSpec, say: Say) -> Template | None:
+        """The arm's prepared data; created now if no study created it before. None: its server keeps none."""
+        build = self.builds[arm.name]
+        if not build.version.has_sql:
+            return None
+        base = adapt_variables(self.base_variables(), build.version, build.variables).variables
+        shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
+        data = self.experiment.data
+        root = self.paths.data / "templates"
+        kind = kind_of(data)
+        facts = data.model_dump(include=set(kind.own_keys))
+        key = template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts)
+        found = present_template(root, key)
+        if found is not None:
+            LOGGER.debug("the data of arm %s are prepared already: %s", arm.name, found.folder)
+            return found
+        say(f"preparing data once: {kind.words(data)} on {build.version.name}")
+        folder = root / f".{key}.new"
+        number = self.undo.will_change("folder", path=str(folder))
+        log = self.scratch / "template.log"
+        settings = InstanceSettings(base=self.base_variables(), variables=dict(shaping))
+        instance = MysqldServer(build, self.host, folder, self.sockets, log, self.credentials, settings)
+        driver = self.drivers[self.experiment.resolved_steps[0].driver]
+
+        async def fill(running: MysqldServer) -> None:
+            if kind.schema_sql is not None:
+                async with running.control() as control:
+                    for statement in kind.schema_sql(data):
+                        await control.rows(statement)
+                return
+            await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
+
+        template = await build_template(root, key, instance, fill)
+        self.undo.undone(number)
+        return template
+
+    def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
+        """The sampler of one run, not yet started."""
+        program = self.paths.program("dynoprobe")
+        own = Probe.of_servers(program, instances, self.scratch, self.sockets, speed_meter=speed_meter)
+        return own if self.clients is None else SamplerWithClients(own, self.clients.samplers())
+
+    def profiler(self) -> Profiler | None:
+        """perf, or the sampler of /proc where perf is missing, where the experiment sets profile.cpu."""
+        profile = self.experiment.profile
+        if not profile.cpu:
+            return None
+        if perf_obstacle() is not None:
+            return TaskProfiler(profile.frequency)
+        return PerfProfiler(self.host, self.scratch, profile.frequency)
+
+    def wait_counter(self) -> StartCounting | None:
+        """performance_schema, where the experiment sets profile.waits."""
+        return WaitCounting if self.experiment.profile.waits else None
+
+    def kernel_counter(self) -> KernelCounter | None:
+        """bpftrace, where the experiment sets profile.kernel."""
+        return BpftraceCounter(self.host, self.scratch) if self.experiment.profile.kernel else None
+
+    async def prewarm(self, instance: RunningServer) -> None:
+        """Read all data once, so that no run begins colder than another; store first what no template can hold.
+
+        Keys are stored by the load's own protocol: table and cache then hold what the policy puts there.
+        """
+        data = self.experiment.data
+        kind = kind_of(data)
+        if kind.store_s is not None:
+            driver, address = self.drivers[STORING_DRIVER], instance.address(LOAD_USER)
+            async with instance.relaxed_durability():
+                await driver.prepare(address, data, self.sockets, self.scratch / "prepare.log")
+        if data.prewarm:
+            await instance.prewarm(kind.prewarm_sql(data))
+        if self.experiment.profile.waits:
+            await stop_counting(instance)
+
+    async def restore(self, template: Template | None, instance: RunningServer) -> None:
+        """Give the instance its own copy of the template."""
+        if template is None:
+            shutil.rmtree(instance.folder, ignore_errors=True)
+            as_private(instance).own(instance.folder)
+            return
+        await copy_template(template, as_private(instance), self.host)
+
+    def close(self) -> list[str]:
+        """Undo everything that is still open; returns what could not be."""
+        return self.undo.undo_all()
+
+
+async def open_private_environment(
+    paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
+) -> PrivateEnvironment:
+    """Fetch what the study needs and make its folders. On any failure nothing is left behind."""
+    _raise_open_files()
+    undo = UndoJournal.begin(paths.undo, study, study_path)
+    try:
+        undo.will_change("processes", cookie=study)
+        scratch = paths.data / "runs" / study
+        undo.will_change("folder", path=str(scratch))
+        scratch.mkdir(parents=True, exist_ok=True)
+        sockets = Path(tempfile.gettempdir()) / f"mydyno-{os.getpid()}"
+        undo.will_change("folder", path=str(sockets))
+        shutil.rmtree(sockets, ignore_errors=True)
+        sockets.mkdir(mode=0o700)
+        if paths.server_user is not None:
+            entry = pwd.getpwnam(paths.server_user)
+            os.chown(sockets, entry.pw_uid, entry.pw_gid)
+        host = LocalHost(study, paths.server_user, undo)
+        check_variables(await present_builds(experiment, paths, host), experiment)
+        builds = await get_builds(experiment, paths, host, say)
+        check_variables(builds, experiment)
+        drivers, versions = await get_drivers(experiment, paths, host, say)
+        for build in builds.values():
+            versions |= build.packages
+        versions |= {
+            f"build of {arm}": f"commit {build.compiled.commit}, recipe {build.compiled.recipe[:16]}"
+            for arm, build in builds.items()
+            if build.compiled is not None
+        }
+        versions["server"] = builds[experiment.control].version.text
+        for arm in experiment.arms:
+            for treatment in treatments_of(arm):
+                versions |= await treatment.get(paths, host)
+        return PrivateEnvironment(paths, experiment, host, undo, builds, drivers, scratch, sockets, versions)
+    except BaseException:
+        undo.undo_all()
+        raise
+
+
+async def get_drivers(
+    experiment: Experiment, paths: HostPaths, host: LocalHost, say: Say
+) -> tuple[dict[str, Driver], dict[str, str]]:
+    """The drivers that the steps name, ready to be used, and their versions. Raises HostError."""
+    drivers: dict[str, Driver] = {}
+    stored = [STORING_DRIVER] if kind_of(experiment.data).store_s is not None else []
+    for name in dict.fromkeys([*(step.driver for step in experiment.steps), *stored]):
+        say(f"getting the driver {name}")
+        drivers[name] = DRIVERS[name]()
+        await drivers[name].get(paths, host)
+    return drivers, {name: driver.version for name, driver in drivers.items()}
+
+
+def _raise_open_files() -> None:
+    """As many open files as this user may have: every connection and table costs the server one."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

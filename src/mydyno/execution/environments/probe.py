@@ -1,0 +1,204 @@
+"""dynoprobe beside a run: started, sent drivers' process ids and marks, read back as samples."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mydyno.errors import StudyError
+from mydyno.hosts.local import LocalHost, Process
+from mydyno.servers.running.base import RunningServer
+from mydyno.store.samples import Sample
+
+INTERVAL_MS = 1000
+FORMAT_VERSION = 1
+SPEED_TIMEOUT_S = 2.0
+"""The probe answers between samples; one that waits for a busy server takes up to half a second."""
+SPEED_POLL_S = 0.002
+
+
+class Probe:
+    """One dynoprobe process. When its standard input closes, the probe ends."""
+
+    def __init__(
+        self,
+        host: LocalHost,
+        program: Path,
+        targets: Sequence[str],
+        password: str,
+        data: Path,
+        scratch: Path,
+        sockets: Path,
+        networks: Sequence[str] = (),
+        *,
+        speed_meter: bool = False,
+    ) -> None:
+        """`networks`: the interfaces to sample, INTERFACE@PID; empty: all of this host's.
+
+        `speed_meter`: whether the metric speed_unit_ns is sampled, and speed() answers.
+        """
+        self._host = host
+        self._program = program
+        self._targets = targets
+        self._password = password
+        self._data = data
+        self._networks = tuple(networks)
+        self._speed_meter = speed_meter
+        self._speed_requests = 0
+        self._read_bytes = 0
+        """Of the output, by speed()."""
+        self._newest_bytes = 0
+        """Of the output, by newest()."""
+        self._output = scratch / "probe.jsonl"
+        self._password_file = sockets / "control.password"
+        self._process: Process | None = None
+
+    @classmethod
+    def of_servers(
+        cls,
+        program: Path,
+        instances: Sequence[RunningServer],
+        scratch: Path,
+        sockets: Path,
+        networks: Sequence[str] = (),
+        *,
+        speed_meter: bool = False,
+    ) -> Probe:
+        """The probe of these servers, on their host and with the interfaces that they name beside `networks`."""
+        first = instances[0]
+        named = [interface for one in instances if (interface := one.probe_interface()) is not None]
+        by_name: dict[str, str] = {}
+        for interface in named:  # servers that share a card name it with a process each
+            by_name.setdefault(interface.partition("@")[0], interface)
+        return cls(
+            first.host, program, [one.probe_target() for one in instances], first.address().password, first.data,
+            scratch, sockets, [*networks, *by_name.values()], speed_meter=speed_meter,
+        )  # fmt: skip
+
+    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
+        """Begin to sample host, instances and the data's disk."""
+        self._output.unlink(missing_ok=True)
+        self._read_bytes = self._newest_bytes = 0
+        self._password_file.touch(mode=0o600)
+        self._password_file.write_text(self._password)
+        command = [
+            str(self._program),
+            f"--interval-ms={interval_ms}",
+            f"--output={self._output}",
+            *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
+            f"--disk={self._data}",
+            *(f"--network={interface}" for interface in self._networks),
+            *(["--speed-meter"] if self._speed_meter else []),
+        ]
+        with self._output.with_suffix(".log").open("wb") as file:
+            self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+
+    def so_far(self) -> list[Sample]:
+        """What has been sampled up to now."""
+        return read_samples(self._output)[0]
+
+    def newest(self) -> dict[str, dict[str, float]]:
+        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none.
+
+        Safe in a thread of its own. Only the lines since the last call are read, and one of them is parsed.
+        """
+        lines, self._newest_bytes = _lines_from(self._output, self._newest_bytes)
+        last = next((line for line in reversed(lines) if line.startswith(b'{"record":"sample"')), None)
+        found: dict[str, dict[str, float]] = {} if last is None else json.loads(last)["metrics"]
+        return found
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled, and the probe's own warnings; after stop()."""
+        found = read_samples(self._output)
+        self._output.unlink(missing_ok=True)
+        return found
+
+    def send(self, command: str) -> None:
+        """One command on its standard input, e.g. `driver 1 4711` or `mark step …`."""
+        if self._process is None or self._process.exit_code is not None:
+            return
+        stdin = self._process.streams.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):
+            stdin.write(f"{command}\n".encode())
+
+    async def speed(self) -> tuple[int, int] | None:
+        """(units of work, their CPU time in ns) that the speed meter has run so far, of all CPUs; both only grow.
+
+        The difference of two readings is the host's speed between them. None: no speed meter, or no answer within
+        SPEED_TIMEOUT_S. To be called by one task at a time.
+        """
+        if not self._speed_meter or self._process is None:
+            return None
+        self._speed_requests += 1
+        request = str(self._speed_requests)
+        self.send(f"speed {request}")
+        deadline = time.monotonic() + SPEED_TIMEOUT_S
+        while self._process.exit_code is None and time.monotonic() < deadline:
+            for record in self._new_speed_records():
+                if record["id"] == request:
+                    return int(record["units"]), int(record["cpu_ns"])
+            await asyncio.sleep(SPEED_POLL_S)
+        return None
+
+    def _new_speed_records(self) -> list[dict[str, Any]]:
+        """Those in whole lines that were not read before."""
+        lines, self._read_bytes = _lines_from(self._output, self._read_bytes)
+        return [json.loads(line) for line in lines if line.startswith(b'{"record":"speed"')]
+
+    async def stop(self) -> list[str]:
+        """End it; returns warnings on what it could not sample."""
+        if self._process is None:
+            return []
+        died = self._process.exit_code
+        stdin = self._process.streams.stdin
+        if stdin is not None:
+            stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await self._process.wait(5)
+        await self._process.end(2)
+        if died is not None:
+            words = self._output.with_suffix(".log").read_text(errors="replace").strip()[-300:]
+            return [f"dynoprobe ended by itself with exit code {died}: {words}"]
+        return []
+
+
+def _lines_from(path: Path, offset: int) -> tuple[list[bytes], int]:
+    """The whole lines from there on, and where the next one begins."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            text = file.read()
+    except OSError:
+        return [], offset  # not yet there
+    whole = text[: text.rfind(b"\n") + 1]
+    return whole.splitlines(), offset + len(whole)
+
+
+def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
+    """The probe's samples and its own warnings. Raises StudyError for an unknown format."""
+    samples: list[Sample] = []
+    warnings: list[str] = []
+    if not path.exists():
+        return samples, ["dynoprobe wrote no samples"]
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # the last line of a probe that was killed
+        kind = record.get("record")
+        if kind == "header" and record["format_version"] != FORMAT_VERSION:
+            raise StudyError(f"dynoprobe writes format {record['format_version']}, not {FORMAT_VERSION}")
+        if kind == "sample":
+            for scope, metrics in record["metrics"].items():
+                samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
+        elif kind == "error" and record.get("family") != "process_pss":  # a driver caught in the middle of exec
+            warnings.append(f"dynoprobe: {record.get('scope')} {record.get('family')}: {record.get('message')}")
+        elif kind == "footer" and record["missed"]:
+            warnings.append(f"dynoprobe: {record['missed']} of {record['samples']} samples were missed (a busy host)")
+    return samples, list(dict.fromkeys(warnings))

@@ -1,0 +1,463 @@
+"""One block of an interleaved study: every arm's servers and the control's copy up together, loaded one at a time.
+
+Restore, treat, start, prove and prewarm all lanes; then, step by step, connect a load program to each and run cycles of
+slices in random order; then stop and undo everything. The block's folder is written under a temporary name and renamed
+when complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, Protocol
+
+from mydyno.drivers.held import SliceOrder
+from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
+from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
+from mydyno.execution.interleaved.capacity_search import BlockSearches
+from mydyno.execution.interleaved.kernel_slices import KernelSlices
+from mydyno.execution.interleaved.lane import Lane
+from mydyno.execution.interleaved.pilot import CYCLES as PILOT_CYCLES
+from mydyno.execution.interleaved.pilot import pilot_lengths_s
+from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
+from mydyno.execution.interleaved.quiet_wait import QuietWait
+from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
+from mydyno.execution.interleaved.wait_slices import WaitSlices
+from mydyno.execution.planning.captured_time import CapturedTime
+from mydyno.execution.planning.pace import Pace
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.plan import PlannedBlock, PlannedRun
+from mydyno.model.definition.profile_spec import apart_slice_s
+from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
+from mydyno.servers.templates import Template
+from mydyno.store.samples import Sample, write_samples
+from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, write_slices
+from mydyno.store.study_folder import StudyFolder
+
+STARTING_AT_A_TIME = 4
+PROBE_TARGETS_PER_S = 5
+"""Servers that the probe reads each second; with more, it reads each less often, to limit the servers' CPU time."""
+MOST_STREAMS = 1 << 22
+ALONE_SLICES = 8
+"""Of the control with the other servers stopped, after the last step of a study's first block."""
+ALONE_CYCLE = 1_000_000
+"""Numbers of their streams: beyond those of every cycle."""
+PROFILED_CYCLE = 2_000_000
+"""The same of profiled slices."""
+WAITS_CYCLE = 3_000_000
+"""The same of slices in which waits are counted."""
+KERNEL_CYCLE = 4_000_000
+"""The same of slices in which the kernel is traced."""
+
+SliceKind = Literal["warm-up", "pilot", "slice", "profile", "waits", "kernel", "alone"]
+
+
+class SliceWatcher(Protocol):
+    """Receives the progress of a block."""
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """The sampler of the block's servers has been started, or (None) stopped."""
+
+    def slice_begins(
+        self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
+    ) -> None:
+        """The servers of a lane, of these numbers, are loaded; `cycle` is 0 outside of cycles."""
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """A slice of a cycle has ended."""
+
+
+@dataclass
+class BlockResult:
+    """A finished block, already saved."""
+
+    runs: list[RunRecord] = field(default_factory=list)
+    slices: list[SliceRecord] = field(default_factory=list)
+    waited_s: float = 0.0
+    overhead_s: float = 0.0
+    """From the block's begin to its first slice, and from its last slice to its end."""
+
+
+async def make_block(
+    environment: StudyEnvironment,
+    block: PlannedBlock,
+    steps: Sequence[Step],
+    templates: dict[str, Template | None],
+    folder: StudyFolder,
+    pace: Pace,
+    watcher: SliceWatcher,
+    washout_s: float,
+    given_up: frozenset[str] = frozenset(),
+    pilot: Callable[[Sequence[SliceRecord]], None] | None = None,
+    alone: bool = False,
+    searches: BlockSearches | None = None,
+) -> BlockResult:
+    """Run one block and save it. `given_up` are arms that failed too often to be started again.
+
+    `pilot` receives a few short slices of the control's two copies, run before the first cycle; they are not saved.
+    `searches` choose the rates of a capacity search.
+    `alone`: at the end the other servers are stopped, and the control is loaded alone (alone.jsonl).
+
+    Raises HostError for what would spoil every block; a failing arm is a result.
+    """
+    aside = folder.begin_block(block.block)
+    worker = _Block(environment, block, list(steps), aside, pace, watcher)
+    worker.washout_s = washout_s
+    worker.pilot = pilot
+    worker.searches = searches or worker.searches
+    begun_s = time.monotonic()
+    try:
+        await worker.start(templates, given_up)
+        worker.loaded_s = time.monotonic()
+        for number, step in enumerate(worker.steps):
+            if not worker.control.up:
+                break
+            await worker.step(step, len(worker.steps) - number)
+        ended_s = time.monotonic()
+        await worker.account()
+        accounted_s = time.monotonic()
+        if alone:
+            await worker.load_alone()
+        alone_s = time.monotonic() - accounted_s
+    finally:
+        await worker.stop()
+    result = worker.finished()
+    write_slices(aside / SLICES_FILE, result.slices)
+    worker.write_apart()
+    folder.commit_block(block.block, result.runs, result.waited_s)
+    result.overhead_s = (worker.loaded_s - begun_s) + (time.monotonic() - ended_s) - alone_s
+    return result
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """Slices apart from the measured ones."""
+
+    kind: SliceKind
+    name: str
+    """Of their orders, and of the random stream that shuffles the lanes."""
+    first_stream: int
+    slices: ProfiledSlices | WaitSlices | KernelSlices
+    file: str
+
+
+class _Block:
+    """The state of one block while it runs."""
+
+    def __init__(
+        self,
+        environment: StudyEnvironment,
+        block: PlannedBlock,
+        steps: list[Step],
+        aside: Path,
+        pace: Pace,
+        watcher: SliceWatcher,
+    ) -> None:
+        self.environment = environment
+        self.block = block
+        self.steps = steps
+        self.lanes: list[Lane] = []
+        self.slices: list[SliceRecord] = []
+        self.profiled = ProfiledSlices(environment.profiler(), environment.clients is not None)
+        self.waits = WaitSlices(environment.wait_counter(), environment.clients is not None)
+        self.kernel = KernelSlices(environment.kernel_counter(), environment.clients is not None)
+        self._apart = (
+            _Apart("profile", "profiled", PROFILED_CYCLE, self.profiled, PROFILED_FILE),
+            _Apart("waits", "waits", WAITS_CYCLE, self.waits, WAITS_FILE),
+            _Apart("kernel", "kernel", KERNEL_CYCLE, self.kernel, KERNEL_FILE),
+        )
+        self.loaded_s = 0.0
+        self.pilot: Callable[[Sequence[SliceRecord]], None] | None = None
+        self.searches = BlockSearches()
+        self.washout_s = environment.experiment.design.washout
+        self._aside = aside
+        self._pace = pace
+        self._watcher = watcher
+        self._captured = CapturedTime(steps)
+        self._quiet = QuietWait(environment.experiment.design.quiet_wait)
+        self._memory = MemoryCounters.read()
+        self._probe: Sampler | None = None
+        self._probe_words: list[str] = []
+        self._samples: list[Sample] = []
+        self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
+        number = 1
+        for planned in block.runs:
+            lane = Lane(environment, planned, aside / Path(planned.folder).name, number, time.time_ns())
+            number += len(planned.places)
+            self.lanes.append(lane)
+
+    @property
+    def control(self) -> Lane:
+        """The control's first copy: without it the block has no ratio."""
+        name = self.environment.experiment.control
+        return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
+
+    async def start(self, templates: dict[str, Template | None], given_up: frozenset[str]) -> None:
+        """Everything up to the first slice."""
+        for lane in self.lanes:
+            if lane.planned.arm in given_up:
+                lane.folder.mkdir(parents=True, exist_ok=True)
+                lane.failed = "not started: it failed in the previous blocks"
+            else:
+                await lane.provision(templates[lane.planned.arm])
+        for lane in self.lanes:
+            await lane.apply()
+        gate = asyncio.Semaphore(STARTING_AT_A_TIME)
+
+        async def begin(lane: Lane) -> None:
+            async with gate:
+                await lane.start()
+
+        await asyncio.gather(*(begin(lane) for lane in self.lanes))
+        await asyncio.gather(*(lane.prove() for lane in self.lanes))
+        for lane in self.lanes:
+            await lane.prewarm()
+        instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
+        if instances:
+            interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
+            self._probe = self.environment.probe(instances, speed_meter=True)
+            await self._probe.start(interval_ms)
+            self._watcher.sampling(self._probe)
+
+    async def step(self, step: Step, steps_left: int) -> None:
+        """One step of all lanes: connect, warm up, cycles, disconnect."""
+        began_unix_ns = time.time_ns()
+        self._pace.step_begins(steps_left)
+        for lane in self.lanes:
+            await lane.connect(step)
+        if step.warmup_s > 0:
+            warmup = self._order(step, "warmup", 0, 0.0, step.warmup_s)
+            for lane in self._present(step):
+                self._begins("warm-up", step, 0, lane)
+                await lane.slice(step, self.searches.warmup(step, self._key(lane), warmup))
+        for lane in self._present(step):
+            await self._ramp(step, lane)
+        if self.pilot is not None and speed_of(step) is None:  # the pilot's slices would be played by the control alone
+            pilot, self.pilot = self.pilot, None
+            pilot(await self._pilot_slices(step))
+        cycle, last_s = 0, 0.0
+        slice_s = self.environment.experiment.design.slice
+        has_room = partial(self._captured.has_room, step, self.washout_s + slice_s)
+        has_room_apart = partial(self._captured.has_room, step, self.washout_s + apart_slice_s(slice_s))
+        while self.control.runs_step(step) and self._pace.another_cycle(cycle, last_s) and has_room():
+            began_s = time.monotonic()
+            await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
+            cycle += 1
+            await self._cycle(step, cycle)
+            self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
+            last_s = time.monotonic() - began_s
+            for apart in self._apart:
+                if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
+                    await self._cycle_apart(apart, step, cycle)
+        samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
+        for lane in self.lanes:
+            command = lane.load_command
+            counted = await lane.disconnect(step)
+            own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
+            memory = lane.connection_memory.get(step.id)
+            load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory)
+            failed = lane.failed_steps.get(step.id, lane.failed)
+            record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed)
+            self._step_records.setdefault(self._key(lane), []).append(record)
+
+    async def _ramp(self, step: Step, lane: Lane) -> None:
+        async def load(order: SliceOrder) -> list[dict[str, Any]]:
+            self._begins("warm-up", step, 0, lane)
+            return [part.record for part in await lane.slice(step, order)]
+
+        await self.searches.ramp(step, self._key(lane), self._stream(step, 0), load)
+
+    def _clients(self, slices: Sequence[SliceRecord], samples: Sequence[Sample]) -> tuple[ClientLoad, ...]:
+        """The hosts that these slices were loaded from, and how busy they were meanwhile."""
+        clients = self.environment.clients
+        if clients is None:
+            return ()
+        busy = busy_pct(samples, windows_of(slices))
+        return tuple(ClientLoad(name=agent.name, busy_pct=busy.get(agent.name)) for agent in clients.agents)
+
+    async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
+        """Slices of A and A′ alone, each first in turn."""
+        found = []
+        control = [lane for lane in self._present(step) if lane.planned.arm == self.environment.experiment.control]
+        washout_s, slice_s = pilot_lengths_s(self.environment.experiment.design)
+        for cycle in range(1, PILOT_CYCLES + 1):
+            order = SliceOrder(f"pilot/{cycle}", self._stream(step, -cycle), washout_s, slice_s)
+            for position, lane in enumerate(control if cycle % 2 else control[::-1], 1):
+                self._begins("pilot", step, 0, lane)
+                parts = await lane.slice(step, order)
+                if parts:
+                    planned = lane.planned
+                    found.append(
+                        slice_record(
+                            step, planned.block, cycle, position, planned.arm, planned.copy_number, parts, Around()
+                        )
+                    )
+        return found
+
+    async def _cycle(self, step: Step, cycle: int) -> None:
+        design = self.environment.experiment.design
+        lanes = self._present(step)
+        Random(f"mydyno-cycle-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
+        order = self._order(step, f"{step.id}/{cycle}", cycle, self.washout_s, design.slice)
+        for position, lane in enumerate(lanes, 1):
+            if not lane.runs_step(step):
+                continue
+            others_before = self._all_cpu_s() - lane.cpu_s()
+            speed_before = await self._speed()
+            self._begins("slice", step, cycle, lane)
+            own = self.searches.order(step, self._key(lane), order)
+            parts = await lane.slice(step, own)
+            speed_after = await self._speed()
+            others_s = self._all_cpu_s() - lane.cpu_s() - others_before
+            if not parts:
+                planned = lane.planned
+                failed = SliceRecord(
+                    block=self.block.block, step=step.id, cycle=cycle, position=position, arm=planned.arm,
+                    copy=planned.copy_number, started_unix_ns=time.time_ns(), length_s=0.0, washout_s=self.washout_s,
+                    failed=lane.failed_steps.get(step.id, lane.failed),
+                )  # fmt: skip
+                self.slices.append(failed)
+                continue
+            record = slice_record(
+                step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
+                Around(others_s, speed_between(speed_before, speed_after), self.environment.clients is not None),
+            ).model_copy(update={
+                "washout_s": self.washout_s,
+                "search": self.searches.note(step, self._key(lane), own, [part.record for part in parts]),
+            })  # fmt: skip
+            self.slices.append(record)
+            self._samples += step_samples(record, lane.first_number)
+            self._watcher.slice_ended(step, cycle, record)
+            await self._quiet.after_slice(lane.cpu_s)
+
+    async def _cycle_apart(self, apart: _Apart, step: Step, cycle: int) -> None:
+        design, lanes = self.environment.experiment.design, self._present(step)
+        Random(f"mydyno-{apart.name}-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
+        name = f"{apart.name}/{step.id}/{cycle}"
+        order = self._order(step, name, apart.first_stream + cycle, self.washout_s, apart_slice_s(design.slice))
+        await apart.slices.cycle(step, cycle, lanes, order, lambda lane: self._begins(apart.kind, step, cycle, lane))
+
+    def _begins(self, kind: SliceKind, step: Step, cycle: int, lane: Lane) -> None:
+        self._watcher.slice_begins(kind, step, cycle, lane.planned, [one.number for one in lane.instances])
+
+    def _present(self, step: Step) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.runs_step(step) and lane.loads]
+
+    def _order(self, step: Step, name: str, cycle: int, washout_s: float, measure_s: float) -> SliceOrder:
+        """A slice for every lane; of a replay at captured times the part after the last one."""
+        place = self._captured.take(step, washout_s, measure_s)
+        return SliceOrder(name, self._stream(step, cycle) if place is None else place, washout_s, measure_s)
+
+    def _stream(self, step: Step, cycle: int) -> int:
+        """The same for every lane of a cycle, another one in each cycle, step and block."""
+        design = self.environment.experiment.design
+        return Random(f"mydyno-stream-2-{design.seed}-{self.block.block}-{step.id}-{cycle}").randrange(1, MOST_STREAMS)
+
+    def _all_cpu_s(self) -> float:
+        return sum(lane.cpu_s() for lane in self.lanes)
+
+    async def _speed(self) -> tuple[int, int] | None:
+        return None if self._probe is None else await self._probe.speed()
+
+    def _is_of(self, record: SliceRecord, lane: Lane) -> bool:
+        return (record.arm, record.copy_number) == self._key(lane)
+
+    @staticmethod
+    def _key(lane: Lane) -> tuple[str, int]:
+        return (lane.planned.arm, lane.planned.copy_number)
+
+    async def account(self) -> None:
+        """Proofs from after the load."""
+        samples = [] if self._probe is None else self._probe.so_far()
+        for lane in self.lanes:
+            lane.cpu_profiles = self.profiled.save(lane)
+            lane.waits = self.waits.save(lane)
+            lane.kernel = self.kernel.save(lane)
+            await lane.account(
+                self._step_records.get(self._key(lane), []), self._local(lane, [*samples, *self._samples])
+            )
+
+    async def load_alone(self) -> None:
+        """Stop the other servers and load the control alone, for as many slices of the last step as ALONE_SLICES."""
+        step, control, design = self.steps[-1], self.control, self.environment.experiment.design
+        others = [lane for lane in self.lanes if lane is not control]
+        length_s = ALONE_SLICES * (self.washout_s + design.slice)
+        if not (others and control.runs_step(step) and self._captured.has_room(step, length_s)):
+            return
+        await self._stop_probe()
+        await asyncio.gather(*(lane.stop() for lane in others))
+        orders = [
+            self._order(step, f"alone/{number}", ALONE_CYCLE + number, self.washout_s, design.slice)
+            for number in range(ALONE_SLICES)
+        ]
+        own = control.planned
+        self._begins("alone", step, 0, control)
+        slices = [
+            slice_record(step, own.block, number, 1, own.arm, own.copy_number, parts, Around(0.0))
+            for number, parts in enumerate(await control.load_alone(step, orders), 1)
+        ]
+        write_slices(self._aside / ALONE_FILE, [one.model_copy(update={"washout_s": self.washout_s}) for one in slices])
+
+    async def _stop_probe(self) -> None:
+        if self._probe is None:
+            return
+        self._watcher.sampling(None)
+        self._probe_words += await self._probe.stop()
+        sampled, complaints = self._probe.samples()
+        self._samples += sampled
+        self._probe_words += complaints
+        self._probe = None
+
+    async def stop(self) -> None:
+        """Stop the probe and every server, then undo; whatever fails, the rest is still done."""
+        await self._stop_probe()
+        results = await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True)
+        for lane in reversed(self.lanes):
+            await lane.undo()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    def write_apart(self) -> None:
+        """The slices apart from the measured ones, a file of each kind that exists."""
+        for apart in self._apart:
+            if apart.slices.records:
+                write_slices(self._aside / apart.file, apart.slices.records)
+
+    def _local(self, lane: Lane, samples: Sequence[Sample]) -> list[Sample]:
+        """The samples of the host and of the lane's own servers, which are numbered from 1 in its files.
+
+        Without the host's network: what is sampled are the interfaces of all servers together.
+        """
+        own = {f"{kind}:{lane.first_number + index}": f"{kind}:{index + 1}"
+               for index in range(len(lane.planned.places)) for kind in ("instance", "driver")}  # fmt: skip
+        return [
+            replace(sample, scope=own.get(sample.scope, sample.scope))
+            for sample in samples
+            if sample.scope in own
+            or sample.scope.startswith(f"{CLIENT_SCOPE}:")
+            or (sample.scope == "host" and not sample.metric.startswith("network_"))
+        ]
+
+    def finished(self) -> BlockResult:
+        """Write each run's files and return the records."""
+        memory = MemoryCounters.read().since(self._memory)
+        runs = []
+        self._probe_words += busy_client_words(
+            self._samples, windows_of(self.slices), self.environment.experiment.gates.driver_cpu
+        )
+        for lane in self.lanes:
+            steps = self._step_records.get(self._key(lane), [])
+            record = run_record(lane, steps, self._probe_words, memory, self.environment.experiment.gates)
+            samples = self._local(lane, self._samples)
+            write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
+            runs.append(record)
+        return BlockResult(runs, self.slices, self._quiet.waited_s)

@@ -1,0 +1,155 @@
+"""The records of an interleaved block's runs, made from slices and proofs. Pure but for the histograms' decoding."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mydyno.drivers.merged import percentiles_of
+from mydyno.execution.step_validity import failure_at_rate, failure_of
+from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.model.definition.experiment import GateSpec, Step
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.store.samples import Sample
+from mydyno.verdicts.gates import RunFacts, run_reasons
+
+if TYPE_CHECKING:
+    from mydyno.execution.interleaved.lane import Lane
+
+
+@dataclass(frozen=True)
+class LoadFacts:
+    """The load of a lane over a whole step."""
+
+    command: tuple[str, ...]
+    handshakes: dict[str, Any]
+    """TLS: full, resumed, negotiated; empty in plain text."""
+    whole: dict[str, int]
+    """The load over the same time, warm-up included."""
+    counted: dict[str, float]
+    """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
+    clients: tuple[ClientLoad, ...] = ()
+    """The hosts that it came from; empty: the servers' host."""
+    connection_memory_bytes: float | None = None
+    """Growth of the servers' resident memory by one connection; None: not known."""
+
+
+def step_record(
+    step: Step,
+    slices: Sequence[SliceRecord],
+    load: LoadFacts,
+    began_unix_ns: int,
+    gates: GateSpec,
+    failed: str,
+) -> StepRecord:
+    """One lane's step: the sum of its slices. A lane that was never loaded (treatment not proved) has not failed."""
+    good = [one for one in slices if not one.failed]
+    driver = _driver(step, good, load)
+    failed = failed or next((one.failed for one in slices if one.failed), "")
+    if slices and not failed:
+        failed = failure_of(driver, gates) or failure_at_rate(good)
+    disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
+    reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
+    return StepRecord(
+        id=step.id,
+        connection_memory_bytes=load.connection_memory_bytes,
+        workload=step.workload,
+        connections=step.connections,
+        started_unix_ns=began_unix_ns,
+        warmup_s=0.0,
+        measure_s=max(1e-3, (time.time_ns() - began_unix_ns) / 1e9),
+        driver=driver,
+        server_counters=load.counted,
+        valid=not reasons and not failed,
+        reasons=tuple(reasons),
+        failed=failed,
+    )
+
+
+def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> DriverResult:
+    traffic: Counter[str] = Counter()
+    for one in slices:
+        traffic.update(one.traffic)
+    latency = percentiles_of([text for one in slices for text in one.histograms])
+    transactions = sum(one.transactions for one in slices)
+    if transactions:
+        latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in slices) / transactions
+    for name, choose in (("min", min), ("max", max)):
+        found = [one.latency_us[name] for one in slices if name in one.latency_us]
+        if found:
+            latency[name] = choose(found)
+    busiest = [one.rates["busiest_worker_pct"] for one in slices if "busiest_worker_pct" in one.rates]
+    return DriverResult(
+        driver=step.driver,
+        version="",
+        command=load.command,
+        transactions=transactions,
+        queries=sum(one.queries for one in slices),
+        errors=sum(one.errors for one in slices),
+        ignored_errors=sum(one.ignored_errors for one in slices),
+        reconnects=sum(one.reconnects for one in slices),
+        duration_s=sum(one.length_s for one in slices) or 1e-9,
+        latency_us=latency,
+        cpu_user_s=sum(one.driver_cpu_s or 0.0 for one in slices),
+        cpu_system_s=0.0,
+        whole=load.whole,
+        key_values=_key_values(slices, latency),
+        traffic=dict(traffic),
+        tls={"whole_load": load.handshakes} if load.handshakes else {},
+        busiest_thread_cpu_pct=max(busiest, default=None),
+        clients=load.clients,
+    )
+
+
+def _key_values(slices: Sequence[SliceRecord], latency: dict[str, float]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    for one in slices:
+        total.update(one.key_values)
+    if not total:
+        return {}
+    return {**total, **{f"{name}_us": latency[name] for name in ("min", "max", "mean") if name in latency}}
+
+
+def step_samples(record: SliceRecord, number: int) -> list[Sample]:
+    """A slice's rates as samples at its end, for the charts over time."""
+    at_ns = record.started_unix_ns + round(record.length_s * 1e9)
+    rates = {"qps": record.queries / record.length_s, "tps": record.transactions / record.length_s}
+    return [Sample(at_ns, f"driver:{number}", name, value) for name, value in rates.items()]
+
+
+def run_record(
+    lane: Lane, steps: Sequence[StepRecord], words: Sequence[str], memory: MemoryCounters, gates: GateSpec
+) -> RunRecord:
+    """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
+    reasons = [*lane.reasons]
+    if memory.swapped_bytes is not None:
+        reasons += run_reasons(RunFacts(gates, (), memory.swapped_bytes, None))
+    planned = lane.planned
+    return RunRecord(
+        block=planned.block,
+        position=planned.position,
+        arm=planned.arm,
+        copy=planned.copy_number,
+        folder=planned.folder,
+        started_unix_ns=lane.started_unix_ns,
+        ended_unix_ns=time.time_ns(),
+        valid=not reasons and not lane.failed,
+        reasons=tuple(reasons or ([Reason(gate="failed", text=lane.failed)] if lane.failed else [])),
+        failed=lane.failed,
+        warnings=tuple(dict.fromkeys((*lane.warnings, *words))),
+        evidence=tuple(lane.evidence),
+        servers=tuple(lane.servers),
+        steps=tuple(steps),
+        cpu_profiles=lane.cpu_profiles,
+        waits=lane.waits,
+        kernel=lane.kernel,
+    )
+
+
+def windows_of(slices: Sequence[SliceRecord]) -> list[tuple[int, int]]:
+    """(begin, end) of the measured parts in Unix nanoseconds, of slices with any load."""
+    return [(one.started_unix_ns, one.started_unix_ns + round(one.length_s * 1e9)) for one in slices if one.queries]

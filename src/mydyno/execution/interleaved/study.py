@@ -1,0 +1,288 @@
+"""The blocks of an interleaved study one after another: time, pilot, looks, and when it ends.
+
+With a time (design.time, --time) blocks are added until a look decides every contrast or the time is spent. Effects are
+examined at looks alone (model/definition/looks.py); between them only the precision is shown. Without a time the
+planned blocks are made, each with the same number of cycles, and examined once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Protocol
+
+from mydyno.errors import StudyError
+from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
+from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
+from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
+from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
+from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
+from mydyno.execution.planning.time_plan import SLICE_GAP_S, Shape, TimePlan, cycles_of, plan_time, shape_of
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.looks import looks_aimed_at
+from mydyno.model.definition.plan import Plan, make_plan
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.results.families import expected_contrasts
+from mydyno.results.gate import is_gate_decided
+from mydyno.results.projection import Precision, precision_so_far, slices_so_far
+from mydyno.results.summarise import summarise
+from mydyno.results.values.interleaved import RATIO_METRIC
+from mydyno.servers.templates import Template
+from mydyno.store.study_folder import StudyFolder
+
+MOST_BLOCKS_WITHOUT_CONTROL = 3
+GIVEN_UP_AFTER = 2
+"""Number of consecutive failed blocks after which an arm is not started any more."""
+STOP_RESERVE_S = 2.0
+"""Reserved in a block for stopping, for each server."""
+PRECISION_EVENT = "precision"
+AIM_EVENT = "aim"
+ALONE_FROM_S = 300.0
+ALONE_FROM_BLOCKS = 6
+"""Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
+ALONE_STOP_S = 3.0
+
+
+Decided = Callable[[StudyFolder, Summary], bool]
+"""Whether a study may end, from its folder and the summary of a look."""
+
+
+class BlockWatcher(SliceWatcher, Protocol):
+    """Receives the progress of an interleaved study while it runs."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """A block begins."""
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision to be expected at `of` blocks, from the pilot; empty: it showed none."""
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """A block is finished and saved."""
+
+
+@dataclass
+class Blocks:
+    """The execution of a study's blocks."""
+
+    environment: StudyEnvironment
+    folder: StudyFolder
+    plan: Plan
+    watcher: BlockWatcher
+    began_s: float
+    """When the study's time began (monotonic)."""
+    time_s: float | None
+    """None: without a time."""
+    more: bool = True
+    """Whether blocks may be added beyond the plan's."""
+    decided: Decided = field(default_factory=lambda: is_decided)
+    """Whether the study may end at the look that was just summarised."""
+    overheads_s: list[float] = field(default_factory=list)
+    """Of the blocks made so far, besides their cycles."""
+
+    async def run(self, templates: dict[str, Template | None]) -> Summary:
+        """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
+        steps = {step.id: step for step in self.environment.experiment.resolved_steps}
+        done = self._done()
+        target = self._aim(done)
+        without_control = 0
+        while done < target.blocks and not self._is_over(done):
+            number = done + 1
+            result = await self._block(number, target, steps, templates)
+            done = number
+            self.overheads_s.append(result.overhead_s)
+            target = self._replanned(target, done)
+            control_failed = next(
+                run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
+            )
+            without_control = without_control + 1 if control_failed else 0
+            if without_control == MOST_BLOCKS_WITHOUT_CONTROL:
+                summarise(self.folder)
+                raise StudyError(
+                    f"the control {self.plan_control} failed in {without_control} blocks in a row: {control_failed}",
+                    f"correct the cause, then run: mydyno resume {self.folder.path}",
+                )
+            precision = precision_so_far(self.folder, self.plan, target.blocks)
+            if precision is not None:
+                self.folder.journal.append(
+                    PRECISION_EVENT, block=number, of=target.blocks, half_widths=precision.half_widths
+                )
+            self.watcher.block_ended(number, result, precision)
+            lengthen_washout(self.folder, self.plan, self.environment.experiment, number, self.watcher.say)
+            if self._is_look(done):
+                summary = summarise(self.folder)
+                if done < target.blocks and self.decided(self.folder, summary):
+                    self.watcher.say(f"every comparison is decided after {done} blocks")
+                    break
+        if self._is_look(done) and done < len(self.plan.blocks):
+            self.plan = self.plan.ending_at(done)
+            self.folder.write_plan(self.plan)
+        summary = summarise(self.folder)
+        self.folder.journal.append("study_finished", state=summary.state)
+        return summary
+
+    @property
+    def plan_control(self) -> str:
+        """The control's name."""
+        return self.environment.experiment.control
+
+    def _is_look(self, done: int) -> bool:
+        return self.plan.schedule is not None and self.plan.schedule.alpha_at(done) is not None
+
+    def _done(self) -> int:
+        done = 0
+        while self.folder.block_path(done + 1).is_dir():
+            done += 1
+        return done
+
+    @property
+    def washout_s(self) -> float:
+        """The washout of the next block."""
+        return washout_of_next_block(self.folder, self.environment.experiment)
+
+    def _shape(self) -> Shape:
+        return replace(shape_of(self.environment.experiment), washout_s=self.washout_s)
+
+    def _alone_s(self, block: int) -> float:
+        """The time for loading the control alone in a block; 0 where that is not done."""
+        design = self.environment.experiment.design
+        long_enough = len(self.plan.blocks) >= ALONE_FROM_BLOCKS if self.time_s is None else self.time_s >= ALONE_FROM_S
+        if block != 1 or not long_enough or self.environment.experiment.is_search:
+            return 0.0
+        return ALONE_STOP_S + ALONE_SLICES * (design.slice + self.washout_s + SLICE_GAP_S)
+
+    def _left_s(self) -> float:
+        assert self.time_s is not None
+        return self.time_s - (time.monotonic() - self.began_s)
+
+    def _aim(self, done: int) -> TimePlan:
+        experiment = self.environment.experiment
+        if self.time_s is None:
+            cycles = cycles_of(experiment)
+            return TimePlan(len(self.plan.blocks), self._shape().block_s(cycles), cycles, True)
+        if not self.more:
+            shape, left = self._shape(), max(1, len(self.plan.blocks) - done)
+            block_s = self._left_s() / left
+            return TimePlan(len(self.plan.blocks), block_s, max(1.0, shape.cycles_in(block_s)), True)
+        target = plan_time(self._left_s(), self._shape(), done)
+        self._lengthen(target)
+        self._aim_at(target, done)
+        return target
+
+    def _lengthen(self, target: TimePlan) -> None:
+        if target.blocks > len(self.plan.blocks):
+            longer = make_plan(self.environment.experiment, blocks=target.blocks)
+            self.plan = self.plan.model_copy(update={"blocks": longer.blocks})
+            self.folder.write_plan(self.plan)
+
+    def _aim_at(self, target: TimePlan, done: int) -> None:
+        """Give the look that the time allows most of the error rate, unless that look was examined already.
+
+        What decides are durations alone, never an effect (model/definition/looks.py).
+        """
+        looks = self.plan.schedule
+        if looks is None or not target.reaches_look or done >= looks.aim or target.blocks == looks.aim:
+            return
+        rates = dict(looks_aimed_at(target.blocks).rates)
+        self.plan = self.plan.model_copy(update={"looks": rates})
+        self.folder.write_plan(self.plan)
+        self.folder.journal.append(AIM_EVENT, blocks=target.blocks, after=done)
+
+    def _is_over(self, done: int) -> bool:
+        """Whether the time is spent: too little is left for a block, or at a look for the blocks of the next one."""
+        if self.time_s is None or done == 0 or not self.overheads_s:
+            return False
+        if self._is_look(done):
+            return not plan_time(self._left_s(), self._shape(), done, median(self.overheads_s)).reaches_look
+        return self._left_s() < 0.5 * median(self.overheads_s)
+
+    def _replanned(self, target: TimePlan, done: int) -> TimePlan:
+        """The target with what blocks really take: another look where the one aimed for is out of reach."""
+        if self.time_s is None or not self.more or self._is_over(done) or done >= target.blocks:
+            return target
+        found = plan_time(self._left_s(), self._shape(), done, median(self.overheads_s))
+        if not found.reaches_look or (self.plan.schedule is not None and done >= self.plan.schedule.aim):
+            return target
+        self._lengthen(found)
+        self._aim_at(found, done)
+        return found
+
+    async def _block(
+        self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template | None]
+    ) -> BlockResult:
+        block = self.plan.blocks[number - 1]
+        left_s, alone_s = None, self._alone_s(number)
+        if self.time_s is None:
+            pace: FixedCycles | UntilDeadline = FixedCycles(round(target.cycles))
+        else:
+            left_s = self._left_s() - 5.0
+            length_s = max(1.0, left_s) / (target.blocks - number + 1)
+            shape = self._shape()
+            length_s = min(max(1.0, left_s), length_s + alone_s)
+            pace = UntilDeadline(time.monotonic() + length_s, STOP_RESERVE_S + 0.5 * shape.servers + alone_s)
+        self.watcher.block_begins(number, target.blocks, left_s, target.cycles)
+        self.folder.journal.append("block_began", block=number)
+        order = [steps[step_id] for step_id in block.step_order]
+        search = self.environment.experiment.is_search
+        pilot = (lambda slices: self._pilot(slices, target)) if number == 1 and not search else None
+        searches = BlockSearches(known_of(self.environment.experiment, slices_so_far(self.folder)) if search else {})
+        return await make_block(
+            self.environment, block, order, templates, self.folder, pace, self.watcher, self.washout_s,
+            given_up(self.folder, self.plan_control, number), pilot, alone_s > 0, searches,
+        )  # fmt: skip
+
+    def _pilot(self, slices: Sequence[SliceRecord], target: TimePlan) -> None:
+        """Report beforehand the precision to expect."""
+        experiment = self.environment.experiment
+        ratio_exists = self.plan.client_untouched  # else no verdict is given on the ratio of CPU times
+        unmeasured = () if ratio_exists else (RATIO_METRIC,)
+        plan = PilotPlan(
+            target.blocks, target.cycles, len(experiment.arms) + 1, expected_contrasts(experiment, without=unmeasured),
+            self.plan.schedule, experiment.design.slice,
+        )  # fmt: skip
+        expected = expected_half_widths(slices, experiment.control, plan)
+        self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)
+        self.watcher.pilot_ended(target.blocks, expected)
+        self.watcher.say(words(expected, plan))
+
+
+def given_up(folder: StudyFolder, control: str, number: int) -> frozenset[str]:
+    """Arms that are not started in a block, because they failed in every one of the last blocks."""
+    recent = range(max(1, number - GIVEN_UP_AFTER), number)
+    if len(recent) < GIVEN_UP_AFTER:
+        return frozenset()
+    failed = [
+        {
+            run.arm
+            for run in folder.runs()
+            if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+        }
+        for block in recent
+    ]
+    return frozenset(set.intersection(*failed) - {control})
+
+
+def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> float:
+    """The time that an interrupted study had left: its own time, less the share of its blocks that were made."""
+    made = sum(folder.block_path(block.block).is_dir() for block in plan.blocks)
+    time_s = experiment.design.time or 0.0
+    return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
+
+
+def is_decided(folder: StudyFolder, summary: Summary) -> bool:
+    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed, and whether the
+    thresholds are decided that the study declares.
+
+    The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
+    """
+    judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
+    contrasts = bool(judged) and all(
+        effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
+    )
+    return contrasts and (not folder.study().experiment.gate or is_gate_decided(folder, summary))

@@ -1,0 +1,184 @@
+"""Writes live.jsonl while a study runs on this host: a line a second, and one when something happens.
+
+It stands between the study and its watcher, and passes everything on. It costs about 0.2 ms of CPU time a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from mydyno.drivers.base import Progress
+from mydyno.execution.environments.environment import Sampler
+from mydyno.execution.interleaved.block import BlockResult, SliceKind
+from mydyno.execution.live.now import LiveNow
+from mydyno.execution.live.writer import Listener, LiveWriter, live_run
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.plan import Plan, PlannedRun
+from mydyno.model.stored.live import LivePrecision, LiveSecond
+from mydyno.model.stored.records import RunRecord, SliceRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.results.projection import Precision
+
+
+class Watcher(Protocol):
+    """Receives the progress of a study: a progress bar, a log, a test."""
+
+    def say(self, text: str) -> None:
+        """A message for the user."""
+
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
+        """A run begins; numbers count from 1 over the whole study."""
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """A second of load has passed."""
+
+    def run_ended(self, record: RunRecord) -> None:
+        """A run is finished and saved."""
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """A block of an interleaved study begins, with about so many cycles of each step."""
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """A slice has ended."""
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """A block is finished and saved."""
+
+
+class LiveWatcher:
+    """Writes what happens to live.jsonl and passes it on to the study's watcher. A context manager.
+
+    Until keep_in() names the study's folder nothing is written. The last line is written when the context ends.
+    """
+
+    def __init__(self, watcher: Watcher, listeners: Iterable[Listener] = ()) -> None:
+        self._watcher = watcher
+        self._now = LiveNow()
+        self._writer = LiveWriter(self._second, listeners)
+        self._remaining = Remaining()
+        self._summary: Summary | None = None
+
+    def __enter__(self) -> LiveWatcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.close(value, self._summary)
+
+    def keep_in(self, folder: Path, study: str, plan: Plan, resumed: bool) -> None:
+        """Write to the folder's live.jsonl from now on."""
+        self._now.set(blocks=len(plan.blocks), runs=len(plan.runs) if plan.design == "blocks" else None)
+        self._writer.open(folder, study, plan, resumed)
+
+    def finished(self, summary: Summary) -> None:
+        """The study's summary, for the last line."""
+        self._summary = summary
+
+    def say(self, text: str) -> None:
+        """Keep the message."""
+        self._writer.note(text)
+        self._watcher.say(text)
+
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
+        """Design blocks: restore and start."""
+        self._remaining.begins(number - 1, total)
+        self._now.rest("starting", block=planned.block, run=number, runs=total, arm=planned.arm,
+                       copy_number=planned.copy_number)  # fmt: skip
+        self._watcher.run_begins(number, total, planned)
+
+    def sampling(self, sampler: Sampler | None) -> None:
+        """From here on the servers are sampled, or (None) not any more: the load is over."""
+        self._now.sampling(sampler)
+
+    def load(self, step: Step, progress: Progress) -> None:
+        """Design blocks: the last second's rates."""
+        self._now.load(step, progress)
+        self._watcher.load(step, progress)
+
+    def run_ended(self, record: RunRecord) -> None:
+        """A line for the run."""
+        self._remaining.ended()
+        self._writer.append(live_run(record))
+        self._watcher.run_ended(record)
+
+    def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
+        """Interleaved: restore and start the servers."""
+        self._remaining.begins(block - 1, of, left_s)
+        self._now.rest("starting", block=block, blocks=of, arm=None, copy_number=None)
+        self._watcher.block_begins(block, of, left_s, cycles)
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision that the pilot lets expect."""
+        self._writer.append(LivePrecision(unix_ns=time.time_ns(), blocks=of, made=0, half_widths=dict(half_widths)))
+
+    def slice_begins(
+        self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
+    ) -> None:
+        """The servers with these numbers are loaded from here on."""
+        self._now.slice_begins(kind, step, cycle, planned, instances)
+
+    def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
+        """The slice's rates are those of the next seconds, until the next slice has ended."""
+        self._now.slice_ended(record)
+        self._watcher.slice_ended(step, cycle, record)
+
+    def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
+        """Lines for the block's runs and for the precision."""
+        self._remaining.ended()
+        for run in result.runs:
+            self._writer.append(live_run(run))
+        if precision is not None:
+            self._writer.append(live_precision(precision))
+        self._watcher.block_ended(block, result, precision)
+
+    def _second(self) -> LiveSecond:
+        return self._now.second(self._remaining.left_s())
+
+
+def live_precision(precision: Precision) -> LivePrecision:
+    """The line of a precision."""
+    return LivePrecision(
+        unix_ns=time.time_ns(), blocks=precision.blocks, made=precision.made, half_widths=precision.half_widths
+    )
+
+
+@dataclass
+class Remaining:
+    """The time to the end of a study: as the study says, or from the mean time of its runs or blocks so far."""
+
+    done: int = 0
+    total: int = 0
+    _first: int | None = None
+    _began_s: float = 0.0
+    _left: tuple[float, float] | None = None
+    """(seconds left, at this monotonic time), where the study has a time."""
+    _ended_s: float = field(default=0.0)
+
+    def begins(self, done: int, total: int, left_s: float | None = None) -> None:
+        """A run or block begins; so many are done."""
+        if self._first is None:
+            self._first, self._began_s = done, time.monotonic()
+        self.done, self.total = done, total
+        self._left = None if left_s is None else (left_s, time.monotonic())
+
+    def ended(self) -> None:
+        """It has ended."""
+        self.done += 1
+        self._ended_s = time.monotonic()
+
+    def left_s(self) -> float | None:
+        """None: not known yet."""
+        now_s = time.monotonic()
+        if self._left is not None:
+            return round(max(0.0, self._left[0] - (now_s - self._left[1])), 1)
+        made = self.done - (self._first or 0)
+        if made <= 0:
+            return None
+        each_s = (self._ended_s - self._began_s) / made
+        return round(max(0.0, (self.total - self.done) * each_s - (now_s - self._ended_s)), 1)

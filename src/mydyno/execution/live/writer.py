@@ -1,0 +1,134 @@
+"""The lines of live.jsonl, as they are written: opened, one a second, what happens, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mydyno.errors import MydynoError
+from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.live import EndState, LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.store.live_log import LiveLog
+
+INTERVAL_S = 1.0
+
+Listener = Callable[[LiveRecord], None]
+"""Receives every record as it is written, in the thread that writes it."""
+
+
+class LiveWriter:
+    """Writes to a study's live.jsonl, and passes every record to the listeners.
+
+    Until open() nothing is written; notes wait for it. The seconds come from a thread, so that they go on while the
+    study computes.
+    """
+
+    def __init__(self, second: Callable[[], LiveSecond], listeners: Iterable[Listener] = ()) -> None:
+        self._second = second
+        self._listeners = tuple(listeners)
+        self._lock = threading.Lock()
+        self._log: LiveLog | None = None
+        self._notes: list[LiveNote] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write_seconds, daemon=True, name="live.jsonl")
+
+    def open(self, folder: Path, study: str, plan: Plan, resumed: bool) -> None:
+        """Write to the folder's live.jsonl from now on."""
+        identity = ProcessIdentity.of(os.getpid())
+        assert identity is not None
+        with contextlib.suppress(OSError):  # a disk that is full: the study goes on without
+            self._log = LiveLog(folder)
+        self.append(
+            LiveOpened(
+                unix_ns=time.time_ns(),
+                study=study,
+                resumed=resumed,
+                pid=identity.pid,
+                start_ticks=identity.start_ticks,
+                boot_id=boot_id(),
+                pid_namespace=pid_namespace(),
+                hostname=platform.node(),
+                design=plan.design,
+            )
+        )
+        for note in self._notes:
+            self.append(note)
+        self._notes.clear()
+        self._thread.start()
+
+    def note(self, text: str) -> None:
+        """A message of the study."""
+        note = LiveNote(unix_ns=time.time_ns(), text=text)
+        if self._log is None:
+            self._notes.append(note)
+        else:
+            self.append(note)
+
+    def append(self, record: LiveRecord) -> None:
+        """One line; nothing before open() and after close()."""
+        with self._lock:
+            if self._log is None:
+                return
+            self._log.append(record)
+        for listener in self._listeners:
+            listener(record)
+
+    def close(self, error: BaseException | None, summary: Summary | None) -> None:
+        """The last line: with what error the study ended, or with what summary."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.append(_ended(error, summary))
+        with self._lock:
+            log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _write_seconds(self) -> None:
+        due_s = time.monotonic()
+        while True:
+            self.append(self._second())
+            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            if self._stopping.wait(due_s - time.monotonic()):
+                return
+
+
+def live_run(record: RunRecord) -> LiveRun:
+    """The line of a run that has ended."""
+    failures = [record.failed] if record.failed else [f"{one.id}: {one.failed}" for one in record.steps if one.failed]
+    of_steps = [reason for one in record.steps if not one.valid for reason in one.reasons]
+    return LiveRun(
+        unix_ns=time.time_ns(),
+        block=record.block,
+        arm=record.arm,
+        copy=record.copy_number,
+        folder=record.folder,
+        group=record.host_group,
+        valid=record.valid,
+        reasons=tuple(dict.fromkeys((*record.reasons, *of_steps))),
+        failed="; ".join(failures),
+    )
+
+
+def _ended(error: BaseException | None, summary: Summary | None) -> LiveEnded:
+    state: EndState = "failed"
+    text = ""
+    answer: tuple[str, ...] = ()
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        state, text = "interrupted", "interrupted; finished runs are kept"
+    elif isinstance(error, MydynoError):
+        text = error.message
+    elif error is not None:
+        text = f"{type(error).__name__}: {error}"
+    elif summary is not None:
+        state, answer = summary.state, summary.answer
+    return LiveEnded(unix_ns=time.time_ns(), state=state, text=text, answer=answer)

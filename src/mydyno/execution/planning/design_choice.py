@@ -1,0 +1,48 @@
+"""The plan of a study on this host: interleaved wherever all arms can be up at the same time, else blocks; and why."""
+
+from __future__ import annotations
+
+from mydyno.errors import UserError
+from mydyno.execution.planning.forecast import forecast
+from mydyno.execution.planning.time_plan import plan_time, shape_of
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import Design, Plan, make_plan
+from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles
+
+MOST_BLOCKS = 40
+"""Of a study without looks that is fitted into a time."""
+
+
+def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
+    """The plan of a new study here: its design and its blocks. Raises UserError for an impossible design."""
+    design = choose_design(experiment, paths)
+    time_s = experiment.design.time
+    if time_s is None:
+        return make_plan(experiment, design)
+    if design.kind == "blocks":
+        one_s = forecast(experiment, make_plan(experiment, design, 1), paths).study_s
+        return make_plan(experiment, design, max(1, min(MOST_BLOCKS, int(time_s / one_s))))
+    return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
+
+
+def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
+    """The design with its reason. Raises UserError if the experiment demands one that is impossible on this host."""
+    untouched = not client_work_differs(experiment)
+    kind = experiment.design.kind
+    if kind == "blocks":
+        return Design("blocks", 'design.kind = "blocks"', untouched)
+    obstacles = interleaving_obstacles(experiment, paths)
+    if not obstacles:
+        return Design("interleaved", "all arms can run at the same time", untouched)
+    if experiment.is_search:
+        raise UserError(
+            "steps.search: the arms cannot run at the same time:\n  " + "\n  ".join(obstacles),
+            "a search needs the interleaved design; use fewer arms, or smaller ones",
+        )
+    if kind == "interleaved":
+        raise UserError(
+            'design.kind = "interleaved": the arms cannot run at the same time:\n  ' + "\n  ".join(obstacles),
+            'use design.kind = "blocks", or "auto"',
+        )
+    return Design("blocks", "; ".join(obstacles), untouched)

@@ -1,0 +1,258 @@
+"""The forecast of a study before it starts: time, disk, memory, changes to the host, obstacles."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.execution.planning.captured_time import replay_problem
+from mydyno.execution.planning.kv_requirements import kv_obstacles
+from mydyno.execution.planning.time_plan import cycles_of, shape_of
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.tracing.bpftrace import kernel_obstacle
+from mydyno.hosts.tracing.perf import perf_obstacle
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.replay_speed import speed_of
+from mydyno.servers.catalogue import known_servers
+from mydyno.servers.my_cnf import option_name
+from mydyno.servers.performance_schema import version_obstacle
+from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.server import server_of
+from mydyno.workloads.data import kind_of
+
+RUN_OVERHEAD_S = 2.0
+INSTANCE_OVERHEAD_S = 2.0
+"""Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
+STEP_OVERHEAD_S = 0.5
+CANARY_S = 2.5
+"""Before each block, where the host is as usual (measured)."""
+COPY_BYTES_PER_S = 400e6
+STUDY_BYTES_PER_RUN_S = 9_000
+"""Samples, logs and histograms (measured)."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Estimates, and what stands in the way."""
+
+    runs: int
+    run_s: float
+    study_s: float
+    prepare_s: float
+    data_bytes: int
+    disk_bytes: int
+    """While it runs: the template and a copy for each instance."""
+    study_bytes: int
+    free_bytes: int
+    host_changes: tuple[str, ...]
+    obstacles: tuple[str, ...]
+    """Why the study cannot run on this host; empty if it can."""
+    cautions: tuple[str, ...]
+    """Warnings: what it can do only imprecisely."""
+    builds: tuple[str, ...] = ()
+    """Servers that are built from source: which are in the cache, and which will be built, where and how."""
+
+
+def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: bool = False) -> Forecast:
+    """The forecast of a study on this host; `apart`: its load comes from other hosts. Starts and fetches nothing."""
+    steps = experiment.resolved_steps
+    kind = kind_of(experiment.data)
+    size = kind.size_bytes(experiment.data)
+    store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
+    load_s = store_s + sum(step.warmup_s + step.measure_s + STEP_OVERHEAD_S for step in steps)
+    arm_s = {
+        arm.name: load_s
+        + experiment.instances_of(arm) * (INSTANCE_OVERHEAD_S + size / COPY_BYTES_PER_S)
+        + RUN_OVERHEAD_S
+        for arm in experiment.arms
+    }
+    interleaved = plan.design == "interleaved"
+    if interleaved:
+        shape = shape_of(experiment)
+        study_s = (experiment.design.time if plan.sequential else None) or len(plan.blocks) * (
+            shape.block_s(cycles_of(experiment)) + shape.servers * (store_s + size / COPY_BYTES_PER_S)
+        )
+        most = shape.servers
+    else:
+        study_s = sum(arm_s[run.arm] for run in plan.runs)
+        study_s += CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
+        most = experiment.most_instances
+    free = _free_bytes(paths.data)
+    host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment, apart)]
+    obstacles = _treatment_obstacles(experiment, paths, apart)
+    needed = int((1.15 + 1.15 * most) * size)
+    if experiment.most_instances > 1 and experiment.server.dsn is not None:
+        obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
+    if experiment.server.dsn is not None and experiment.data.workload == "tpcc":
+        obstacles.append("data: tpcc on an external server (dsn) is not checked; use server.name or server.basedir")
+    obstacles += kv_obstacles(experiment)
+    obstacles += _profile_obstacles(experiment, plan)
+    obstacles += _replay_obstacles(experiment, plan)
+    if needed > free and experiment.server.dsn is None:
+        obstacles.append(
+            f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
+            f"{format_bytes(free)} are free at {paths.data}"
+        )
+    return Forecast(
+        runs=len(plan.runs),
+        run_s=study_s / len(plan.runs),
+        study_s=study_s,
+        prepare_s=10 + kind.prepare_s(experiment.data),
+        data_bytes=size,
+        disk_bytes=int((1 + most) * 1.05 * size),
+        study_bytes=int((study_s if interleaved else len(plan.runs) * load_s) * STUDY_BYTES_PER_RUN_S),
+        free_bytes=free,
+        host_changes=tuple(dict.fromkeys(host_changes)),
+        obstacles=(*obstacles, *_memory_obstacles(experiment)),
+        cautions=tuple(_cautions(experiment, paths)),
+    )
+
+
+def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:
+    """A capture that writes and is too short for the design that was chosen."""
+    problems = {
+        step.id: replay_problem(experiment, number, plan.design)
+        for number, step in enumerate(experiment.resolved_steps)
+        if speed_of(step) is not None
+    }
+    return [f"{step}: {problem}" for step, problem in problems.items() if problem]
+
+
+def _changes_of(arm: ArmSpec, experiment: Experiment, apart: bool) -> list[str]:
+    """What the arm's treatments change on this host."""
+    return [
+        change
+        for treatment in treatments_of(arm)
+        for change in (treatment.host_changes_apart if apart else treatment.host_changes)(experiment.server)
+    ]
+
+
+def _copies(count: int) -> str:
+    return "a copy" if count == 1 else f"{count} copies"
+
+
+def _treatment_obstacles(experiment: Experiment, paths: HostPaths, apart: bool) -> list[str]:
+    """What each arm's treatments lack here; what several arms lack is one sentence with their names."""
+    drivers = list(dict.fromkeys(step.driver for step in experiment.resolved_steps))
+    found: dict[str, list[str]] = {}
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            obstacles = [
+                (treatment.obstacle_apart if apart else treatment.obstacle)(experiment.server),
+                *(treatment.driver_obstacle(driver) for driver in drivers),
+                treatment.server_obstacle(server_of(arm, experiment.server)),
+                treatment.disk_obstacle(paths.data),
+            ]
+            if experiment.instances_of(arm) > 1 and treatment.is_proved_for_one_instance_only:
+                obstacles.append("is proved for one instance only; set instances = 1")
+            for obstacle in obstacles:
+                if obstacle is not None:
+                    found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
+    return [f"{_whose(arms, experiment)}: {words}" for words, arms in found.items()]
+
+
+def _whose(arms: Sequence[str], experiment: Experiment) -> str:
+    if 2 < len(arms) == len(experiment.arms):
+        return "every arm"
+    return f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}"
+
+
+def _profile_obstacles(experiment: Experiment, plan: Plan) -> list[str]:
+    wanted = [f"profile.{name}" for name in experiment.profile.kinds]
+    if wanted and plan.design == "blocks":
+        why = f"this study has the design blocks ({plan.why})"
+        return [f"{name}: only interleaved studies have profiled slices; {why}" for name in wanted]
+    found = []
+    if experiment.profile.kernel and (obstacle := kernel_obstacle()) is not None:
+        found.append(f"profile.kernel: {obstacle}")
+    return found + (_waits_obstacles(experiment) if experiment.profile.waits else [])
+
+
+def _waits_obstacles(experiment: Experiment) -> list[str]:
+    """Servers without performance_schema, and settings that switch it off."""
+    found = []
+    for arm in experiment.arms:
+        known = known_servers().get(server_of(arm, experiment.server).name or "")
+        obstacle = None if known is None else version_obstacle(known.version)
+        variables = {**experiment.server.variables, **arm.treatments.get("variables", {})}
+        value = {option_name(name): value for name, value in variables.items()}.get("performance_schema", True)
+        if obstacle is not None:
+            found.append(f"profile.waits: {obstacle}")
+        elif str(value).upper() in ("FALSE", "OFF", "0"):
+            found.append(f"profile.waits: arm {arm.name} has performance_schema off; set it to true or omit it")
+    return list(dict.fromkeys(found))
+
+
+def _free_bytes(folder: Path) -> int:
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _memory_obstacles(experiment: Experiment) -> list[str]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for arm in sorted(experiment.arms, key=experiment.instances_of, reverse=True):
+        specified = {option_name(name): value for name, value in experiment.server.variables.items()}
+        specified |= {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+        try:
+            pool_bytes = parse_bytes(specified["innodb_buffer_pool_size"])
+        except (KeyError, ValueError):
+            continue  # not said, or the server will say it better
+        count = experiment.instances_of(arm)
+        if count * pool_bytes < memory * 0.9:
+            continue
+        of = f"{count} instances of " if count > 1 else ""
+        return [
+            f"memory: arm {arm.name}: {of}innodb_buffer_pool_size {format_bytes(pool_bytes)}, this host has "
+            f"{format_bytes(memory)}; reduce it with --set server.variables.innodb_buffer_pool_size=…, "
+            "or use another scale"
+        ]
+    return []
+
+
+def shared_host_caution() -> str:
+    """Of a study whose load comes from the server's host."""
+    cpus = len(os.sched_getaffinity(0))
+    return f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
+
+
+def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
+    cautions = []
+    cpus = len(os.sched_getaffinity(0))
+    most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
+    if experiment.server.dsn is None:
+        cautions.append(shared_host_caution())
+    if experiment.most_instances > cpus:
+        cautions.append(f"{experiment.most_instances} instances share {cpus} CPUs: some get no CPU of their own")
+    if most > 2000:
+        cautions.append(f"{most} connections need as many threads in server and driver")
+    load = os.getloadavg()[0]
+    if load > 0.5 * cpus:
+        cautions.append(f"the host is busy: load average {load:.1f} on {cpus} CPUs")
+    if experiment.server.dsn is None:
+        cautions += _server_cautions(experiment, paths)
+    if experiment.profile.cpu and (obstacle := perf_obstacle()) is not None:
+        instead = "kernel stacks are sampled from /proc instead, without functions of the server"
+        cautions.append(f"profile.cpu: {instead}: {obstacle}")
+    return cautions
+
+
+def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
+    """What will be downloaded, and which of the experiment's variables each server renames or lacks."""
+    cautions = []
+    names = [server_of(arm, experiment.server).name for arm in experiment.arms]
+    for name in dict.fromkeys(name for name in names if name is not None):
+        entry = known_servers()[name]
+        if entry.source.present(paths.cache) is None:
+            cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+        if not entry.version.has_sql:
+            continue  # it has no variables
+        variables = {option_name(key): value for key, value in experiment.server.variables.items()}
+        cautions += [f"{name}: {note}" for note in adapt_variables(variables, entry.version).notes]
+    return cautions

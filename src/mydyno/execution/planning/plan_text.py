@@ -1,0 +1,181 @@
+"""A plan in words, as `mydyno plan` prints it and the page /design shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mydyno.execution.planning.captured_time import replay_lines
+from mydyno.execution.planning.forecast import Forecast
+from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.hosts.tracing.perf import perf_obstacle
+from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
+from mydyno.model.definition.plan import Plan, PlannedBlock
+from mydyno.model.definition.profile_spec import PROFILE_EVERY
+from mydyno.model.definition.quantities import format_bytes, format_duration
+from mydyno.model.definition.screen import coded
+from mydyno.model.definition.thresholds import limit_words
+from mydyno.stats.power import minimum_blocks
+from mydyno.stats.tost import FEWEST_BLOCKS
+from mydyno.workloads.data import kind_of
+
+MOST_SHOWN = 6
+"""Blocks whose arms are printed; each has all of them, in random order."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that a plan says: its name, and one line or several."""
+
+    label: str
+    lines: tuple[str, ...]
+
+
+Part = tuple[Entry, ...]
+"""Entries that belong together."""
+ORDER = "order"
+"""The label of the runs of each block."""
+OBSTACLE = "OBSTACLE"
+"""The label of what prevents the study on this host."""
+
+
+def plan_parts(experiment: Experiment, plan: Plan, expected: Forecast) -> tuple[Part, Part, Part]:
+    """What is run; in which design and order; time, disk, changes to the host, notes and obstacles."""
+    interleaved = plan.design == "interleaved"
+    return (
+        (*_what(experiment, expected), *_steps(experiment, plan)),
+        tuple(_interleaved(experiment, plan) if interleaved else _blocks(plan, expected)),
+        (_time(plan, expected), *_costs(experiment, plan, expected)),
+    )
+
+
+def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
+    server = experiment.server
+    variables = (f"{name} = {value}" for name, value in server.variables.items())
+    yield Entry("server", (server.title, *variables))
+    if expected.builds:
+        yield Entry("build", expected.builds)
+    data = experiment.data
+    words = kind_of(data).words(data)
+    yield Entry("data", (f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}",))
+    yield Entry("arms", (", ".join(_arm_words(experiment, arm) for arm in experiment.arms),))
+    if experiment.screen is not None:
+        yield Entry("screen", tuple(_screen(experiment, experiment.screen)))
+
+
+def _screen(experiment: Experiment, spec: ScreenSpec) -> Iterator[str]:
+    """The design, its variables, and each of its runs as signs in the order of the variables."""
+    rows = coded(spec, experiment.arms)
+    kind = "definitive screening" if spec.design == "definitive" else "Plackett–Burman"
+    fold = ", each also with all values exchanged (foldover)" if spec.foldover else ""
+    yield f"{kind}: {len(rows)} runs for the main effects of {len(spec.variables)} variables{fold}"
+    for name, levels in spec.variables.items():
+        yield f"{name}: {' → '.join(map(str, levels))}"
+    signs = {-1: "−", 0: "0", 1: "+"}
+    yield "; ".join(f"{arm} {''.join(signs[x] for x in row)}" for arm, row in rows.items())
+
+
+def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
+    for step in experiment.resolved_steps:
+        options = "".join(f", {name} = {value}" for name, value in step.options.items())
+        warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
+        times = f"warm-up {warmup}" + ("" if plan.design == "interleaved" else f", measure {measure}")
+        lines = [f"{step.id}: {step.driver}, {times}{options}"]
+        if step.search is not None:
+            lines += [
+                f"searches for the highest rate with {step.search.words}: Poisson arrivals, one rate for each slice",
+                "begins at 100/s, triples it until the limit is missed, then goes where the outcome is least certain",
+            ]
+        if step.replay is not None:
+            lines += replay_lines(experiment, plan, step)
+        yield Entry("step", tuple(lines))
+    for threshold in experiment.gate:
+        yield Entry("gate", (limit_words(threshold),))
+    cycles = f"in a slice of each arm after the first cycle and every {PROFILE_EVERY} cycles from there on"
+    if experiment.profile.cpu:
+        source = "by perf" if perf_obstacle() is None else "by samples of /proc"
+        yield Entry("profile", (f"the servers' CPU time {source}, {cycles}; not in its values",))
+    if experiment.profile.waits:
+        own = "in measured slices performance_schema is on, and nothing is counted"
+        yield Entry("waits", (f"the servers' waits by performance_schema, {cycles}; not in its values", own))
+    if experiment.profile.kernel:
+        yield Entry("kernel", (f"the kernel's events of the servers by bpftrace, {cycles}; not in its values",))
+
+
+def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
+    shape, design = shape_of(experiment), experiment.design
+    time_s = design.time if plan.sequential else None
+    cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
+    slices = f"{design.slice:g} s after {design.washout:g} s of washout"
+    servers = f"{shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}"
+    yield Entry("design", (f"interleaved: {plan.why}", servers))
+    count = len(plan.blocks)
+    if time_s is None:
+        yield Entry("blocks", (f"{count}, each with {cycles:.0f} cycles of every step; examined once, at the end",))
+    else:
+        due = [] if plan.schedule is None else [look for look in plan.schedule.rates if look <= count]
+        looks = ", ".join(map(str, due)) or "none, too little time"
+        ends = (
+            "ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks"
+            if experiment.screen is None
+            else "ends with its time; `mydyno resume STUDY --time …` adds blocks"
+        )
+        yield Entry(
+            "blocks", (f"up to {count}, each with about {cycles:.1f} cycles of every step; looks at: {looks}", ends)
+        )
+    order = [f"{_block(block)}  (started together)" for block in plan.blocks[:MOST_SHOWN]]
+    if count > MOST_SHOWN:
+        order.append(f"… {count - MOST_SHOWN} more")
+    yield Entry(ORDER, tuple(order))
+
+
+def _blocks(plan: Plan, expected: Forecast) -> Iterator[Entry]:
+    yield Entry("design", (f"blocks: {plan.why or 'one run after the other'}",))
+    blocks = len(plan.blocks)
+    yield Entry("runs", (f"{expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):",))
+    yield Entry(ORDER, tuple(_block(block) for block in plan.blocks))
+
+
+def _block(block: PlannedBlock) -> str:
+    runs = "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
+    return f"block {block.block:>2}  {runs}"
+
+
+def _time(plan: Plan, expected: Forecast) -> Entry:
+    prepare = f"and {format_duration(expected.prepare_s)} to prepare the data, once"
+    whole = format_duration(expected.study_s)
+    if plan.design == "blocks":
+        return Entry("time", (f"about {whole} ({format_duration(expected.run_s)} a run)", prepare))
+    precision = "the precision to expect is measured on this host by a pilot of the control when it runs"
+    return Entry("time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, prepare))
+
+
+def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[Entry]:
+    disk, size = format_bytes(expected.disk_bytes), format_bytes(expected.data_bytes)
+    study = format_bytes(expected.study_bytes)
+    kept = f"{disk} while it runs (kept: the template, {size}), {study} for the study;"
+    yield Entry("disk", (kept, f"{format_bytes(expected.free_bytes)} are free"))
+    nothing = "nothing on this host beyond own processes and files in the cache"
+    yield Entry("changes", ("; ".join(expected.host_changes) or nothing,))
+    blocks = len(plan.blocks)
+    contrasts = len(experiment.resolved_steps) * sum(len(arms) for arms in experiment.contrasts().values())
+    fewest = minimum_blocks(max(1, contrasts))
+    if blocks < fewest and experiment.screen is None:
+        yield Entry(
+            "note", (f"{blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed",)
+        )
+    if experiment.gate and blocks < FEWEST_BLOCKS:
+        yield Entry("note", (f"the gate cannot be fine with {blocks} blocks: {FEWEST_BLOCKS} are needed",))
+    for caution in expected.cautions:
+        yield Entry("note", (caution,))
+    for obstacle in expected.obstacles:
+        yield Entry(OBSTACLE, (obstacle,))
+
+
+def _arm_words(experiment: Experiment, arm: ArmSpec) -> str:
+    """An arm with what it says beside its treatments: control, own control, several instances."""
+    words = ["control"] if arm.name == experiment.control else [f"against {arm.control}"] if arm.control else []
+    if experiment.most_instances > 1:
+        count = experiment.instances_of(arm)
+        words.append(f"{count} instance{'' if count == 1 else 's'}")
+    return arm.name + (f" ({', '.join(words)})" if words else "")

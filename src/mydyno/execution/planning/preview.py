@@ -1,0 +1,46 @@
+"""What a study would be on this host, with everything that can be checked before it: nothing is started or fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mydyno.execution.environments.builds import check_variables, present_builds, words_of_builds
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.forecast import Forecast, forecast
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment, ServerSpec
+from mydyno.model.definition.plan import Plan
+from mydyno.treatments.server import server_of
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The plan of a study and its forecast."""
+
+    plan: Plan
+    forecast: Forecast
+
+
+async def preview(
+    experiment: Experiment, paths: HostPaths, *, start_programs: bool = True, apart: bool = False
+) -> Preview:
+    """Plan and forecast. Raises UserError for an impossible design and for unknown variables.
+
+    Variables are checked against the servers that are in the cache already; `run` asks those that it has to fetch
+    first. A server of which nothing is known yet is started for that, with --version and --help, and the commit of a
+    build is looked up with git. Without `start_programs` only servers of the catalogue are: the others may be anything.
+    `apart`: the load comes from other hosts.
+    """
+    builds_words: tuple[str, ...] = ()
+    if start_programs or all(_is_of_catalogue(server_of(arm, experiment.server)) for arm in experiment.arms):
+        host = LocalHost("plan", paths.server_user)
+        builds_words = await words_of_builds(experiment, paths, host)
+        builds = await present_builds(experiment, paths, host)
+        check_variables(builds, experiment)
+    plan = plan_study(experiment, paths)
+    return Preview(plan, replace(forecast(experiment, plan, paths, apart=apart), builds=builds_words))
+
+
+def _is_of_catalogue(spec: ServerSpec) -> bool:
+    return spec.name is not None and spec.basedir is None and spec.build is None

@@ -1,0 +1,116 @@
+"""How an interleaved study fits into a time: blocks, cycles of each step, and which look it can reach.
+
+More blocks mean more starts of every server, more cycles a better number of each start. The look that is aimed for is
+the largest one whose blocks still have FEWEST_CYCLES cycles of each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.looks import LOOK_BLOCKS
+from mydyno.model.definition.profile_spec import PROFILE_EVERY as EVERY
+from mydyno.model.definition.profile_spec import apart_slice_s
+
+FEWEST_CYCLES = 2
+"""Of each step in a block, where there is a choice: more starts tell more than longer ones."""
+FEWEST_CYCLES_OF_SEARCH = 12
+"""The same of a capacity search: fewer slices of a start do not show its capacity (docs/guides/capacity.md)."""
+SLICE_GAP_S = 0.12
+"""Between two slices: readings, and the end of what is in flight (measured)."""
+PROFILE_GAP_S = 1.0
+"""The same around a profiled slice: the profiler begins and ends, and stacks are made (measured)."""
+START_S_PER_SERVER = 1.8
+"""Restore, start, prove, prewarm and stop, with small data and two CPUs (measured; replaced by what blocks take)."""
+BLOCK_FIXED_S = 4.0
+PREPARATION_RESERVE_S = 5.0
+"""For the summary and the report."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a block consists of."""
+
+    servers: int
+    lanes: int
+    """Arms and A′: each has one slice in a cycle."""
+    steps: int
+    slice_s: float
+    washout_s: float
+    warmup_s: float
+    """Load on each lane before the first cycle, of all steps together."""
+    fewest_cycles: int = FEWEST_CYCLES
+    extra_cycles: int = 0
+    """Cycles of slices apart (CPU profiles, waits, the kernel view) that follow some of the cycles."""
+
+    @property
+    def cycle_s(self) -> float:
+        """One cycle of one step, with its share of the slices apart."""
+        extra_s = self.extra_cycles * (apart_slice_s(self.slice_s) + self.washout_s + PROFILE_GAP_S) / EVERY
+        return self.lanes * (self.slice_s + self.washout_s + SLICE_GAP_S + extra_s)
+
+    @property
+    def overhead_s(self) -> float:
+        """The duration of a block besides its cycles, before any block was measured."""
+        return BLOCK_FIXED_S + START_S_PER_SERVER * self.servers + self.lanes * self.warmup_s
+
+    def block_s(self, cycles: float, overhead_s: float | None = None) -> float:
+        """One block with so many cycles of each step."""
+        return (self.overhead_s if overhead_s is None else overhead_s) + cycles * self.steps * self.cycle_s
+
+    def cycles_in(self, block_s: float, overhead_s: float | None = None) -> float:
+        """Cycles of each step that fit into a block of that length; not less than 0."""
+        over = self.overhead_s if overhead_s is None else overhead_s
+        return max(0.0, (block_s - over) / (self.steps * self.cycle_s))
+
+
+def shape_of(experiment: Experiment) -> Shape:
+    """What one block of the experiment consists of."""
+    steps = experiment.resolved_steps
+    of_control = experiment.instances_of(experiment.arm(experiment.control))
+    return Shape(
+        servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
+        lanes=len(experiment.arms) + 1,
+        steps=len(steps),
+        slice_s=experiment.design.slice,
+        washout_s=experiment.design.washout,
+        warmup_s=sum(step.warmup_s for step in steps),
+        fewest_cycles=FEWEST_CYCLES_OF_SEARCH if experiment.is_search else FEWEST_CYCLES,
+        extra_cycles=len(experiment.profile.kinds),
+    )
+
+
+def cycles_of(experiment: Experiment) -> int:
+    """Cycles of each step in a block of a study without a time: design.cycles, or as many as `measure` has slices."""
+    if experiment.design.cycles is not None:
+        return experiment.design.cycles
+    return max(1, ceil(max(step.measure_s for step in experiment.resolved_steps) / experiment.design.slice))
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """What is aimed for."""
+
+    blocks: int
+    """In all, those that were made before included; a look, where the time allows one."""
+    block_s: float
+    cycles: float
+    reaches_look: bool
+
+
+def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None, groups: int = 1) -> TimePlan:
+    """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time."""
+    usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
+    ahead = [look for look in LOOK_BLOCKS if look > done]
+    for least in (shape.fewest_cycles, 2, 1):
+        for look in reversed(ahead):
+            block_s = usable_s / ceil((look - done) / groups)
+            cycles = shape.cycles_in(block_s, overhead_s)
+            if cycles >= least:
+                return TimePlan(look, block_s, cycles, True)
+    least_s = shape.block_s(1, overhead_s)
+    rounds = max(1, int(usable_s / least_s))
+    block_s = usable_s / rounds
+    return TimePlan(done + rounds * groups, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)

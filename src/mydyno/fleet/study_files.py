@@ -1,0 +1,251 @@
+"""The files that an experiment names, on the hosts of a study: scripts, SQL, captures, dumps, libraries to preload.
+
+They are those of the controller. On a host they lie below `files` in the study's folder, at their own paths, so that a
+file finds those beside it:
+
+    /home/ann/load/shop.lua  →  ~/.cache/mydyno/fleet/STUDY/files/home/ann/load/shop.lua
+
+Files that these name are copied with them, as far as their names can be read: `csv('FILE', …)` in SQL files and in
+rules for rows; modules that a script requires by a literal name; files beside a script whose names are literals in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mydyno.errors import HostError, UserError
+from mydyno.experiments.files import SYSBENCH_FOLDERS
+from mydyno.fleet.channels import LINE_LIMIT_BYTES
+from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.stored.records import StudyRecord
+from mydyno.packages.atomic_dir import sha256_of
+from mydyno.treatments.catalogue import treatments_of
+from mydyno.workloads.files import is_dump
+
+FOLDER = "files"
+"""Below the study's folder on a host."""
+MOST_ESCAPED = 7
+"""Characters that JSON in JSON makes of one, at most."""
+LINE_RESERVE_BYTES = 1 << 20
+"""Of a line to an agent, for what is not the files."""
+_CSV = re.compile(r"""\bcsv\s*\(\s*(["'])([^"'\n]+)\1""")
+_REQUIRED = re.compile(r"""\brequire\s*\(?\s*(["'])([^"'\n]+)\1""")
+_LITERAL = re.compile(r"""(["'])([^"'\n]{1,200})\1""")
+_PARTS = re.compile(r"([: ])")
+"""What separates the libraries of LD_PRELOAD."""
+Named = TypeVar("Named", StepSpec, DataSpec)
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """One file."""
+
+    path: Path
+    """On the controller."""
+    name: str
+    """Below FOLDER on a host."""
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """All files of a study."""
+
+    files: tuple[StudyFile, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the experiment calls a file → its name below FOLDER."""
+    script_folders: tuple[str, ...] = ()
+    """Below FOLDER: where the modules of scripts are."""
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Path on the controller → SHA-256, as study.json has them."""
+        return {str(one.path): one.sha256 for one in self.files}
+
+    @property
+    def of_scripts(self) -> StudyFiles:
+        """Those that an agent on a client host may open by itself; all else comes with its job."""
+        inside = tuple(f"{folder}/" for folder in self.script_folders)
+        return StudyFiles(
+            tuple(one for one in self.files if one.name.startswith(inside)), script_folders=self.script_folders
+        )
+
+    def at(self, root: str) -> dict[str, str]:
+        """What the experiment calls a file → its path on a host whose FOLDER is `root`."""
+        return {called: f"{root}/{name}" for called, name in self.names.items()}
+
+    def lua_path(self, root: str | None) -> dict[str, str]:
+        """The environment with which an agent finds modules; `root` None: at their own paths."""
+        if not self.script_folders:
+            return {}
+        patterns = [f"{root or ''}/{folder}/?.lua" for folder in self.script_folders]
+        return {"LUA_PATH": ";".join([*patterns, ";"])}
+
+    def copy_to(self, root: Path) -> None:
+        """Copy all of them into a FOLDER of this host. Raises HostError."""
+        for one in self.files:
+            try:
+                (root / one.name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(one.path, root / one.name)
+            except OSError as error:
+                raise HostError(f"copying {one.path} to {root}: {error.strerror}") from error
+            if sha256_of(root / one.name) != one.sha256:
+                raise HostError(f"the copy of {one.path} is damaged, or the file was changed meanwhile")
+
+    def check_unchanged(self, study: StudyRecord) -> None:
+        """Raise UserError for a file that is another than when the study began."""
+        for path, sha256 in self.checksums.items():
+            if study.files.get(path, sha256) != sha256:
+                raise UserError(
+                    f"{path} was changed after the study began: its next blocks would measure something else",
+                    "restore the file, or begin a new study",
+                )
+
+
+def find_files(experiment: Experiment, agents: bool = False) -> StudyFiles:
+    """The files of an experiment, with their checksums. Reads each of them whole.
+
+    Raises UserError for one that is missing; with `agents`, also for a step whose files are too large for their job.
+    """
+    found: dict[str, Path] = {}
+    names: dict[str, str] = {}
+    folders: dict[str, None] = {}
+    steps = [(f"steps[{index}]", step) for index, step in enumerate(experiment.steps)]
+    for where, table in (*steps, ("data", experiment.data)):
+        for kind in FILE_KINDS:
+            called = getattr(table, kind, None)
+            if called is None:
+                continue
+            path = _present(called, f"{where}.{kind}")
+            mine = {_name(path): path}
+            if kind == "script":
+                folders[_name(path.parent)] = None
+                mine |= _of_script(path)
+            elif kind == "sql" and not (isinstance(table, DataSpec) and is_dump(table)):
+                mine |= _of_sql(path, f"{where}.{kind}")
+            if agents and isinstance(table, StepSpec):
+                _check_size(f"{where}.{kind}", mine.values())
+            found |= mine
+            names[called] = _name(path)
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            for called in treatment.files:
+                path = _present(called, f"arms.{arm.name}.{treatment.name}")
+                found[_name(path)] = path
+                names[called] = _name(path)
+    files = tuple(StudyFile(path, name, sha256_of(path), path.stat().st_size) for name, path in sorted(found.items()))
+    return StudyFiles(files, names, tuple(folders))
+
+
+def on_host(study: StudyRecord, there: Mapping[str, str]) -> StudyRecord:
+    """The record as a host needs it: with the paths of its own copies."""
+    experiment = with_paths(study.experiment, there)
+    versions = {there.get(name, name): version for name, version in study.versions.items()}
+    return study.model_copy(update={"experiment": experiment, "versions": versions})
+
+
+def with_paths(experiment: Experiment, there: Mapping[str, str]) -> Experiment:
+    """The experiment with files at other paths; `there`: path as it is → path as it is to be."""
+    arms = tuple(arm.model_copy(update={"treatments": _replaced(arm.treatments, there)}) for arm in experiment.arms)
+    steps = tuple(_with_path(step, there) for step in experiment.steps)
+    data = _with_path(experiment.data, there)
+    return experiment.model_copy(update={"arms": arms, "steps": steps, "data": data})
+
+
+def _with_path(table: Named, there: Mapping[str, str]) -> Named:
+    named = {kind: getattr(table, kind, None) for kind in FILE_KINDS}
+    return table.model_copy(update={kind: there[path] for kind, path in named.items() if path and path in there})
+
+
+def _replaced(value: Any, there: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _replaced(one, there) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_replaced(one, there) for one in value)
+    return "".join(there.get(part, part) for part in _PARTS.split(value)) if isinstance(value, str) else value
+
+
+def _name(path: Path) -> str:
+    return str(path).lstrip("/")
+
+
+def _present(called: str, where: str) -> Path:
+    path = Path(os.path.normpath(Path(called).absolute()))
+    if not path.is_file():
+        raise UserError(
+            f"{where}: {called}: no such file on this host", "it is copied from here to the hosts of the study"
+        )
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{where}: {called} cannot be read", "it is copied from here to the hosts of the study")
+    return path
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _of_sql(path: Path, where: str) -> dict[str, Path]:
+    """The CSV files of SQL transactions, or of the tables of a TOML file. Raises UserError."""
+    files = [Path(os.path.normpath(path.parent / name)) for _, name in _CSV.findall(_text(path))]
+    return {_name(file): _present(str(file), f"{where}: csv") for file in files}
+
+
+def _of_script(script: Path) -> dict[str, Path]:
+    """Modules, and other files beside the script. One that is not found may be one that the script can do without."""
+    found: dict[str, Path] = {}
+    waiting = [script]
+    while waiting:
+        path = waiting.pop()
+        text = _text(path)
+        for name, file in (*_modules(text, script), *_beside(text, script.parent)):
+            if name not in found and file != script:
+                found[name] = file
+                waiting += [file] if file.suffix == ".lua" else []
+    return found
+
+
+def _modules(text: str, script: Path) -> Iterator[tuple[str, Path]]:
+    """Of sysbench's package, too: a host may have no such package. They lie beside the script on a host."""
+    for _, module in _REQUIRED.findall(text):
+        relative = module.replace(".", "/")
+        own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]
+        places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in SYSBENCH_FOLDERS)]
+        file = next((place for place in places if place.is_file()), None)
+        if file is not None:
+            yield _name(script.parent / f"{relative}.lua"), file.absolute()
+
+
+def _beside(text: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    for _, literal in _LITERAL.findall(text):
+        file = Path(os.path.normpath(folder / literal.lstrip("/")))
+        if file.is_relative_to(folder) and file.is_file():
+            yield _name(file), file
+
+
+def _check_size(where: str, files: Iterable[Path]) -> None:
+    """An agent gets the files of its step in one line, as JSON in JSON. Raises UserError."""
+    most, paths = LINE_LIMIT_BYTES - LINE_RESERVE_BYTES, list(files)
+    if MOST_ESCAPED * sum(path.stat().st_size for path in paths) <= most:
+        return
+    needed = 0
+    for path in paths:
+        size = path.stat().st_size
+        needed += (
+            size
+            if size > most
+            else len(json.dumps(json.dumps(_text(path), ensure_ascii=False), ensure_ascii=False).encode())
+        )
+    if needed > most:
+        raise UserError(
+            f"{where}: {format_bytes(needed)} as the clients get it, at most {format_bytes(most)} can be sent to them",
+            "use a shorter file, or remove `clients` from the [[group]] tables",
+        )

@@ -1,0 +1,1 @@
+"""Networks of a host: namespaces, links, shaping, cards, ports, certificates, timed transfers."""

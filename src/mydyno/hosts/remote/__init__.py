@@ -1,0 +1,1 @@
+"""Other hosts, by SSH."""

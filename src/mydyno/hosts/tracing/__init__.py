@@ -1,0 +1,1 @@
+"""perf and bpftrace: whether they work here, how they are called, what they print."""

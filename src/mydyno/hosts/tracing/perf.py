@@ -1,0 +1,119 @@
+"""perf, the kernel's profiler: whether it works on this host, and how it is called.
+
+What is measured: where processes spend their CPU time, as samples of their stacks at a fixed rate of CPU time
+(cpu-clock, a timer that every kernel has; it also counts in virtual machines without hardware counters). Stacks are
+unwound from a copy of each sample's stack memory with the programs' unwind tables, which packages without debug symbols
+have too; frame pointers are not needed, and C libraries have none. Cost: about 10 µs and STACK_BYTES for each sample
+while it records, and nothing else; mydyno measures it in each study. Wrong: with interrupts disabled the kernel takes
+the sample when they are enabled again, so that such time shows at the function that enables them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from mydyno.hosts.commands import run_command
+from mydyno.hosts.tracing.perf_script import SCRIPT_FIELDS
+
+EVENT = "cpu-clock"
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+USER_ONLY_FROM = 2
+"""perf_event_paranoid from which users other than root may sample their own programs outside of the kernel alone."""
+FORBIDDEN_FROM = 3
+"""perf_event_paranoid of some distributions: not at all."""
+STACK_BYTES = 24_576
+"""Of each sample. Of MariaDB's stacks under sysbench's read-only workload 34 % do not fit into 8 KB (perf's default),
+4 % do not into 16 KB, 1 % do not into 32 KB (measured)."""
+MOST_SAMPLES_PER_S = 8_000
+"""Of all CPUs together: 200 MB of stacks a second."""
+MOST_MAPS_MS = 10_000
+"""For reading the mappings of one process. perf leaves the rest of them out after 500 ms, without a message, and stacks
+through a library that was left out cannot be unwound."""
+BUFFER_PAGES = "8M"
+"""Between kernel and perf, for each CPU; more than users other than root may lock."""
+HINT = "on Debian: apt-get install linux-perf; on Ubuntu: linux-tools-$(uname -r)"
+
+
+def perf_obstacle() -> str | None:
+    """Why perf cannot profile a server on this host; None if it can."""
+    if shutil.which("perf") is None:
+        return f"perf is not installed; {HINT}"
+    level = _paranoid()
+    if os.geteuid() != 0 and level is not None and level >= FORBIDDEN_FROM:
+        return f"kernel.perf_event_paranoid = {level} lets only root profile; set it to {USER_ONLY_FROM} or less"
+    return _failed_trial()
+
+
+@cache
+def samples_whole_host() -> bool:
+    """Whether every CPU is sampled, and the servers' samples are chosen afterwards; else only the servers are.
+
+    A timer of a CPU needs nothing when threads change on it, while one of a thread is started and stopped each time:
+    at a few ten thousand context switches a second that is the larger part of the cost (measured).
+    """
+    level = _paranoid()
+    return (os.geteuid() == 0 or (level is not None and level <= 0)) and _failed_trial("--all-cpus") is None
+
+
+@cache
+def _failed_trial(scope: str = "--per-thread") -> str | None:
+    """perf can be there and not fit the kernel, or a container can forbid perf_event_open(2)."""
+    command = ["perf", "record", "--quiet", "--no-buildid-cache", f"--event={event()}", "--output=/dev/null", scope]
+    try:
+        done = run_command([*command, "--", "true"], 30.0)
+    except OSError as error:
+        return f"perf cannot be run: {error}"
+    if done.returncode == 0:
+        return None
+    words = " ".join((done.stderr or done.stdout).split())
+    return f"perf record ended with exit code {done.returncode}: {words[:300]}; {HINT}"
+
+
+def event() -> str:
+    """What is sampled: CPU time, without the kernel's where this user may not see it."""
+    level = _paranoid()
+    return f"{EVENT}:u" if os.geteuid() != 0 and level is not None and level >= USER_ONLY_FROM else EVENT
+
+
+def frequency(wanted_hz: int) -> int:
+    """The samples per second and CPU: as wanted, and fewer where all CPUs together had more than MOST_SAMPLES_PER_S."""
+    return max(1, min(wanted_hz, MOST_SAMPLES_PER_S // (os.cpu_count() or 1)))
+
+
+def version() -> str:
+    """perf's version, e.g. "perf 6.1.187". Raises OSError."""
+    return run_command(["perf", "--version"]).stdout.strip().replace(" version", "")
+
+
+def record_command(pids: Sequence[int], frequency_hz: int, control: Path, answers: Path, output: Path) -> list[str]:
+    """Record these processes with all of their threads, from `enable` in the fifo `control` until SIGINT.
+
+    Where every CPU is sampled, other processes are in the recording too.
+    """
+    command = ["perf", "record", "--quiet", "--no-buildid-cache", "--delay=-1", f"--control=fifo:{control},{answers}"]
+    command += [f"--event={event()}", f"--freq={frequency_hz}", f"--call-graph=dwarf,{STACK_BYTES}"]
+    command.append(f"--proc-map-timeout={MOST_MAPS_MS}")
+    if os.geteuid() == 0:
+        command.append(f"--mmap-pages={BUFFER_PAGES}")
+    return [*command, f"--output={output}", "--all-cpus" if samples_whole_host() else _of(pids)]
+
+
+def script_command(recorded: Path, pids: Sequence[int]) -> list[str]:
+    """Print the samples of these processes with their stacks and symbols."""
+    command = ["perf", "script", "--force", "--no-inline", "--show-lost-events", "--max-stack=256"]
+    return [*command, f"--fields={SCRIPT_FIELDS}", _of(pids), f"--input={recorded}"]
+
+
+def _of(pids: Sequence[int]) -> str:
+    return f"--pid={','.join(map(str, pids))}"
+
+
+def _paranoid() -> int | None:
+    try:
+        return int(PARANOID.read_text())
+    except (OSError, ValueError):
+        return None

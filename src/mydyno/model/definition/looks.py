@@ -1,0 +1,67 @@
+"""The looks of a sequential study: after how many blocks effects may be examined, and at which error rate each time.
+
+A group-sequential design with fixed numbers of blocks. One look is aimed for: the one that the study's time allows. It
+has most of the error rate. Looks before it, which only clear effects pass, and those after it, for blocks that are
+added, have little each. The rates sum to 5 %, so the chance of a false difference over all looks is at most 5 %
+whatever the noise (Bonferroni). Between looks only the precision may be shown, never an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TOTAL = 0.05
+"""The error rate of all looks together."""
+_SMALL = {6: 0.004, 10: 0.004, 16: 0.004, 26: 0.005, 40: 0.00575}
+"""Blocks → error rate of a look that is not the one aimed for."""
+LOOK_BLOCKS = tuple(_SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The looks of one study: blocks → error rate, ascending."""
+
+    rates: Mapping[int, float]
+
+    def alpha_at(self, blocks: int) -> float | None:
+        """The error rate of the look at exactly this number of blocks; None if no look is due."""
+        return self.rates.get(blocks)
+
+    def next_after(self, blocks: int) -> int | None:
+        """The blocks of the first look after this number of blocks; None after the last one."""
+        return next((look for look in self.rates if look > blocks), None)
+
+    def latest(self, blocks: int) -> int | None:
+        """The blocks of the latest look that this number of blocks has reached; None before the first one."""
+        return max((look for look in self.rates if look <= blocks), default=None)
+
+    @property
+    def first(self) -> int:
+        """The blocks of the first look."""
+        return min(self.rates)
+
+    @property
+    def last(self) -> int:
+        """The blocks of the last look."""
+        return max(self.rates)
+
+    @property
+    def aim(self) -> int:
+        """The blocks of the look that is aimed for."""
+        return max(self.rates, key=self.rates.__getitem__)
+
+
+def looks_aimed_at(blocks: int) -> Looks:
+    """The looks of a study whose time allows so many blocks: the first look with that many, or the last, is aimed for.
+
+    The rates of looks before the aim are the same for every aim. So until the look aimed for was examined, another one
+    after those examined can be aimed for instead, if no effect plays a part in that choice.
+    """
+    aim = next((look for look in _SMALL if look >= blocks), LOOK_BLOCKS[-1])
+    others = sum(rate for look, rate in _SMALL.items() if look != aim)
+    return Looks({look: round(TOTAL - others, 6) if look == aim else rate for look, rate in _SMALL.items()})
+
+
+SIX = looks_aimed_at(6)
+"""Of studies whose plan does not state their looks."""

@@ -1,0 +1,182 @@
+"""The plan: which runs, in which order. A pure function of the experiment and its seed.
+
+Random complete blocks (reference: Bakshy & Frachtenberg 2015; Abedi & Brecht 2017): each block holds every arm once and
+a second copy of the control, in random order; over the blocks every arm is first equally often. The steps inside a run
+are in random order too, the same for all runs of a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.model.definition.experiment import ArmSpec, Experiment, Frozen
+from mydyno.model.definition.looks import SIX, Looks, looks_aimed_at
+
+ENVIRONMENT_PADDING_MAX_BYTES = 4096
+
+
+def _is_one(value: int) -> bool:
+    return value == 1
+
+
+class PlannedRun(Frozen):
+    """One run to be made: an arm (copy 2 is the control's A/A copy) at a position of a block."""
+
+    block: int = Field(ge=1)
+    position: int = Field(ge=1)
+    arm: str
+    copy_number: int = Field(1, ge=1, le=2, alias="copy")
+    environment_padding_bytes: int = 0
+    """Size of a meaningless environment variable: the environment's size moves the stack (Mytkowicz 2009)."""
+    places: tuple[int, ...] = (1,)
+    """The place (which CPUs, which share of the host) of each instance, counted from 1."""
+    build: int = Field(1, ge=1, exclude_if=_is_one)
+    """Which build of its server it runs, where the arm has several of one commit (`builds`)."""
+
+    model_config = Frozen.model_config | {"populate_by_name": True}
+
+    @property
+    def folder(self) -> str:
+        """The run's folder below the study: blocks/01/3-jemalloc, and blocks/01/4-glibc.2 for the control's copy."""
+        suffix = ".2" if self.copy_number == 2 else ""
+        return f"blocks/{self.block:02d}/{self.position}-{self.arm}{suffix}"
+
+
+class PlannedBlock(Frozen):
+    """One block: its runs in order, and the order of steps inside each of them."""
+
+    block: int
+    runs: tuple[PlannedRun, ...]
+    step_order: tuple[str, ...]
+
+
+class Plan(Frozen):
+    """All blocks of a study."""
+
+    format: int = 1
+    seed: int
+    design: Literal["blocks", "interleaved"] = "blocks"
+    why: str = ""
+    """Why this design."""
+    sequential: bool = False
+    """Whether blocks are added until the time is spent or every contrast is decided, with looks (looks.py)."""
+    looks: dict[int, float] | None = None
+    """Blocks → error rate of each look of a sequential study; None: those of studies that were aimed at 6 blocks."""
+    client_untouched: bool = True
+    """Whether no arm changes the load program's work for a query, so that its CPU time can show the host's speed."""
+    blocks: tuple[PlannedBlock, ...]
+
+    @property
+    def schedule(self) -> Looks | None:
+        """The looks of a sequential study; None: it is examined once."""
+        if not self.sequential:
+            return None
+        return SIX if self.looks is None else Looks(self.looks)
+
+    def ending_at(self, blocks: int) -> Plan:
+        """The plan of a study that ends after so many blocks."""
+        return self.model_copy(update={"blocks": self.blocks[:blocks]})
+
+    @property
+    def runs(self) -> tuple[PlannedRun, ...]:
+        """Every run in the order of execution."""
+        return tuple(run for block in self.blocks for run in block.runs)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the blocks of a study are executed."""
+
+    kind: Literal["blocks", "interleaved"] = "blocks"
+    why: str = ""
+    client_untouched: bool = True
+
+
+def make_plan(experiment: Experiment, design: Design | None = None, blocks: int | None = None) -> Plan:
+    """The plan of a study: the same experiment and seed give the same plan on every machine.
+
+    `blocks` overrides the experiment's own number; the first blocks of a longer plan are those of a shorter one.
+    """
+    chosen = design or Design()
+    count = experiment.design.blocks if blocks is None else blocks
+    random = Random(f"mydyno-plan-1-{experiment.design.seed}")
+    candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
+    step_ids = [step.id for step in experiment.resolved_steps]
+    firsts: list[tuple[str, int]] = []
+    places = _places(experiment, count)
+    builds = {arm.name: _builds(experiment, arm, count) for arm in experiment.arms}
+    planned = []
+    for number in range(1, count + 1):
+        if not firsts:
+            firsts = random.sample(candidates, len(candidates))
+        first = firsts.pop()
+        rest = [candidate for candidate in candidates if candidate != first]
+        order = [first, *random.sample(rest, len(rest))]
+        runs = tuple(
+            PlannedRun(
+                block=number,
+                position=position,
+                arm=arm,
+                copy=copy,
+                environment_padding_bytes=random.randrange(0, ENVIRONMENT_PADDING_MAX_BYTES, 16),
+                places=places[number - 1][: experiment.instances_of(experiment.arm(arm))],
+                build=builds[arm][number - 1][copy - 1],
+            )
+            for position, (arm, copy) in enumerate(order, 1)
+        )
+        planned.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
+    sequential = chosen.kind == "interleaved" and experiment.design.time is not None
+    return Plan(
+        seed=experiment.design.seed,
+        design=chosen.kind,
+        why=chosen.why,
+        sequential=sequential,
+        looks=dict(looks_aimed_at(count).rates) if sequential else None,
+        client_untouched=chosen.client_untouched,
+        blocks=tuple(planned),
+    )
+
+
+def _places(experiment: Experiment, blocks: int) -> list[tuple[int, ...]]:
+    """The places of the instances in each block: they swap, the same for all arms of a block, each place as often.
+
+    Over as many blocks as there are instances every instance is at every place once (a Latin square), in random order;
+    its randomness is its own, so that experiments with one instance keep the order of runs that they had.
+    """
+    random = Random(f"mydyno-places-1-{experiment.design.seed}")
+    count = experiment.most_instances
+    rounds: list[tuple[int, ...]] = []
+    while len(rounds) < blocks:
+        first = random.sample(range(1, count + 1), count)
+        shifts = random.sample(range(count), count)
+        rounds += [tuple(first[shift:] + first[:shift]) for shift in shifts]
+    return rounds[:blocks]
+
+
+def builds_of(arm: ArmSpec) -> int:
+    """The number of builds of the arm's server that alternate over the blocks."""
+    server = arm.treatments.get("server")
+    build = server.get("build") if isinstance(server, dict) else None
+    return int(build.get("builds", 1)) if isinstance(build, dict) else 1
+
+
+def _builds(experiment: Experiment, arm: ArmSpec, blocks: int) -> list[tuple[int, int]]:
+    """(the build that the arm runs, that of its second copy) in each block.
+
+    In as many blocks as there are builds each is used once, in random order. The two copies of the control never run
+    the same one in a block: the difference between them then includes what a difference in layout alone makes.
+    """
+    count = builds_of(arm)
+    if count == 1:
+        return [(1, 1)] * blocks
+    random = Random(f"mydyno-builds-1-{experiment.design.seed}-{arm.name}")
+    rounds: list[tuple[int, int]] = []
+    while len(rounds) < blocks:
+        order = random.sample(range(1, count + 1), count)
+        shift = random.randrange(1, count)
+        rounds += zip(order, order[shift:] + order[:shift], strict=True)
+    return rounds[:blocks]

@@ -1,0 +1,105 @@
+"""The JSON Schema of an experiment file, made from the types that validate it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from mydyno.model.definition.experiment import (
+    FILE_KINDS,
+    MOST_INSTANCES,
+    DataSpec,
+    DesignSpec,
+    GateSpec,
+    ScreenSpec,
+    ServerSpec,
+    StepSpec,
+    VerdictSpec,
+)
+from mydyno.model.definition.overrides import ARM_SECTIONS
+from mydyno.model.definition.parsing import Vocabulary
+from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.thresholds import limit_schema
+from mydyno.model.definition.vary import TREATMENTS as VARIED
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "server": ServerSpec,
+    "data": DataSpec,
+    "design": DesignSpec,
+    "verdict": VerdictSpec,
+    "gates": GateSpec,
+    "profile": ProfileSpec,
+}
+
+
+def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file form: [arms], [factors] or [vary], [scale.NAME], names of this version."""
+    models: list[type[BaseModel]] = [*SECTIONS.values(), StepSpec, ScreenSpec]
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
+    defs = definitions["$defs"]
+    defs["ServerSpec"]["properties"]["name"] = {"enum": list(vocabulary.servers)}
+    defs["StepSpec"]["properties"]["workload"] = {"enum": list(vocabulary.workload_options)}
+    defs["StepSpec"]["properties"]["options"] = {
+        "type": "object",
+        "properties": {
+            name: schema
+            for options in vocabulary.workload_options.values()
+            for name, schema in options.model_json_schema()["properties"].items()
+        },
+        # A script has options of its own.
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    }
+    defs["StepSpec"]["required"] = []
+    defs["StepSpec"]["anyOf"] = [{"required": [key]} for key in ("workload", *FILE_KINDS)]
+    defs["VerdictSpec"]["properties"]["primary"] = {"enum": list(vocabulary.metrics)}
+    treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
+    instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
+    said = {"instances": instances, "control": {"type": "string"}}
+    arm = {"type": "object", "properties": {**said, **_lifted(treatments, defs)}, "additionalProperties": False}
+    properties: dict[str, Any] = {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
+        "base": {"type": "string", "description": "a built-in experiment; the file contains only what differs"},
+        "question": {"type": "string", "minLength": 3},
+        "description": {"type": "string"},
+        "published": {"type": "array", "items": {"type": "string"}},
+        "instances": instances,
+        **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
+        "gate": limit_schema(),
+        "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
+        "arms": {
+            "type": "object",
+            "properties": {"control": {"type": "string"}},
+            "required": ["control"],
+            "additionalProperties": arm,
+        },
+        "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
+        "vary": {
+            "type": "object",
+            "properties": {name: {"type": "object"} for name in VARIED},
+            "additionalProperties": False,
+        },
+        "screen": {"$ref": "#/$defs/ScreenSpec"},
+        "scale": {"type": "object", "additionalProperties": {"type": "object"}},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mydyno experiment",
+        "type": "object",
+        "properties": properties,
+        "if": {"required": ["base"]},
+        "else": {
+            "required": ["name", "question", "server", "steps"],
+            "oneOf": [{"required": [section]} for section in ARM_SECTIONS],
+        },
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+def _lifted(schemas: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The schemas with their own definitions moved to the common ones."""
+    for schema in schemas.values():
+        defs.update(schema.pop("$defs", {}))
+    return schemas

@@ -1,0 +1,114 @@
+"""What a bisection stores: bisect.json, written once, and result.json. Frozen; no I/O.
+
+The file formats are described in docs/reference/study-folder.md.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.frozen_record import Record
+
+BISECT_FORMAT = 1
+State = Literal["found", "range", "no difference", "better", "undecided", "unfinished"]
+"""found: the first bad commit; range: it is one of several, because the others were skipped; the next three are of the
+two ends: they do not differ, bad is better than good, or it cannot be told; unfinished: interrupted."""
+Outcome = Literal["good", "bad", "skipped"]
+SkipReason = Literal["", "build", "start", "failed", "undecided", "invalid"]
+"""Why a commit was skipped: it does not build, its server does not start, failed under load, could not be told from
+either end within the longest time, or the study has no valid run."""
+
+
+class Commit(Record):
+    """One commit."""
+
+    hash: str
+    subject: str = ""
+    author: str = ""
+    date: str = ""
+    """Of the commit, ISO 8601."""
+
+    @property
+    def short(self) -> str:
+        """Twelve letters of the hash."""
+        return self.hash[:12]
+
+
+class Comparison(Record):
+    """One commit compared with the good end, in a study of its own.
+
+    `ratio` is commit divided by good, with its interval at the study's latest look; None where it was not measured.
+    """
+
+    commit: Commit
+    outcome: Outcome
+    skipped_because: SkipReason = ""
+    reason: str = ""
+    """In words, of a skipped commit."""
+    study: str = ""
+    """The study's folder below the bisection's; empty if none was made."""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    blocks: int = 0
+    duration_s: float = 0.0
+    """From the first run's start to the last one's end."""
+    times: int = 1
+    """How often the study was given time: more than once if it was undecided."""
+
+
+class BisectRecord(Record):
+    """bisect.json: what was asked."""
+
+    format: int = BISECT_FORMAT
+    bisection: str
+    """Its name: that of the folder."""
+    created_unix_ns: int
+    mydyno_version: str
+    command: tuple[str, ...] = ()
+    experiment: Experiment
+    """As it was given; every comparison has its control's treatments."""
+    experiment_source: str = ""
+    good: Commit
+    bad: Commit
+    commits: int
+    """After good, up to and with bad."""
+    metric: str
+    threshold: float | None = None
+    """The share by which a bad commit is worse than good; None: half of the difference of the ends."""
+    step: str | None = None
+    """The load level that decides; None: the one at which the ends differ most clearly."""
+    longest_s: float | None = None
+    """For one comparison; None: it is not given more time."""
+    first_parent: bool = False
+
+
+class Ends(Record):
+    """Good and bad compared: whether they differ, and the limit of the comparisons that follow."""
+
+    comparison: Comparison
+    state: Literal["differ", "no difference", "better", "undecided"]
+    step: str = ""
+    """The load level at which every commit is compared."""
+    limit: float | None = None
+    """Ratio to good: a commit beyond it is bad, one within it is good."""
+
+
+class BisectResult(Record):
+    """result.json: the path and what it led to."""
+
+    format: int = BISECT_FORMAT
+    bisection: str
+    state: State
+    first_bad: Commit | None = None
+    suspects: tuple[Commit, ...] = ()
+    """Where state is range: the commits of which one is the first bad one, oldest first."""
+    ends: Ends | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    """In the order in which they were made, without the ends."""
+    left: int = 0
+    """Commits among which the first bad one is, where the state is unfinished."""
+    better: str = Field("higher", description="of the metric")

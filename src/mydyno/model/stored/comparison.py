@@ -1,0 +1,212 @@
+"""The comparison of studies, or of arms of one study, as `mydyno compare --format json` prints it. Frozen; no I/O."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.model.frozen_record import Record
+from mydyno.model.stored.summary import StepLevel
+
+VerdictWord = Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"]
+
+
+class CopiesNoise(Record):
+    """How far the two copies of a study's control were apart, for one metric at one step."""
+
+    metric: str
+    step: str
+    n: int
+    """Blocks with both copies."""
+    ratio: float
+    """A′ / A, the geometric mean over blocks."""
+    ci_low: float | None
+    ci_high: float | None
+    """95 % t interval of it; None for one block."""
+    typical: float
+    """In half of the blocks the copies differed by no more: a share, 0.01 is 1 %."""
+
+
+class ComparedStudy(Record):
+    """One of the studies, with what it asked and answered."""
+
+    label: str
+    """A, B, …"""
+    study: str
+    experiment: str
+    question: str
+    answer: tuple[str, ...]
+    scope: str
+    stored_answer: bool = Field(False, exclude=True)
+    """Whether answer and scope are in English although the comparison is in another language."""
+    created_unix_ns: int
+    server: str
+    """The servers of its arms, e.g. "MariaDB 10.11.19"."""
+    host: str
+    state: Literal["complete", "partial", "failed"]
+    blocks: int
+    """Blocks whose effects are compared."""
+    control: str
+    noise: tuple[CopiesNoise, ...] = ()
+    """Of the primary metric and the cost, at each step."""
+    alarm: str = ""
+    """The A/A alarm as a clause; empty if there is none."""
+    notes: tuple[str, ...] = ()
+    """What limits the study: unfinished, no look due."""
+
+
+class Setting(Record):
+    """One setting with its value in each study, in order; None: it is not recorded there."""
+
+    name: str
+    values: tuple[str | None, ...]
+
+
+class SettingGroup(Record):
+    """Settings of one kind: those that differ, and those that are equal in all studies."""
+
+    name: str
+    differing: tuple[Setting, ...]
+    equal: tuple[Setting, ...]
+
+
+class StudyEffect(Record):
+    """One study's own effect, as its report has it."""
+
+    label: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    verdict: VerdictWord | None
+    failure: str = ""
+    """That arm or control failed; empty if neither did."""
+
+
+class EffectDifference(Record):
+    """The effect in one study relative to that in another: a ratio of ratios, each to its own control."""
+
+    first: str
+    second: str
+    """Labels of the studies: the ratio is that of `second` divided by that of `first`."""
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """Simultaneous 95 % interval (Bonferroni) with a verdict, else the unadjusted one."""
+    freedom: int = 0
+    """Degrees of freedom by Welch and Satterthwaite."""
+    p: float | None = None
+    """Adjusted by Bonferroni with a verdict, else unadjusted."""
+    verdict: VerdictWord | None = None
+    """None: exploratory."""
+    reason: str = ""
+    """Why it is not measurable, or what keeps it from being a difference."""
+    sessions: int = 0
+    """Comparable sessions of this effect on the host, these two among them."""
+    session_sd: float | None = None
+    """The sd between those sessions as a share of 1, which the interval contains; None: too few sessions."""
+
+
+class ComparedEffect(Record):
+    """One contrast that all compared studies have, or of two studies with a common control."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    primary: bool
+    """Whether all studies have a verdict on it."""
+    effects: tuple[StudyEffect, ...]
+    differences: tuple[EffectDifference, ...]
+    """Each later study against the first."""
+    note: str = ""
+    """What differs in the definition of arm or control."""
+
+
+class IndirectEffect(Record):
+    """An arm of one study against another arm of another one, over the control that both studies have."""
+
+    metric: str
+    step: str
+    first_arm: str
+    second_arm: str
+    control: str
+    difference: EffectDifference
+
+
+class ControlLevel(Record):
+    """The level of the control in one study relative to that in the first one: how far the sessions are apart."""
+
+    metric: str
+    step: str
+    first: str
+    second: str
+    ratio: float
+    ci_low: float | None
+    ci_high: float | None
+    """95 % interval from the spread of the control's level over the blocks of each session."""
+    same_control: bool
+    """Whether server, settings and treatments of the control are the same in both."""
+
+
+class NotCompared(Record):
+    """Something that has no common ground, and why."""
+
+    what: str
+    reason: str
+
+
+class Comparison(Record):
+    """Two or more studies side by side."""
+
+    format: int = 1
+    studies: tuple[ComparedStudy, ...]
+    comparable: bool
+    """Whether at least one effect is in all studies, or arms have a common control."""
+    answer: tuple[str, ...]
+    conclusions: tuple[str, ...]
+    """What may be concluded from this comparison, and what not."""
+    settings: tuple[SettingGroup, ...]
+    steps: tuple[StepLevel, ...]
+    """The steps that the studies have in common."""
+    margin: float
+    """The smallest margin that the studies declare for the primary metric."""
+    contrasts: int
+    """Differences with a verdict, for which the error rate is held together."""
+    alpha: float = 0.05
+    effects: tuple[ComparedEffect, ...] = ()
+    indirect: tuple[IndirectEffect, ...] = ()
+    control_levels: tuple[ControlLevel, ...] = ()
+    not_compared: tuple[NotCompared, ...] = ()
+
+
+class ArmEffect(Record):
+    """One arm against another of the same study, from the same blocks."""
+
+    metric: str
+    step: str
+    arm: str
+    against: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    declared: bool
+    """Whether the experiment declares this contrast; then interval and verdict are those of the study's report."""
+    verdict: VerdictWord | None = None
+    failure: str = ""
+
+
+class ArmComparison(Record):
+    """Arms of one study side by side."""
+
+    format: int = 1
+    study: ComparedStudy
+    arms: tuple[str, ...]
+    answer: tuple[str, ...]
+    conclusions: tuple[str, ...]
+    settings: tuple[SettingGroup, ...]
+    """Treatments and server variables; the values are those of the arms, in order."""
+    steps: tuple[StepLevel, ...]
+    effects: tuple[ArmEffect, ...]

@@ -1,0 +1,84 @@
+"""Why a run or a step does not count: the gate that closed, the instance that it closed for, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from mydyno.language import colon, tr
+from mydyno.language import joined as language_joined
+from mydyno.model.frozen_record import Record
+from mydyno.model.stored import format_1
+
+Gate = Literal[
+    "unproved",
+    "out_of_memory",
+    "swap",
+    "errors",
+    "ignored_errors",
+    "counters",
+    "driver_health",
+    "driver_cpu",
+    "steady",
+    "start_spread",
+    "steal",
+    "no_valid_step",
+    "failed",
+    "unfinished",
+    "other",
+]
+
+GATE_LABELS: dict[Gate, str] = {
+    "unproved": "treatment not proved",
+    "out_of_memory": "out of memory",
+    "swap": "swap",
+    "errors": "errors",
+    "ignored_errors": "ignored errors",
+    "counters": "counters disagree",
+    "driver_health": "invalid by the driver's own checks",
+    "driver_cpu": "driver saturated",
+    "steady": "not steady",
+    "start_spread": "no common start",
+    "steal": "unequal steal",
+    "no_valid_step": "no step is valid",
+    "failed": "failed",
+    "unfinished": "not finished",
+    "other": "other reasons",
+}
+"""The words for each gate in reports, and the name under which reasons are counted."""
+SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished", "other")
+"""Gates whose texts are error messages, which need no label before them."""
+
+
+class Reason(Record):
+    """One closed gate. Reasons are counted by their gate, never by their text."""
+
+    gate: Gate
+    instance: int | None = None
+    """The instance that it closed for, where the run has several; None: the whole run or step."""
+    text: str
+    """What was found, without the gate's label."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_format_1(cls, value: Any) -> Any:
+        return format_1.reason_fields(value) if isinstance(value, str) else value
+
+    @property
+    def label(self) -> str:
+        """The gate in words."""
+        return tr(GATE_LABELS[self.gate])
+
+    @property
+    def sentence(self) -> str:
+        """Label, instance and text, e.g. "not steady: instance 2: throughput drifts by +5.2 %"."""
+        label = () if self.gate in SELF_EXPLANATORY else (self.label,)
+        instance = () if self.instance is None else (tr("instance {instance}", instance=self.instance),)
+        return colon().join((*label, *instance, self.text))
+
+
+def joined(reasons: Iterable[Reason]) -> str:
+    """All reasons on one line; empty without any."""
+    return language_joined([reason.sentence for reason in reasons])

@@ -1,0 +1,101 @@
+"""The JSON Schemas of the files that a study or a bisection writes and of what commands print, made from the types that
+read them; one line for each kind.
+
+A schema is of what this program writes. Its `$id` is a UUID of its name and format (version 5, RFC 9562), so that it is
+the same on every machine and changes with the format. Fields may be added within a format, so unknown ones are allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID, uuid5
+
+from pydantic import BaseModel
+
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult
+from mydyno.model.stored.comparison import ArmComparison, Comparison
+from mydyno.model.stored.history import History
+from mydyno.model.stored.kernel import KERNEL_FORMAT, KernelTotals
+from mydyno.model.stored.live import LIVE_FORMAT
+from mydyno.model.stored.log_lines import CommandLine, DriverDocument, JournalLine, LiveLine
+from mydyno.model.stored.records import FORMAT, RunRecord, SliceRecord, StudyRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.model.stored.waits import WAITS_FORMAT, WaitTotals
+
+NAMESPACE = UUID("6f1b5a52-3c5e-4f0e-9a53-6d796479e06f")
+"""The project's own; drawn once."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One kind of file: the type that reads it, where it lies in the folder, and its format number."""
+
+    model: type[BaseModel]
+    files: tuple[str, ...]
+    """Patterns below the folder."""
+    format: int
+    lines: bool = False
+    """Whether each line is a document of its own."""
+    mode: Literal["serialization", "validation"] = "serialization"
+    """validation: what has its default value may be left out."""
+    of: Literal["study", "bisection"] = "study"
+    """What the folder is of."""
+    printed_by: str = ""
+    """The command that prints it, where it is no file of a study."""
+
+
+STORED: dict[str, StoredFile] = {
+    "summary": StoredFile(Summary, ("summary.json",), FORMAT),
+    "run": StoredFile(RunRecord, ("blocks/*/*/run.json",), FORMAT),
+    "study": StoredFile(StudyRecord, ("study.json",), FORMAT),
+    "plan": StoredFile(Plan, ("plan.json",), 1),
+    "journal": StoredFile(JournalLine, ("journal.jsonl",), FORMAT, lines=True, mode="validation"),
+    "live": StoredFile(LiveLine, ("live.jsonl",), LIVE_FORMAT, lines=True, mode="validation"),
+    "slices": StoredFile(
+        SliceRecord,
+        (
+            "blocks/*/slices.jsonl",
+            "blocks/*/alone.jsonl",
+            "blocks/*/profiled.jsonl",
+            "blocks/*/waits.jsonl",
+            "blocks/*/kernel.jsonl",
+        ),
+        FORMAT,
+        True,
+        "validation",
+    ),
+    "waits": StoredFile(WaitTotals, ("blocks/*/*/waits/*.json",), WAITS_FORMAT),
+    "kernel": StoredFile(KernelTotals, ("blocks/*/*/kernel/*.json",), KERNEL_FORMAT),
+    "commands": StoredFile(CommandLine, ("commands.jsonl",), 1, lines=True, mode="validation"),
+    "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),
+    "bisection": StoredFile(BisectRecord, ("bisect.json",), BISECT_FORMAT, of="bisection"),
+    "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),
+    "comparison": StoredFile(Comparison, (), 1, printed_by="mydyno compare STUDY STUDY --format json"),
+    "arms": StoredFile(ArmComparison, (), 1, printed_by="mydyno compare STUDY --arms ARM,ARM --format json"),
+    "history": StoredFile(History, (), 1, printed_by="mydyno history EXPERIMENT --format json"),
+}
+
+
+def stored_schema(name: str) -> dict[str, Any]:
+    """JSON Schema 2020-12 of a kind of file, by its name in STORED. Raises KeyError."""
+    stored = STORED[name]
+    made = stored.model.model_json_schema(by_alias=True, mode=stored.mode)
+    if "format" in made.get("properties", {}):
+        made["properties"]["format"] = {"const": stored.format, "description": "the format's number"}
+    what = "one line" if stored.lines else "the whole file"
+    where = f"{what} of {' and '.join(stored.files)} in a {stored.of}'s folder"
+    return {
+        "$schema": DIALECT,
+        "$id": schema_id(name, stored.format),
+        "title": f"mydyno {name}, format {stored.format}",
+        "description": f"what `{stored.printed_by}` prints" if stored.printed_by else where,
+        **{key: value for key, value in made.items() if key not in ("title", "description")},
+    }
+
+
+def schema_id(name: str, format_number: int) -> str:
+    """The URN of a schema."""
+    return uuid5(NAMESPACE, f"mydyno {name} format {format_number}").urn

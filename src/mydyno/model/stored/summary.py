@@ -1,0 +1,408 @@
+"""summary.json: effects, verdicts and everything else that reports print. Frozen; no I/O.
+
+The file format is described in docs/reference/study-folder.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from mydyno.model.definition.experiment import Step
+from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.stored import format_1
+from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.kernel import KernelRecord
+from mydyno.model.stored.profiles import ProfilesRecord
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import FORMAT, Evidence, Metric
+from mydyno.model.stored.scalability import ScalabilityRecord
+from mydyno.model.stored.screening import ScreenRecord
+from mydyno.model.stored.waits import WaitsRecord
+
+
+class Window(Record):
+    """The part of a step that counts, in seconds from the start of its load; one for all runs of the study."""
+
+    from_s: float
+    to_s: float
+
+
+class RunSummary(Record):
+    """One run in summary.json: values[step][metric] over the common window."""
+
+    block: int
+    host_group: str = Field("", exclude_if=is_empty)
+    """The host group that executed the block; empty: the only one of the study."""
+    position: int
+    arm: str
+    copy_number: int = Field(1, alias="copy")
+    valid: bool
+    reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    folder: str
+    invalid_steps: dict[str, tuple[Reason, ...]] = Field(default_factory=dict)
+    """Steps of a valid run that are not used, with the reasons."""
+    failures: dict[str, str] = Field(default_factory=dict)
+    """Step → why the arm itself failed there; a run that failed as a whole has every step here."""
+    values: dict[str, dict[str, float]] = Field(default_factory=dict)
+    unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Of an interleaved study: the values before they were adjusted for the host's speed."""
+
+
+class StepLevel(Record):
+    """One step as summary.json names it."""
+
+    id: str
+    workload: str
+    connections: int
+    rate: float | None = None
+    """Transactions a second of an open loop; None: a closed loop."""
+
+    @classmethod
+    def of(cls, step: Step) -> StepLevel:
+        """The level of one resolved step."""
+        return cls(id=step.id, workload=step.workload, connections=step.connections, rate=step.rate)
+
+
+class EffectDetails(Record):
+    """What the report shows of an effect beside its interval and verdict: see verdicts/effect.py for the meanings."""
+
+    log_ratios: dict[int, float] | None = None
+    """{block: ln(arm / control)}; None: not recorded."""
+    hodges_lehmann: float | None = None
+    skewed: bool = False
+    unadjusted_low: float | None = None
+    unadjusted_high: float | None = None
+    p_t: float | None = None
+    p_permutation: float | None = None
+    p_adjusted_permutation: float | None = None
+    equivalence_low: float | None = None
+    equivalence_high: float | None = None
+    smallest_margin: float | None = None
+    noise_floor: float | None = None
+    blocks_needed: int | None = None
+    reasons: tuple[str, ...] = ()
+    adjustment: str = "none"
+    half_width: float | None = None
+    method: str = "pooled"
+    freedom: int = 0
+    failure: str = ""
+    alarm: str = ""
+
+
+class EffectRecord(Record):
+    """One effect in summary.json: the ratio of an arm to the control at one step, and the sentence it allows."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    n: int
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    verdict: Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"] | None
+    """None for secondary metrics: they are exploratory and get no verdict."""
+    sentence: str
+    primary: bool = False
+    unadjusted: tuple[float, float | None, float | None] | None = None
+    """Of an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
+    details: EffectDetails = EffectDetails()
+
+
+class AnswerText(Record):
+    """The beginning of a report in another language."""
+
+    answer: tuple[str, ...]
+    scope: str
+    sharpen: tuple[str, ...]
+
+
+class LimitRecord(Record):
+    """What limited one arm at one step, derived from utilisation."""
+
+    arm: str
+    step: str
+    limit: Literal["link", "server CPU", "load CPU", "others' CPU", "none"]
+    sentence: str
+    shares: dict[str, float] = Field(default_factory=dict)
+    """Shares of 1: link, cpu, server, load, thread."""
+
+
+class ConclusionRecord(Record):
+    """One conclusion of a published study, tested against this study's own effects and limits."""
+
+    study: str
+    part: str
+    """The published study's own name for the part, e.g. N2."""
+    claim: str
+    answer: Literal["agrees", "disagrees", "cannot tell"]
+    because: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer as one sentence."""
+        return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
+
+
+class PublishedEntry(Record):
+    """One figure of a published study beside this study's effect."""
+
+    study: str
+    metric: str
+    step: str
+    arm: str
+    control: str
+    published_ratio: float
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    agreement: Literal["agrees", "disagrees", "cannot tell"]
+    because: str = ""
+    note: str = ""
+
+
+CANARY_EVENT = "canary"
+"""The journal's event that holds one."""
+
+
+class CanaryDeviation(Record):
+    """A reading outside the range of the earlier ones, or missing."""
+
+    reading: str
+    """A name of hosts/canary.py, e.g. cpu_bytes_per_s."""
+    text: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_format_1(cls, value: Any) -> Any:
+        return format_1.deviation_fields(value) if isinstance(value, str) else value
+
+
+class CanaryRecord(Record):
+    """The speed of the host at a moment before a block: see hosts/canary.py and execution/blocks/canaries.py."""
+
+    block: int
+    attempt: int
+    """From 1; the block begins after the last one."""
+    readings: dict[str, float | None]
+    """None: the reading failed."""
+    off: tuple[CanaryDeviation, ...] = ()
+    """Readings outside the range of the earlier ones."""
+
+
+class AloneRecord(Record):
+    """The control loaded with the other servers stopped, relative to the same server in the cycles just before."""
+
+    step: str
+    slices: int
+    qps_ratio: float
+    qps_low: float
+    qps_high: float
+    """95 % interval (Welch) over slices of one start: a check for gross effects of servers on each other."""
+
+
+class InterleavingRecord(Record):
+    """Properties of an interleaved study: slices, adjustment, and the CPU time available."""
+
+    slice_s: float
+    washout_s: float
+    cycles: int
+    """Cycles made, over all blocks and steps."""
+    dropped_cycles: int = 0
+    """Cycles dropped for all arms, because of unequal steal between their slices."""
+    waited_s: float = 0.0
+    """Time waited for a quieter host."""
+    steal_mean: float | None = None
+    steal_max: float | None = None
+    strangers_mean: float | None = None
+    """Share of the CPU time used by programs that are neither servers nor load of the study, over all slices."""
+    covariates: tuple[str, ...] = ()
+    """What values are adjusted for: driver_cpu (the load program's CPU time per query), speed (the speed meter), and
+    available_cpu (the share of CPU time not used by hypervisor and other programs) or unstolen_cpu (the hypervisor)."""
+    coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
+    """step → metric → covariate → slope of log value on log covariate."""
+    sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation of the adjusted log ratios to the control between cycles of a block."""
+    sd_between: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """step → metric → standard deviation between blocks beyond what the cycles explain."""
+    carry_over: dict[str, float] = Field(default_factory=dict)
+    """step → largest relative change of a slice's throughput by the arm loaded before it, where one is shown."""
+    alone: AloneRecord | None = None
+    notes: tuple[str, ...] = ()
+    """Carry-over, servers that kept working while idle, covariates that were dropped."""
+
+
+FEWEST_HOSTS = 3
+"""Host groups from which on a claim about hosts like these can be made."""
+
+
+class HostGroupEffect(Record):
+    """The effect of one contrast on one host group."""
+
+    group: str
+    n: int
+    """Blocks of this group that count."""
+    ratio: float | None = None
+    """Arm divided by control; None without a block."""
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """The group's own 95 % t interval with n − 1 degrees of freedom, not adjusted; None with fewer than two blocks."""
+
+
+class HostsEffect(Record):
+    """One contrast with a verdict over the host groups: each group, their differences, and hosts like these.
+
+    See stats/groups.py for what is assumed.
+    """
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+    groups: tuple[HostGroupEffect, ...]
+    """Every host group of the study, in order."""
+    p_heterogeneity: float | None = None
+    """p that the groups have one effect, the larger of the F test's and Welch's; None: a group has one block, or
+    nothing varies inside the groups."""
+    p_heterogeneity_adjusted: float | None = None
+    """The same by Holm over the contrasts with verdicts."""
+    between_sd: float | None = None
+    """Standard deviation of the groups' true log ratios: 0.03 is about 3 %; None: a group has one block."""
+    differs: bool = False
+    """Whether the effect differs between the groups: p_heterogeneity_adjusted is at most Summary.alpha."""
+    hosts_low: float | None = None
+    hosts_high: float | None = None
+    """The interval of the ratio on hosts like these: t over the groups' means, groups − 1 degrees of freedom, adjusted
+    by Bonferroni over the contrasts with verdicts, and at least that of these hosts; None with fewer than three
+    groups."""
+    holds_on: Literal["hosts like these", "these hosts", "no host"] = "no host"
+    """What the verdict is claimed of; "no host": it is neither higher, lower nor equivalent."""
+
+
+class HostGroupsRecord(Record):
+    """A study over several host groups. Effects and intervals of `Summary.effects` are of the mean over these groups,
+    each counting alike.
+    """
+
+    blocks: dict[str, int]
+    """Host group → its blocks with a run, in order of the groups."""
+    differences: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """{fact: {host group: value in words}} of the facts that differ between the server hosts; what is unknown of a
+    host is absent."""
+    effects: tuple[HostsEffect, ...] = ()
+
+
+class CostRecord(Record):
+    """What one operation (transaction) costs at one arm, and against the control. See results/why/costs.py."""
+
+    cost: str
+    """A name of model/stored/costs.py, COSTS."""
+    step: str
+    arm: str
+    control: str
+    control_value: float
+    """Mean of the blocks' costs per operation of the control, both copies, in the cost's unit."""
+    arm_value: float
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    """Simultaneous over all costs of the study; of (value + least) where `least` is the cost's smallest that counts."""
+    beyond_noise: bool = False
+    """The interval excludes 1, and the control's two copies do not differ in any cost."""
+
+
+class OperationTime(Record):
+    """What one operation of an arm takes at a step."""
+
+    step: str
+    arm: str
+    connection_us: float
+    """Time that a connection spends on it: connections × measured time / operations; the mean of the runs."""
+    crowding: float
+    """Connections per CPU while the CPUs are busy, at least 1: by how much CPU time of one operation delays all."""
+    driver_crowding: float = 1.0
+    """The same of CPU time of the load program, each of whose threads serves many connections; at least `crowding`."""
+    response_us: float | None = None
+    """Mean response time, of an open loop from when each was due; None where the driver does not report it."""
+
+
+class CostsRecord(Record):
+    """What an operation costs each arm, and how long it takes there."""
+
+    costs: tuple[CostRecord, ...] = ()
+    times: tuple[OperationTime, ...] = ()
+    alarm: str = ""
+    """Why no difference of costs is claimed: the control's copies differ."""
+
+
+class Summary(Record):
+    """summary.json: everything that reports print, made from the rest of the folder at any time."""
+
+    format: int = FORMAT
+    experiment: str
+    question: str = ""
+    study: str
+    state: Literal["complete", "partial", "failed"]
+    control: str
+    arms: tuple[str, ...]
+    primary: str
+    margin: float
+    steps: tuple[StepLevel, ...]
+    metrics: dict[str, Metric]
+    windows: dict[str, Window] = Field(default_factory=dict)
+    runs: tuple[RunSummary, ...]
+    effects: tuple[EffectRecord, ...]
+    capacities: tuple[CapacityRecord, ...] = Field((), exclude_if=is_empty)
+    """Of a capacity search: every step and arm."""
+    scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
+    """Of a sweep of connections: every workload and arm."""
+    screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
+    """Of a screening study: every step."""
+    costs: CostsRecord | None = None
+    """None: no step has counters of the server."""
+    profiles: ProfilesRecord | None = Field(None, exclude_if=is_empty)
+    """None: `profile.cpu` is not set."""
+    waits: WaitsRecord | None = Field(None, exclude_if=is_empty)
+    """None: `profile.waits` is not set."""
+    kernel: KernelRecord | None = Field(None, exclude_if=is_empty)
+    """None: `profile.kernel` is not set."""
+    candidates: tuple[CandidateRecord, ...] = Field((), exclude_if=is_empty)
+    """What accompanied each effect on throughput, of each contrast the likeliest first."""
+    noise_floor: dict[str, dict[str, float]]
+    """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
+    published: tuple[PublishedEntry, ...] = ()
+    """Figures of published studies compared with this one: see results/published/figures.py."""
+    server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
+    """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
+    limits: tuple[LimitRecord, ...] = ()
+    """One for each arm and step with a proved link."""
+    conclusions: tuple[ConclusionRecord, ...] = ()
+    """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
+    canaries: tuple[CanaryRecord, ...] = ()
+    """In order of time."""
+    design: Literal["blocks", "interleaved"] = "blocks"
+    look: int | None = None
+    """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""
+    looks: dict[int, float] | None = None
+    """Blocks → error rate of each look of a sequential study; None where the study is examined once."""
+    alpha: float = 0.05
+    """The error rate that the simultaneous intervals and tests of this look keep."""
+    interleaving: InterleavingRecord | None = None
+    host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
+    """None: one host group."""
+    answer: tuple[str, ...] = ()
+    """One to three short sentences that answer the question."""
+    scope: str = ""
+    """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
+    sharpen: tuple[str, ...] = ()
+    """What would improve the answer: time needed for ±x %, a quieter host, more blocks."""
+    translations: dict[str, AnswerText] = Field(default_factory=dict, exclude_if=is_empty)
+    """{language: answer, scope and sharpen in it}, of every language but English."""
+    sentences: tuple[str, ...] = ()
+    """The long form of every verdict, in order, and what limits them."""

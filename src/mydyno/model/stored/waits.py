@@ -1,0 +1,168 @@
+"""What is stored of waits: what the servers' threads waited for, per transaction, and what differs. Frozen; no I/O.
+
+Times are those of performance_schema, of the load's own threads alone, in slices of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mydyno.language import marked
+from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.stored.slices_apart import CountedContrast, CountedTotals, SlicesApart
+
+WAITS_FORMAT = 1
+ROW_LOCKS = "wait/lock/innodb/row"
+"""The name that row lock waits get here: no instrument covers them; Innodb_row_lock_time does."""
+
+CLIENT = marked("client and network")
+"""The class of the time in which a connection has no statement under way: the server waits for the next one. No
+instrument covers it; it is the connection's time less that of its statements."""
+
+WaitKind = Literal["wait", "stage", "statement"]
+SessionKind = Literal["active", "state", "wait"]
+"""Of what a session does: whether it is active, its state, the wait event that it is in."""
+AmountKind = Literal["active", "state", "wait", "metric"]
+WAIT_CLASSES = {
+    "wait/lock/innodb/": marked("row locks"),
+    "wait/lock/": marked("table and metadata locks"),
+    "wait/synch/mutex/": marked("mutexes"),
+    "wait/synch/rwlock/": marked("read-write locks"),
+    "wait/synch/sxlock/": marked("read-write locks"),
+    "wait/synch/prlock/": marked("read-write locks"),
+    "wait/synch/cond/": marked("condition variables"),
+    "wait/io/file/": marked("file I/O"),
+    "wait/io/socket/": marked("network"),
+}
+"""Beginning of an event's name → its class; the first that fits. None of the events of these classes contains another's
+time, apart from metadata locks, which contain a condition variable's."""
+
+
+def wait_class(name: str) -> str:
+    """The class of a wait event; "" for what is no wait (a stage, a statement) or of none of these classes."""
+    return next((of for begin, of in WAIT_CLASSES.items() if name.startswith(begin)), "")
+
+
+class EventTotal(Record):
+    """How often an event occurred, and for how long altogether."""
+
+    name: str
+    """An instrument's name; of a statement its digest text."""
+    count: int
+    time_us: float
+
+
+class LockTotal(Record):
+    """The instances of one mutex or read-write lock, of all threads of the server."""
+
+    name: str
+    instances: int
+    """On which any thread waited, in the slice with most of them."""
+    time_us: float
+    hottest_us: float
+    """Of the instance with the longest time; the sum over the slices."""
+
+
+class SessionTotal(Record):
+    """In how many samples of how many sessions something was seen."""
+
+    kind: SessionKind
+    name: str = ""
+    """A state; of kind wait an event, empty for an active session in none; of kind active empty."""
+    count: int
+
+
+class MetricTotal(Record):
+    """The growth of a counter of information_schema.innodb_metrics."""
+
+    name: str
+    count: float
+
+
+class WaitTotals(CountedTotals):
+    """waits/STEP.json: what the servers of one run waited for at one step, in all slices with instruments together."""
+
+    format: int = WAITS_FORMAT
+    waits: tuple[EventTotal, ...] = ()
+    stages: tuple[EventTotal, ...] = ()
+    statements: tuple[EventTotal, ...] = ()
+    locks: tuple[LockTotal, ...] = Field((), exclude_if=is_empty)
+    samples: int = 0
+    """Moments at which the load's sessions were sampled, washout excluded."""
+    sessions: tuple[SessionTotal, ...] = Field((), exclude_if=is_empty)
+    metrics: tuple[MetricTotal, ...] = Field((), exclude_if=is_empty)
+    lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """Performance_schema_…_lost since the server's start, as far as it is not 0."""
+
+
+class LockInstances(Record):
+    """Of a mutex or read-write lock: whether one instance is hot."""
+
+    instances: int
+    """On which any thread waited."""
+    hottest: float
+    """Share of their time that was of one instance."""
+
+
+class WaitRecord(Record):
+    """One event, or all events of a class; times and counts are per transaction."""
+
+    kind: WaitKind
+    name: str
+    """Of a class: its name."""
+    of_class: str = ""
+    """The class of a wait event; empty for a class itself, a stage or a statement."""
+    control_us: float
+    arm_us: float
+    control_count: float
+    arm_count: float
+    low_us: float | None = None
+    high_us: float | None = None
+    """Interval of arm_us − control_us, simultaneous over all events, classes, arms and steps of the study."""
+    beyond_noise: bool = False
+    """The interval excludes 0, and the control's two copies do not differ in any event."""
+    control_lock: LockInstances | None = Field(None, exclude_if=is_empty)
+    arm_lock: LockInstances | None = Field(None, exclude_if=is_empty)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is the sum of a class."""
+        return self.kind == "wait" and not self.of_class
+
+
+class AmountRecord(Record):
+    """A mean number of active sessions, or a counter of InnoDB per transaction."""
+
+    kind: AmountKind
+    name: str = ""
+    """A state, a class of waits (empty: in no wait event), a counter; of all active sessions empty."""
+    control: float
+    arm: float
+    low: float | None = None
+    high: float | None = None
+    """Interval of arm − control, simultaneous with those of the events."""
+    beyond_noise: bool = False
+
+
+class WaitsContrast(CountedContrast):
+    """The waits of an arm and of its control at one step."""
+
+    events: tuple[WaitRecord, ...] = ()
+    """Those beyond noise first, the largest difference first; then the rest, the largest first."""
+    sessions: tuple[AmountRecord, ...] = Field((), exclude_if=is_empty)
+    """All active ones; then their states and the classes of their waits, the largest first."""
+    metrics: tuple[AmountRecord, ...] = Field((), exclude_if=is_empty)
+    """Those beyond noise alone, the largest relative difference first."""
+    metrics_compared: int = 0
+
+
+class WaitsRecord(SlicesApart):
+    """The waits of a study. They are counted in slices of their own, which enter no effect."""
+
+    contrasts: tuple[WaitsContrast, ...] = ()
+    samples: int = 0
+    """Moments at which sessions were sampled."""
+    lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """Objects that performance_schema could not count because it had no room for them, the most of any run."""

@@ -1,0 +1,1 @@
+"""A bisection for people: terminal, Markdown, HTML. Its JSON is result.json."""

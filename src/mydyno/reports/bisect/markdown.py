@@ -1,0 +1,30 @@
+"""A bisection as Markdown, for an issue or a pull request."""
+
+from __future__ import annotations
+
+from mydyno.model.stored.bisection import BisectRecord, BisectResult
+from mydyno.reports.bisect import words
+
+
+def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
+    """The whole text."""
+    first, *rest = words.answer(record, result)
+    table = words.path_table(result)
+    lines = [f"**{_escaped(first)}**", "", *(_escaped(line) for line in rest), "", _line(table.head)]
+    lines.append(_line(["---"] * len(table.head)))
+    lines += [_line([_escaped(str(cell)) for cell in row]) for row in table.rows]
+    lines += ["", *(f"- {_escaped(line)}" for line in words.reasons(result))]
+    lines += ["", *(_escaped(note) for note in words.notes(record, result))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(cells: object) -> str:
+    assert isinstance(cells, list | tuple)
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Subjects of commits are other people's text."""
+    for letter in "\\*_[]<>|":
+        text = text.replace(letter, f"\\{letter}")
+    return text

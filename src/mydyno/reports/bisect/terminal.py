@@ -1,0 +1,25 @@
+"""A bisection on a terminal, and as plain text in a pipe."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from mydyno.model.stored.bisection import BisectRecord, BisectResult
+from mydyno.reports.across.console import Paper
+from mydyno.reports.bisect import words
+
+
+def print_bisection(record: BisectRecord, result: BisectResult, file: TextIO, width: int | None = None) -> None:
+    """Print answer, path and notes."""
+    paper = Paper(file, width)
+    first, *rest = words.answer(record, result)
+    paper.say(first, style="bold")
+    for sentence in rest:
+        paper.say(sentence)
+    paper.console.print()
+    paper.table(words.path_table(result))
+    for line in words.reasons(result):
+        paper.say(line, after="  ")
+    paper.console.print()
+    for note in words.notes(record, result):
+        paper.say(note, style="dim")

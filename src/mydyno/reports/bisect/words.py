@@ -1,0 +1,137 @@
+"""The words of a bisection that every format prints: the answer, the path as a table, and how it was decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from mydyno.language import listing
+from mydyno.model.definition.quantities import format_duration
+from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
+from mydyno.reports.numbers import metric_name
+from mydyno.reports.sections.section import Table
+from mydyno.results.words.plain import signed
+
+MOST_SUSPECTS = 20
+SKIPPED = {
+    "build": "did not build",
+    "start": "did not start",
+    "failed": "failed under load",
+    "undecided": "could not be told within the longest time",
+    "invalid": "had no valid run",
+}
+HEAD = ("commit", "subject", "result", "effect", "95 % interval", "blocks", "time")
+
+
+def title(record: BisectRecord) -> str:
+    """The page's heading."""
+    return f"Which commit between {record.good.short} and {record.bad.short} made it worse?"
+
+
+def answer(record: BisectRecord, result: BisectResult) -> list[str]:
+    """What was asked, answered; then what it rests on."""
+    return [*_finding(record, result), *_ends(record, result), *_skips(result)]
+
+
+def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
+    if result.state == "found" and result.first_bad is not None:
+        return [f"The first bad commit is {_named(result.first_bad)}."]
+    if result.state == "range":
+        names = [one.short for one in result.suspects]
+        shown = listing(names) if len(names) <= MOST_SUSPECTS else f"{names[0]} to {names[-1]}"
+        return [
+            f"The first bad commit is one of {len(names)}: {shown}. It cannot be told which, because commits among "
+            "them were skipped."
+        ]
+    what = metric_name(record.metric)
+    ends = f"{record.good.short} (good) and {record.bad.short} (bad)"
+    if result.state == "unfinished":
+        go_on = f"To continue: `mydyno bisect {record.bisection}`."
+        return [f"Interrupted: the first bad commit is one of {result.left}. {go_on}"]
+    if result.state == "no difference":
+        beyond = "" if record.threshold is None else f" by more than {record.threshold * 100:.3g} %"
+        return [f"{ends} do not differ{beyond} in {what}: there is nothing to look for."]
+    if result.state == "better":
+        return [f"The bad end, {record.bad.short}, is better than the good end, {record.good.short}, in {what}: there "
+                "is no commit that made it worse."]  # fmt: skip
+    reason = "" if result.ends is None or not result.ends.comparison.reason else f": {result.ends.comparison.reason}"
+    return [f"It cannot be told whether {ends} differ in {what}{reason}.".replace("..", ".")]
+
+
+def _named(commit: Commit) -> str:
+    who = commit.author.partition(" <")[0]
+    return f"{commit.hash} ({commit.subject}; {who}, {commit.date[:10]})"
+
+
+def _ends(record: BisectRecord, result: BisectResult) -> list[str]:
+    ends = result.ends
+    if ends is None or ends.comparison.ratio is None:
+        return []
+    at = f" at {ends.step}" if ends.step else ""
+    effect = f"{_effect(ends.comparison)} ({_interval(ends.comparison)})"
+    found = f"{metric_name(record.metric)}{at}: {record.bad.short} differs from {record.good.short} by {effect}."
+    if ends.limit is None:
+        return [found]
+    limit = signed(ends.limit - 1.0)
+    how = "as set" if record.threshold is not None else "half of that"
+    return [f"{found} A commit is bad if it is shown to be beyond {limit} ({how}), good if it is shown to be within "
+            "it."]  # fmt: skip
+
+
+def _skips(result: BisectResult) -> list[str]:
+    counts = Counter(one.skipped_because for one in result.comparisons if one.outcome == "skipped")
+    if not counts:
+        return []
+    total = sum(counts.values())
+    parts = [f"{count} {SKIPPED.get(why, why)}" for why, count in counts.items()]
+    return [f"{total} commit{' was' if total == 1 else 's were'} skipped: {listing(parts)}."]
+
+
+def path_table(result: BisectResult) -> Table:
+    """The ends and every compared commit, in the order in which they were compared."""
+    rows = []
+    if result.ends is not None:
+        rows.append(_row(result.ends.comparison, "bad end" if result.ends.state == "differ" else result.ends.state))
+    rows += [_row(one, one.outcome) for one in result.comparisons]
+    return Table("The path, each commit relative to the good end", HEAD, rows)
+
+
+def _row(one: Comparison, result: str) -> Sequence[str]:
+    why = f": {SKIPPED.get(one.skipped_because, '')}" if one.outcome == "skipped" and one.skipped_because else ""
+    time = format_duration(one.duration_s) if one.study else ""
+    return (one.commit.short, one.commit.subject, f"{result}{why}", _effect(one), _interval(one),
+            str(one.blocks) if one.blocks else "", time)  # fmt: skip
+
+
+def _effect(one: Comparison) -> str:
+    return "" if one.ratio is None else signed(one.ratio - 1.0)
+
+
+def _interval(one: Comparison) -> str:
+    if one.low is None or one.high is None:
+        return ""
+    return f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"
+
+
+def notes(record: BisectRecord, result: BisectResult) -> list[str]:
+    """How it was decided."""
+    found = [
+        f"{record.commits} commit{'' if record.commits == 1 else 's'} after {record.good.short}, in the order of git "
+        f"bisect; {len(result.comparisons)} compared, each with {record.good.short} in a study of its own, with a "
+        "second copy of the control (A/A) in every block."
+    ]
+    if result.ends is not None and result.ends.limit is not None:
+        found.append(
+            "A commit at the limit is decided wrongly with a probability of at most 5 % in each direction; one that "
+            "has the whole difference of the ends, or none of it, less often. The path is right if every decision "
+            "is."
+        )
+    if record.longest_s is not None:
+        found.append(f"A commit that is not decided within {format_duration(record.longest_s)} is skipped.")
+    return found
+
+
+def reasons(result: BisectResult) -> list[str]:
+    """Of skipped commits, why."""
+    skipped = [one for one in result.comparisons if one.outcome == "skipped" and one.reason]
+    return [f"{one.commit.short}: {one.reason}" for one in skipped]

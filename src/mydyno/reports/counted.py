@@ -1,0 +1,105 @@
+"""What reports print of all that is counted in slices of its own: waits and the kernel's events.
+
+Times and numbers per transaction, what they account for, what counting cost, and the words where nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from mydyno.language import colon, comma, sentence_space, tr, tr_plural
+from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
+from mydyno.reports.numbers import display_unit, percent, signed_percent, significant
+from mydyno.reports.result import StudyResult
+
+FEWEST_BLOCKS = 3
+C = TypeVar("C", bound=CountedContrast)
+
+
+def time_text(us: float) -> str:
+    """A time per transaction."""
+    if us == 0.0:
+        return "0"
+    return display_unit("_us", max(abs(us), 1.0)).text(us, 2 if abs(us) < 10 else 3)
+
+
+def count_text(count: float) -> str:
+    """How often something occurs per transaction."""
+    return tr("none") if count == 0.0 else f"{significant(count, 2)}\u00a0×"
+
+
+def change_text(change_us: float) -> str:
+    """A difference of times with its sign."""
+    return ("+" if change_us > 0 else "") + time_text(change_us)
+
+
+def interval_text(low_us: float | None, high_us: float | None) -> str:
+    """The interval of a difference of times, e.g. "+180 … +240 µs"; a dash for none."""
+    if low_us is None or high_us is None:
+        return "–"
+    unit = display_unit("_us", max(abs(low_us), abs(high_us), 1.0))
+    texts = [("+" if value > 0 else "") + significant(value / unit.divisor, 2) for value in (low_us, high_us)]
+    return f"{texts[0]} … {texts[1]}\u00a0{unit.label}"
+
+
+def with_few_blocks(words: str, blocks: int) -> str:
+    """The sentence that nothing differs, and that so few blocks cannot show it, where that is so."""
+    if blocks >= FEWEST_BLOCKS:
+        return words
+    why = tr_plural("{count} block cannot show one.", "{count} blocks cannot show one.", blocks)
+    return words + sentence_space() + why
+
+
+def accounting_sentence(what: str, change: str, interval: str, share: float) -> str:
+    """What accompanied an effect, and its share of the change."""
+    facts = {"cost": what, "change": change, "ratio": interval}
+    if share >= 1.0:
+        return tr("{cost}: {change} per transaction ({ratio}). This accounts for all of the change.", **facts)
+    return tr(
+        "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.",
+        share=percent(share),
+        **facts,
+    )
+
+
+def cost_facts(record: SlicesApart) -> dict[str, str] | None:
+    """{ratio} and {interval} of throughput in these slices, for a sentence on their cost; None if that is not known."""
+    ratio, low, high = record.throughput_ratio, record.throughput_low, record.throughput_high
+    if ratio is None:
+        return None
+    interval = f" ({signed_percent(low - 1)} … {signed_percent(high - 1)})" if low and high else ""
+    return {"ratio": signed_percent(ratio - 1), "interval": interval}
+
+
+def connection_note(contrast: CountedContrast) -> str:
+    """What a transaction takes in these slices."""
+    return tr(
+        "A transaction takes {control} and {arm} of a connection's time in these slices.",
+        control=time_text(contrast.control_us),
+        arm=time_text(contrast.arm_us),
+    )
+
+
+def why_nothing(result: StudyResult, contrasts: Sequence[object]) -> str:
+    """Why a section of these slices names no difference; empty where it may."""
+    if result.before_first_look:
+        return tr("No look is due yet, so no difference is claimed.")
+    return "" if contrasts else tr("No arm is compared with another.")
+
+
+def contrast_lines(
+    result: StudyResult,
+    record: SlicesApart,
+    contrasts: Sequence[C],
+    has_leading: Callable[[C], bool],
+    sentence: Callable[[C], str],
+) -> list[str]:
+    """For a terminal: a sentence for each contrast in which something leads."""
+    if result.before_first_look or record.alarm:
+        return []
+    return [
+        (comma((one.arm, one.step)) + colon() if len(contrasts) > 1 else "") + sentence(one)
+        for one in contrasts
+        if has_leading(one)
+    ]

@@ -1,0 +1,45 @@
+"""Every comparison with a verdict as one sentence: the study's own in English, else made from the figures."""
+
+from __future__ import annotations
+
+from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_value, percent, signed_percent
+from mydyno.reports.result import StudyResult
+from mydyno.reports.verdict_table import NO_ESTIMATE, WORDS, step_heading, verdict_word
+
+
+def full_sentences(result: StudyResult) -> tuple[str, ...]:
+    """The sentences in the order of the effects. summary.json has them in English, so others are made anew."""
+    if current_language() == "en":
+        return result.sentences
+    if result.before_first_look:
+        return ()
+    return tuple(_sentence(result, effect) for effect in result.summary.effects if effect.verdict)
+
+
+def _sentence(result: StudyResult, effect: EffectRecord) -> str:
+    step = next((step for step in result.steps if step.id == effect.step), None)
+    of = tr("{arm} against {control}", arm=effect.arm, control=effect.control)
+    where = comma(filter(None, (metric_name(effect.metric), step_heading(result, step) if step else effect.step)))
+    word = tr(WORDS[verdict_word(result, effect)])
+    facts = [_figure(result, effect), tr_plural("{count} block", "{count} blocks", effect.n)]
+    if effect.p is not None:
+        facts.append(tr("p {value}", value=p_value(effect.p)))
+    if effect.verdict == "equivalent":
+        facts.append(tr("margin {margin}", margin=f"±{percent(result.margin_of(effect.metric) or 0.0)}"))
+    return tr("{contrast} ({where}): {verdict}. {facts}.", contrast=of, where=where, verdict=word, facts=comma(facts))
+
+
+def _figure(result: StudyResult, effect: EffectRecord) -> str:
+    if effect.ratio is None:
+        return tr(NO_ESTIMATE)
+    size = signed_percent(effect.ratio - 1)
+    if effect.ci_low is None or effect.ci_high is None:
+        return size
+    low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
+    return tr(
+        "{size} ({level} interval {low} to {high})",
+        size=size, level=level_percent(result.summary.alpha),
+        low=low.removesuffix(percent_sign(NARROW_SPACE)), high=high,
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""What reports print of the kernel view: the sentence for each contrast, and the rows of its tables."""
+
+from __future__ import annotations
+
+from mydyno.language import comma, tr
+from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, KernelRecord, KernelRow
+from mydyno.reports import counted
+from mydyno.reports.numbers import significant
+from mydyno.reports.result import StudyResult
+from mydyno.results.why.leading import leading_time, time_change_us
+
+MOST_CALLS = 10
+
+
+def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
+    """The answer for one contrast: what differs most, or that nothing differs."""
+    if record.alarm:
+        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+    first = leading_time(contrast)
+    if first is not None:
+        return tr(
+            "The largest difference in time: {measure}, {change} per transaction ({interval}).",
+            measure=name_text(first),
+            change=f"{amount_text(first.control_us)} → {amount_text(first.arm_us)}",
+            interval=interval_text(first),
+        )
+    often = next((one for one in contrast.rows if one.beyond_noise), None)
+    if often is not None:
+        return tr(
+            "No time differs beyond noise, but a count does: {measure}, {change} per transaction ({interval}).",
+            measure=name_text(often),
+            change=f"{number_text(often.control_count)} → {number_text(often.arm_count)}",
+            interval=interval_text(often),
+        )
+    words = tr("No time and no count of the kernel differs beyond noise.")
+    return counted.with_few_blocks(words, contrast.blocks)
+
+
+def accompanying_sentence(first: KernelRow, share: float) -> str:
+    """Of what accompanies() found."""
+    what = tr("In the kernel, {measure}", measure=name_text(first))
+    change = f"{amount_text(first.control_us)} → {amount_text(first.arm_us)}"
+    return counted.accounting_sentence(what, change, interval_text(first), share)
+
+
+def time_rows(contrast: KernelContrast) -> list[KernelRow]:
+    """What has a duration and occurred."""
+    return [one for one in contrast.rows if one.arm_us is not None and (one.control_count or one.arm_count)]
+
+
+def count_rows(contrast: KernelContrast) -> list[KernelRow]:
+    """What is counted alone: retransmits, all system calls, then single ones: those that differ first."""
+    counted = [one for one in contrast.rows if one.arm_us is None]
+    calls = [one for one in counted if one.is_system_call]
+    return [
+        *(one for one in counted if not one.is_system_call),
+        *sorted(calls, key=lambda one: not one.beyond_noise)[:MOST_CALLS],
+    ]
+
+
+def name_text(one: KernelRow) -> str:
+    """A measure in the present language; a system call's own name."""
+    if one.is_system_call:
+        return f"{one.measure.removeprefix(SYSTEM_CALL)}()"
+    return tr(MEASURES[one.measure].label)
+
+
+def amount_text(us: float | None) -> str:
+    """A time per transaction; a dash for none."""
+    return "–" if us is None else counted.time_text(us)
+
+
+def number_text(count: float) -> str:
+    """How often something occurs per transaction."""
+    return "0" if count == 0.0 else significant(count, 3 if count >= 1.0 else 2)
+
+
+def difference_text(one: KernelRow) -> str:
+    """The difference with its sign."""
+    if one.arm_us is not None:
+        return counted.change_text(time_change_us(one))
+    return _signed(one.arm_count - one.control_count)
+
+
+def interval_text(one: KernelRow) -> str:
+    """The interval of the difference."""
+    if one.arm_us is not None:
+        return counted.interval_text(one.low_us, one.high_us)
+    if one.low_count is None or one.high_count is None:
+        return "–"
+    return f"{_signed(one.low_count)} … {_signed(one.high_count)}"
+
+
+def _signed(count: float) -> str:
+    return ("+" if count > 0 else "") + (significant(count, 2) if count else "0")
+
+
+def quality(record: KernelRecord) -> list[str]:
+    """How it was measured, what that cost, and what is missing: a sentence each."""
+    found = [
+        tr(
+            "Traced by {tracer} in {slices} slices of their own, which enter no effect. In the measured slices nothing "
+            "was loaded into the kernel.",
+            tracer=record.tracer or "bpftrace",
+            slices=record.slices,
+        )
+    ]
+    cost = counted.cost_facts(record)
+    if cost is not None:
+        found.append(
+            tr(
+                "Cost of the tracing: throughput {ratio}{interval} in these slices, compared with the measured slices "
+                "before and after them.",
+                **cost,
+            )
+        )
+    found.append(
+        tr(
+            "Times overlap: fsync contains its block I/O, and a futex wait ends with time in the run queue. "
+            "Do not add them up."
+        )
+    )
+    for program, why in record.absent.items():
+        labels = comma(tr(one.label) for one in MEASURES.values() if one.program == program)
+        found.append(tr("Not measured: {measures} ({why}).", measures=labels, why=why))
+    return found + [tr("Not all runs were traced: {why}.", why=why) for why in record.missing[:3]]
+
+
+def lines(result: StudyResult) -> list[str]:
+    """For a terminal: a sentence for each contrast in which a time differs."""
+    record = result.summary.kernel
+    if record is None:
+        return []
+    return counted.contrast_lines(
+        result, record, record.contrasts, lambda one: leading_time(one) is not None, lambda one: sentence(one, record)
+    )

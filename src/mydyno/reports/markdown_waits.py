@@ -1,0 +1,63 @@
+"""What the server waits for, in Markdown: for each contrast a sentence, its classes of waits, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import colon, tr
+from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
+from mydyno.reports import counted, session_words, waits
+from mydyno.reports.markdown_text import escape, rule
+from mydyno.reports.profiles import heading
+from mydyno.reports.result import StudyResult
+
+MOST_EVENTS = 6
+"""Single events and sessions that differ; classes of waits are all there."""
+
+
+def waits_part(result: StudyResult) -> str:
+    """The part of the report; empty where waits were not counted."""
+    record = result.summary.waits
+    if record is None:
+        return ""
+    parts = [f"### {tr('What the server waits for')}"]
+    if result.before_first_look:
+        parts.append(tr("No look is due yet, so no difference is claimed."))
+    for one in record.contrasts:
+        named = f"{escape(heading(result, one))}{colon()}" if len(record.contrasts) > 1 else ""
+        parts.append(f"{named}{escape(waits.sentence(one, record))}")
+        parts.append(_table(one))
+    parts.append("\n".join(f"- {escape(line)}" for line in waits.quality(record)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(contrast: WaitsContrast) -> str:
+    shown = [one for one in contrast.events if not one.is_class and one.beyond_noise][:MOST_EVENTS]
+    sessions = [one for one in contrast.sessions if one.kind == "active" or one.beyond_noise][:MOST_EVENTS]
+    rows = [_event(one) for one in (*waits.class_rows(contrast), *shown)]
+    rows += [_sessions(one) for one in sessions]
+    if not rows:
+        return ""
+    heads = (
+        tr("per transaction"), escape(contrast.control), escape(contrast.arm), tr("difference"), tr("interval")
+    )  # fmt: skip
+    head = f"| {' | '.join(heads)} |"
+    return "\n".join([head, rule(head, 1), *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _event(one: WaitRecord) -> Sequence[str]:
+    amounts = (counted.time_text(one.control_us), counted.time_text(one.arm_us))
+    return _row(one, waits.name_text(one), amounts, waits.difference_text(one), waits.interval_text(one))
+
+
+def _sessions(one: AmountRecord) -> Sequence[str]:
+    amounts = (session_words.number_text(one.control), session_words.number_text(one.arm))
+    return _row(
+        one, session_words.long_name(one), amounts, session_words.difference_text(one), session_words.interval_text(one)
+    )
+
+
+def _row(
+    one: WaitRecord | AmountRecord, name: str, amounts: tuple[str, str], difference: str, interval: str
+) -> Sequence[str]:
+    return (escape(name), *amounts, f"**{difference}**" if one.beyond_noise else difference, interval)

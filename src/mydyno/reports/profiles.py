@@ -1,0 +1,157 @@
+"""What reports print of CPU profiles: the sentence for each contrast, and the rows of its table. Of all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import comma, sentence_space, tr, tr_after, tr_plural
+from mydyno.model.stored.kernel import KernelContrast
+from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.waits import WaitsContrast
+from mydyno.reports import counted
+from mydyno.reports.numbers import display_unit, percent, significant
+from mydyno.reports.result import StudyResult
+from mydyno.reports.verdict_table import step_heading
+from mydyno.results.why.leading import named_functions
+
+MOST_ROWS = 12
+FEWEST_BLOCKS = 3
+
+
+def heading(result: StudyResult, one: ProfileContrast | WaitsContrast | KernelContrast | EffectRecord) -> str:
+    """The arm with its control, and the step where there are several."""
+    arm = tr("{arm} against {control}", arm=one.arm, control=one.control)
+    step = next((step for step in result.steps if step.id == one.step), None)
+    return arm if len(result.steps) == 1 or step is None else comma((arm, step_heading(result, step)))
+
+
+def function_text(one: FrameRecord) -> str:
+    """The function with the program or library that it is in."""
+    return f"{one.function} ({one.module})" if one.module else one.function
+
+
+def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
+    """The answer for one contrast: which function leads, or that none differs."""
+    leading = named_functions(contrast)
+    total = contrast.arm_us - contrast.control_us
+    if record.alarm:
+        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+    if not leading:
+        few = contrast.blocks < FEWEST_BLOCKS
+        words = tr("No function's CPU time per transaction differs beyond noise.")
+        if not few:
+            return words
+        why = tr_plural("{count} block cannot show one.", "{count} blocks cannot show one.", contrast.blocks)
+        return words + sentence_space() + why
+    first = leading[0]
+    change = first.arm_us - first.control_us
+    share = (
+        tr(", {share} of the difference in CPU time", share=percent(change / total))
+        if 0.0 < change / (total or 1.0) <= 1.2
+        else ""
+    )
+    others = tr_after("{count} more differ beyond noise.", count=len(leading) - 1) if len(leading) > 1 else ""
+    facts = {"function": function_text(first), "time": time_text(abs(change)), "interval": interval_text(first)}
+    if change > 0:
+        told = tr("{function} takes {time} more CPU time per transaction ({interval}){share}.", share=share, **facts)
+    else:
+        told = tr("{function} takes {time} less CPU time per transaction ({interval}){share}.", share=share, **facts)
+    return told + others
+
+
+def rows(contrast: ProfileContrast) -> list[FrameRecord]:
+    """The rows of the table: the functions that are named; without any, those with most CPU time of their own."""
+    found = named_functions(contrast)
+    if not found:
+        found = sorted(contrast.frames, key=lambda one: -max(one.arm_self_us, one.control_self_us))
+    return found[:MOST_ROWS]
+
+
+def time_text(us: float) -> str:
+    """A CPU time per transaction."""
+    return display_unit("_us", max(abs(us), 1.0)).text(us, 2 if abs(us) < 10 else 3)
+
+
+def difference_text(one: FrameRecord) -> str:
+    """The difference with its sign."""
+    change = one.arm_us - one.control_us
+    return ("+" if change > 0 else "") + time_text(change)
+
+
+def interval_text(one: FrameRecord) -> str:
+    """The interval of the difference, e.g. "+180 … +240 µs"."""
+    if one.low_us is None or one.high_us is None:
+        return "–"
+    unit = display_unit("_us", max(abs(one.low_us), abs(one.high_us), 1.0))
+    texts = [("+" if value > 0 else "") + significant(value / unit.divisor, 2) for value in (one.low_us, one.high_us)]
+    return f"{texts[0]} … {texts[1]}\u00a0{unit.label}"
+
+
+def _origin(record: ProfilesRecord) -> list[str]:
+    """By what the samples were taken, and what they show."""
+    facts = {"samples": record.samples, "frequency_hz": record.frequency_hz, "slices": record.slices}
+    if record.method == "perf":
+        words = tr(
+            "{samples:,} samples of the servers' stacks by {profiler} ({event}, {frequency_hz} per "
+            "second and CPU) in {slices} slices of their own, which enter no effect.",
+            profiler=record.profiler,
+            event=record.event,
+            **facts,
+        )
+        return [words]
+    found = [
+        tr(
+            "{samples:,} samples of the servers' threads ({frequency_hz} per second and thread) in {slices} slices "
+            "of their own, which enter no effect: kernel stacks sampled from /proc, without functions of the "
+            "server, as perf is missing.",
+            **facts,
+        )
+    ]
+    if record.waiting > 0:
+        found.append(
+            tr(
+                "{waiting} of the samples are of threads that waited for a disk (uninterruptible wait) or for a "
+                "CPU. They are in the stored stacks and not in the CPU times.",
+                waiting=percent(record.waiting),
+            )
+        )
+    return found
+
+
+def quality(record: ProfilesRecord) -> list[str]:
+    """How the profile was made, what it cost, and what is missing from it: a sentence each."""
+    found = _origin(record)
+    cost = counted.cost_facts(record)
+    if cost is not None:
+        found.append(
+            tr(
+                "Cost of the profile: throughput {ratio}{interval} in the profiled slices, compared with "
+                "the measured slices before and after them, which do not bear it.",
+                **cost,
+            )
+        )
+    if record.unknown > 0 and record.method == "perf":
+        modules = ", ".join(f"{name} {percent(share)}" for name, share in list(record.unknown_modules.items())[:3])
+        found.append(
+            tr(
+                "{unknown} of the frames have no name, as symbols are missing ({modules}); they count as "
+                "one function [unknown] of their module. Debug symbols of the server's package give them "
+                "names.",
+                unknown=percent(record.unknown),
+                modules=modules,
+            )
+        )
+    if record.cut_off >= 0.001:
+        found.append(
+            tr("{cut_off} of the stacks are cut off; the graph shows them apart.", cut_off=percent(record.cut_off))
+        )
+    if record.lost_samples:
+        found.append(tr("{lost_samples:,} samples were lost.", lost_samples=record.lost_samples))
+    found += [tr("Not all runs were profiled: {why}.", why=why) for why in record.missing[:3]]
+    return found
+
+
+def labels(result: StudyResult, contrasts: Sequence[ProfileContrast]) -> list[str]:
+    """A label for each contrast's graph."""
+    return [heading(result, one) for one in contrasts]

@@ -1,0 +1,108 @@
+"""The capacity of each arm of a search: a table, and every slice with its rate and whether it met the objective."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from mydyno.language import comma, marked, names, tr
+from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.reports.charts.search import Offered, search_chart
+from mydyno.reports.numbers import percent
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.reports.slices import StudySlices
+from mydyno.results.words.capacity import objective_words, rate_words
+
+REASONS = {
+    "latency": marked("latency"),
+    "throughput": marked("a growing backlog"),
+    "errors": marked("errors"),
+    "unfinished": marked("transactions that did not end"),
+}
+
+
+def build(result: StudyResult, slices: StudySlices) -> Section | None:
+    """None if the study searches nothing, or found nothing."""
+    records = result.summary.capacities
+    if not records:
+        return None
+    groups = []
+    for step in result.steps:
+        own = [record for record in records if record.step == step.id]
+        if own:
+            figures = [Figure([], _table(own), "", "full", numbers_open=True)]
+            figures += [figure for record in own if (figure := _chart(result, slices, record)) is not None]
+            groups.append(FigureGroup(comma((step.workload, step.level, objective_words(own[0]))), figures))
+    return Section(
+        "capacity",
+        tr("Capacity"),
+        tr("Capacity"),
+        render(
+            "figures.html",
+            intro=tr(
+                "The capacity is the rate at which half of the slices meet the objective. Each mark is a "
+                "slice at the rate that it was offered: filled if it met the objective, hollow if it "
+                "missed it. Lines are the capacities of the blocks. The control's second copy is not drawn."
+            ),
+            legend=legend(result, with_copy=False),
+            groups=groups,
+            empty="",
+        ),
+    )
+
+
+def _table(records: list[CapacityRecord]) -> Table:
+    rows: list[list[str | Cell]] = []
+    for one in records:
+        interval = ""
+        if one.ci_low is not None and one.ci_high is not None:
+            interval = f"{rate_words(one.ci_low)} … {rate_words(one.ci_high)}"
+        missed = names(
+            f"{tr(REASONS[name]) if name in REASONS else name} ({count})" for name, count in one.missed_by.items()
+        )
+        blocks = str(one.blocks) + (
+            tr(" ({unbracketed} starts without a capacity)", unbracketed=one.unbracketed) if one.unbracketed else ""
+        )
+        rows.append([
+            one.arm,
+            Cell(rate_words(one.capacity_tps), "num", below=interval),
+            Cell(blocks, "num"),
+            Cell(str(one.slices), "num"),
+            Cell(missed or "–"),
+        ])  # fmt: skip
+    return Table(
+        tr("Capacity in transactions/s, with the interval of each arm alone"),
+        [tr("arm"), tr("transactions/s"), tr("blocks"), tr("slices"), tr("slices missed the objective by")],
+        rows,
+        tr(
+            "From slice to slice, what a server carries varies with a standard deviation of {sigma}.",
+            sigma=percent(records[0].sigma),
+        ),
+    )
+
+
+def _chart(result: StudyResult, slices: StudySlices, record: CapacityRecord) -> Figure | None:
+    own = [one for one in slices.of_step(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
+    offered = [
+        Offered(
+            one.block,
+            one.search.rate,
+            one.search.met,
+            f"{rate_words(one.search.rate)}/s: "
+            + (tr("met") if one.search.met else tr("missed by {because}", because=one.search.because)),
+        )
+        for one in own
+        if one.search is not None
+    ]
+    if not offered:
+        return None
+    met = sum(one.met for one in offered)
+    chart = search_chart(
+        f"search:{record.step}:{record.arm}",
+        tr("{arm}: rate of each slice", arm=record.arm),
+        tr("{count} slices of {arm}, {met} of which met the objective.", count=len(offered), arm=record.arm, met=met),
+        result.styles[record.arm],
+        offered,
+        record.of_block,
+    )
+    return Figure([Markup(chart)])

@@ -1,0 +1,48 @@
+"""The limits that a study declares ([gate]), and what it shows of each: as `mydyno gate` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import tr
+from mydyno.reports.gate.words import TITLES, answer, notes, rows
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.results.gate import GateResult, gate_study
+from mydyno.verdicts.threshold import Outcome
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where the study declares no limit."""
+    if not result.study.experiment.gate:
+        return None
+    found = gate_study(result.folder, result.summary)
+    title = tr(TITLES[found.outcome])
+    return Section(
+        "gate",
+        tr("Limits: {outcome}", outcome=f"{title[:1].lower()}{title[1:]}"),
+        tr("Limits"),
+        render("gate.html", answer=answer(found), step=found.next_step, table=_table(found), notes=notes(found)),
+    )
+
+
+def _table(found: GateResult) -> Table:
+    lines: list[Sequence[str | Cell]] = []
+    for one, row in zip(found.comparisons, rows(found), strict=True):
+        strong = "strong" if one.outcome in (Outcome.WORSE, Outcome.FAILED) else ""
+        reason = "" if found.obstacle else row.reason
+        lines.append(
+            [
+                row.metric,
+                Cell(row.arm, below=row.step),
+                Cell(row.limit, "num"),
+                Cell(row.effect or "–", "num"),
+                Cell(row.bounds or "–", "num"),
+                Cell(row.outcome, strong, below=reason),
+            ]
+        )
+    return Table(
+        tr("Limits of the gate"),
+        (tr("metric"), tr("arm"), tr("limit"), tr("effect"), tr("bounds"), tr("result")),
+        lines,
+    )

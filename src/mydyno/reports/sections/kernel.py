@@ -1,0 +1,91 @@
+"""The kernel view: run queue, futex waits, fsync, block I/O, retransmits and system calls of an arm and its control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import colon, tr
+from mydyno.model.stored.kernel import KernelContrast, KernelRow
+from mydyno.reports import counted, kernel
+from mydyno.reports.profiles import heading
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where the kernel was not traced."""
+    record = result.summary.kernel
+    if record is None:
+        return None
+    return Section(
+        "kernel",
+        tr("What the kernel does for the server"),
+        tr("Kernel"),
+        render(
+            "counted.html",
+            found=[
+                (
+                    heading(result, one),
+                    tr("{heading}: kernel", heading=heading(result, one)),
+                    kernel.sentence(one, record),
+                    _tables(one),
+                    "",
+                )
+                for one in record.contrasts
+            ],
+            nothing=counted.why_nothing(result, record.contrasts),
+            quality=kernel.quality(record),
+        ),
+        says=tr("run queue, futex, fsync, block I/O and system calls per transaction"),
+    )
+
+
+def _tables(contrast: KernelContrast) -> list[Table]:
+    times = kernel.time_rows(contrast)
+    found = [
+        _compared(contrast, tr("Time per transaction"), times, counted.connection_note(contrast)),
+        _durations(contrast, [one for one in times if one.control_percentiles_us or one.arm_percentiles_us]),
+        _compared(contrast, tr("Number per transaction"), kernel.count_rows(contrast)),
+    ]
+    return [one for one in found if one.rows]
+
+
+def _compared(contrast: KernelContrast, caption: str, records: Sequence[KernelRow], note: str = "") -> Table:
+    rows: list[Sequence[str | Cell]] = [
+        [
+            kernel.name_text(one),
+            _amount(one.control_us, one.control_count),
+            _amount(one.arm_us, one.arm_count),
+            Cell(kernel.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(kernel.interval_text(one), "num"),
+        ]
+        for one in records
+    ]
+    head = (tr("measure"), contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    return Table(caption, head, rows, note)
+
+
+def _amount(us: float | None, count: float) -> Cell:
+    if us is None:
+        return Cell(kernel.number_text(count), "num")
+    return Cell(counted.time_text(us), "num", below=counted.count_text(count))
+
+
+def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
+    """Of single events. Buckets double, so two digits are enough."""
+    rows: list[Sequence[str | Cell]] = [
+        [
+            kernel.name_text(one),
+            *(
+                Cell(counted.time_text(of[name]) if of else "–", "num")
+                for of in (one.control_percentiles_us, one.arm_percentiles_us)
+                for name in ("p50", "p99")
+            ),
+        ]
+        for one in records
+    ]
+    head = (
+        tr("measure"),
+        *(f"{arm}{colon()}{name}" for arm in (contrast.control, contrast.arm) for name in ("p50", "p99")),
+    )
+    return Table(tr("Duration of single events, from histograms whose buckets double"), head, rows)

@@ -1,0 +1,74 @@
+"""Where the CPU goes: the functions that differ between an arm and its control, and the flame graph of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from mydyno.language import tr
+from mydyno.model.stored.profiles import ProfileContrast
+from mydyno.reports import counted, profiles
+from mydyno.reports.flame import graphs_of, page_graphs
+from mydyno.reports.numbers import percent
+from mydyno.reports.page_assets import asset, script_json
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.results.why.leading import named_functions
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where nothing was profiled."""
+    record = result.summary.profiles
+    if record is None:
+        return None
+    contrasts = record.contrasts
+    graphs, share = graphs_of(result)
+    by_key = {(one.step, one.arm, one.control): one for one in contrasts}
+    drawn = [one for one in graphs if (one.step, one.arm, one.control) in by_key]
+    labels = [profiles.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
+    return Section(
+        "cpu",
+        tr("Where the CPU goes"),
+        tr("CPU profile"),
+        render(
+            "profile.html",
+            found=[(profiles.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
+            several=len(contrasts) > 1,
+            waits=counted.why_nothing(result, contrasts),
+            quality=profiles.quality(record),
+            least=percent(share),
+            data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
+            script=Markup(asset("flame.js")) if drawn else None,
+        ),
+        says=tr("functions of server and kernel with their CPU time per transaction, as a flame graph"),
+    )
+
+
+def _table(contrast: ProfileContrast) -> Table:
+    shown = named_functions(contrast)
+    chosen = profiles.rows(contrast)
+    rows: list[Sequence[str | Cell]] = [
+        [
+            profiles.function_text(one),
+            Cell(profiles.time_text(one.control_us), "num"),
+            Cell(profiles.time_text(one.arm_us), "num"),
+            Cell(profiles.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(profiles.interval_text(one), "num"),
+            Cell(profiles.time_text(one.control_self_us), "num"),
+            Cell(profiles.time_text(one.arm_self_us), "num"),
+        ]
+        for one in chosen
+    ]
+    control, arm = contrast.control, contrast.arm
+    return Table(
+        tr("CPU time per transaction of a function with all that it calls: ")
+        + (tr("those that differ beyond noise") if shown else tr("those with most time of their own")),
+        (tr("function"), control, arm, tr("difference"), tr("interval"), f"{control}, own", f"{arm}, own"),
+        rows,
+        tr(
+            "In all: {control} and {arm} per transaction.",
+            control=profiles.time_text(contrast.control_us),
+            arm=profiles.time_text(contrast.arm_us),
+        ),
+    )

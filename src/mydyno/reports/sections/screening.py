@@ -1,0 +1,121 @@
+"""The main effects of a screening study: a table, a half-normal plot, and what is mixed into them."""
+
+from __future__ import annotations
+
+from math import log
+
+from markupsafe import Markup
+
+from mydyno.language import comma, joined, marked, sentence_space, tr, tr_after, tr_plural
+from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
+from mydyno.reports.charts.half_normal import SizedEffect, half_normal_chart
+from mydyno.reports.numbers import metric_name, p_value, signed_percent
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.results.words.screening import mixed_words
+from mydyno.stats.screening import half_normal_quantiles
+
+LENTH = marked("With one block the standard error is Lenth's, which takes the small effects for noise.")
+BLOCKS = marked("The standard error comes from the differences between blocks, of all variables together.")
+
+
+def build(result: StudyResult) -> Section | None:
+    """None if the study screens nothing."""
+    records = result.summary.screening
+    if not records:
+        return None
+    groups = [FigureGroup(record.step, [_figure(record)], text=_words(record)) for record in records]
+    return Section(
+        "screening",
+        tr("Main effects of the variables"),
+        tr("Variables"),
+        render(
+            "figures.html",
+            intro=tr(
+                "The main effect of a variable is the change from its first to its last value, over all "
+                "runs of the design. In the plot, effects that are noise lie near the line; the dashed "
+                "line is the margin beyond which an effect counts."
+            ),
+            legend="",
+            groups=groups,
+            empty="",
+        ),
+    )
+
+
+def _words(record: ScreenRecord) -> str:
+    blocks = tr_plural("{count} block", "{count} blocks", record.blocks)
+    lost = tr_after("{count} lack a run and are not used.", count=record.lost_blocks) if record.lost_blocks else ""
+    method = LENTH if record.method == "lenth" else BLOCKS
+    first = tr("{clauses}.", clauses=comma((record.design, blocks)))
+    return sentence_space().join((first + lost, tr(method), mixed_words(record)))
+
+
+def _figure(record: ScreenRecord) -> Figure:
+    ordered = sorted(record.factors, key=_size)
+    effects = [
+        SizedEffect(one.name, _size(one), float(quantile), one.active, f"{one.name}: {signed_percent(one.ratio - 1)}")
+        for one, quantile in zip(ordered, half_normal_quantiles(len(ordered)), strict=True)
+    ]
+    heading = tr("{metric}: half-normal plot", metric=metric_name(record.metric))
+    charts = [
+        Markup(
+            half_normal_chart(
+                f"half-normal:{record.metric}:{record.step}{suffix}",
+                heading,
+                tr("Sizes of the main effects of {count} variables; the table has them all.", count=len(effects)),
+                effects,
+                100 * record.standard_error,
+                _margin(record),
+                (width, css),
+            )
+        )
+        for suffix, width, css in (("", 640.0, "wide"), (":narrow", 350.0, "narrow"))
+    ]
+    return Figure(charts, _table(record), "", "full", numbers_open=True)
+
+
+def _size(one: ScreenedFactor) -> float:
+    return 100 * abs(log(one.ratio))
+
+
+def _margin(record: ScreenRecord) -> float | None:
+    one = record.factors[0]
+    if one.ci_low is None or one.ci_high is None:
+        return None
+    return 50 * log(one.ci_high / one.ci_low)
+
+
+def _table(record: ScreenRecord) -> Table:
+    rows: list[list[str | Cell]] = []
+    for one in sorted(record.factors, key=_size, reverse=True):
+        interval = ""
+        if one.ci_low is not None and one.ci_high is not None:
+            interval = f"{signed_percent(one.ci_low - 1)} … {signed_percent(one.ci_high - 1)}"
+        rows.append([
+            one.name,
+            Cell(f"{one.first} → {one.last}"),
+            Cell(signed_percent(one.ratio - 1), "num", below=interval),
+            Cell("–" if one.p is None else p_value(one.p), "num"),
+            Cell(tr("matters") if one.active else tr("not shown")),
+            Cell(_mixed(one)),
+        ])  # fmt: skip
+    return Table(
+        tr("Main effects on {metric}, largest first; intervals hold together", metric=metric_name(record.metric)),
+        [tr("variable"), tr("change"), tr("effect"), "p", "", tr("mixed with")],
+        rows,
+    )
+
+
+def _mixed(one: ScreenedFactor) -> str:
+    """The interactions that cannot be told from an effect, or how many are in it in part."""
+    if one.aliases:
+        more = tr(" and {count} more", count=len(one.aliases) - 2) if len(one.aliases) > 2 else ""
+        return joined(one.aliases[:2]) + more
+    if one.partial_aliases:
+        return tr(
+            "up to {largest_part:.0%} of each of {partial_aliases} interactions",
+            largest_part=one.largest_part,
+            partial_aliases=one.partial_aliases,
+        ).replace("%", " %")
+    return tr("no interaction of two")

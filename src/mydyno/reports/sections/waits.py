@@ -1,0 +1,131 @@
+"""What the server waits for: classes of waits, events, stages and statements of an arm and its control."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import colon, marked, tr
+from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
+from mydyno.reports import counted, session_words, waits
+from mydyno.reports.profiles import heading
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+
+CLASS = marked("class of waits")
+LOCK = marked("lock")
+KINDS = {"wait": marked("wait"), "stage": marked("stage"), "statement": marked("statement")}
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where waits were not counted."""
+    record = result.summary.waits
+    if record is None:
+        return None
+    return Section(
+        "waits",
+        tr("What the server waits for"),
+        tr("Waits"),
+        render(
+            "counted.html",
+            found=[
+                (
+                    heading(result, one),
+                    tr("{heading}: waits", heading=heading(result, one)),
+                    waits.sentence(one, record),
+                    [table for made in TABLES if (table := made(one)) is not None],
+                    _no_metrics(one),
+                )
+                for one in record.contrasts
+            ],
+            nothing=counted.why_nothing(result, record.contrasts),
+            quality=waits.quality(record),
+        ),
+        says=tr("waits, locks, stages and statements with their time per transaction; what sessions do"),
+    )
+
+
+def _classes(contrast: WaitsContrast) -> Table | None:
+    note = counted.connection_note(contrast)
+    return _table(contrast, CLASS, tr("Waits per transaction"), waits.class_rows(contrast), note)
+
+
+def _events(contrast: WaitsContrast) -> Table | None:
+    shown = any(one.beyond_noise and not one.is_class for one in contrast.events)
+    which = tr("those that differ beyond noise first, then the longest") if shown else tr("the longest; none differs")
+    caption = tr("Events, stages and statements") + colon() + which
+    return _table(contrast, marked("event"), caption, waits.event_rows(contrast))
+
+
+def _locks(contrast: WaitsContrast) -> Table | None:
+    shown = any(one.beyond_noise for one in waits.lock_rows(contrast))
+    which = tr("those that differ beyond noise first, then the longest") if shown else tr("the longest; none differs")
+    caption = tr("Mutexes and read-write locks") + colon() + which
+    return _table(contrast, LOCK, caption, waits.lock_rows(contrast))
+
+
+def _sessions(contrast: WaitsContrast) -> Table | None:
+    return _amounts(contrast, tr("What sessions do: mean number of active ones"), marked("sessions"), contrast.sessions)
+
+
+def _metrics(contrast: WaitsContrast) -> Table | None:
+    caption = tr(
+        "Counters of InnoDB per transaction that differ beyond noise, of {count} compared",
+        count=contrast.metrics_compared,
+    )
+    return _amounts(contrast, caption, marked("counter"), contrast.metrics)
+
+
+def _no_metrics(contrast: WaitsContrast) -> str:
+    if contrast.metrics or not contrast.metrics_compared:
+        return ""
+    return tr(
+        "Of {count} counters of InnoDB (information_schema.innodb_metrics), none differs beyond noise per transaction.",
+        count=contrast.metrics_compared,
+    )
+
+
+def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequence[AmountRecord]) -> Table | None:
+    """None without rows."""
+    if not records:
+        return None
+    of_sessions = records[0].kind != "metric"
+    rows: list[Sequence[str | Cell]] = [
+        [
+            session_words.name_text(one),
+            *([tr(session_words.KINDS[one.kind])] if of_sessions else []),
+            Cell(session_words.number_text(one.control), "num"),
+            Cell(session_words.number_text(one.arm), "num"),
+            Cell(session_words.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(session_words.interval_text(one), "num"),
+        ]
+        for one in records
+    ]
+    kind = [tr("kind")] if of_sessions else []
+    head = (tr(first), *kind, contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    return Table(caption, head, rows)
+
+
+def _table(
+    contrast: WaitsContrast, first: str, caption: str, records: Sequence[WaitRecord], note: str = ""
+) -> Table | None:
+    """None without rows."""
+    if not records:
+        return None
+    rows: list[Sequence[str | Cell]] = [
+        [
+            waits.lock_name(one) if first == LOCK else waits.name_text(one),
+            *([] if one.is_class else [Cell(tr(one.of_class or KINDS[one.kind]), below=waits.hottest_text(one))]),
+            Cell(counted.time_text(one.control_us), "num", below=counted.count_text(one.control_count)),
+            Cell(counted.time_text(one.arm_us), "num", below=counted.count_text(one.arm_count)),
+            Cell(waits.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(waits.interval_text(one), "num"),
+        ]
+        for one in records
+    ]
+    kind = [] if first == CLASS else [tr("kind")]
+    head = (tr(first), *kind, contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    return Table(caption, head, rows, note)
+
+
+TABLES = (_classes, _locks, _events, _sessions, _metrics)
+"""In the order of the page."""

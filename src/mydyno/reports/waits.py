@@ -1,0 +1,169 @@
+"""What reports print of waits: the sentence for each contrast, and the rows of its tables."""
+
+from __future__ import annotations
+
+from mydyno.language import tr, tr_after
+from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
+from mydyno.reports import counted
+from mydyno.reports.counted import time_text
+from mydyno.reports.numbers import percent
+from mydyno.reports.result import StudyResult
+from mydyno.results.why.leading import leading_wait
+
+MOST_ROWS = 12
+MOST_LOCKS = 8
+LOCK_CLASSES = ("mutexes", "read-write locks")
+LONGEST_NAME = 90
+SAMPLE_US = 100_000.0
+"""As of servers/active_sessions.py."""
+
+
+def sentence(contrast: WaitsContrast, record: WaitsRecord) -> str:
+    """The answer for one contrast: which class of waits leads, or that none differs."""
+    if record.alarm:
+        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+    first = leading_wait(contrast)
+    if first is None:
+        words = tr("No wait differs beyond noise, and no stage of a statement.")
+        return counted.with_few_blocks(words, contrast.blocks)
+    change_us = first.arm_us - first.control_us
+    facts = {"name": name_text(first), "time": time_text(abs(change_us)), "interval": interval_text(first)}
+    event = next((one for one in contrast.events if one.beyond_noise and one.of_class == first.name), None)
+    if first.is_class:
+        named = event is not None and event.name != ROW_LOCKS and _is_most(event, first)
+        where = tr_after("Most of it: {event}.", event=name_text(event)) if event is not None and named else ""
+        if change_us > 0:
+            return tr("Waits for {name} are {time} longer per transaction ({interval}).", **facts) + where
+        return tr("Waits for {name} are {time} shorter per transaction ({interval}).", **facts) + where
+    if first.of_class and change_us > 0:
+        return tr(
+            "No class of waits differs beyond noise, but {name} is {time} longer per transaction ({interval}).", **facts
+        )
+    if first.of_class:
+        return tr(
+            "No class of waits differs beyond noise, but {name} is {time} shorter per transaction ({interval}).",
+            **facts,
+        )
+    if change_us > 0:
+        return tr(
+            "No class of waits differs beyond noise, but the stage {name} is {time} longer per transaction "
+            "({interval}).",
+            **facts,
+        )
+    return tr(
+        "No class of waits differs beyond noise, but the stage {name} is {time} shorter per transaction ({interval}).",
+        **facts,
+    )
+
+
+def _is_most(event: WaitRecord, of_class: WaitRecord) -> bool:
+    whole = of_class.arm_us - of_class.control_us
+    return whole != 0.0 and (event.arm_us - event.control_us) / whole >= 0.5
+
+
+def accompanying_sentence(first: WaitRecord, share: float) -> str:
+    """Of what accompanies() found."""
+    name = name_text(first)
+    what = tr("The stage {name}", name=name) if first.kind == "stage" else tr("Waits for {name}", name=name)
+    change = f"{time_text(first.control_us)} → {time_text(first.arm_us)}"
+    return counted.accounting_sentence(what, change, interval_text(first), share)
+
+
+def class_rows(contrast: WaitsContrast) -> list[WaitRecord]:
+    """The classes of waits: those that differ first."""
+    return [one for one in contrast.events if one.is_class]
+
+
+def event_rows(contrast: WaitsContrast) -> list[WaitRecord]:
+    """Single events but locks, stages and statements: those that differ first, then the longest."""
+    return [one for one in contrast.events if not one.is_class and one.of_class not in LOCK_CLASSES][:MOST_ROWS]
+
+
+def lock_rows(contrast: WaitsContrast) -> list[WaitRecord]:
+    """Mutexes and read-write locks: those that differ first, then the longest."""
+    return [one for one in contrast.events if one.of_class in LOCK_CLASSES][:MOST_LOCKS]
+
+
+def lock_name(one: WaitRecord) -> str:
+    """A lock without its class, which the table's column has."""
+    return one.name.split("/", 3)[-1]
+
+
+def hottest_text(one: WaitRecord) -> str:
+    """How the time is spread over the lock's instances, of the side where it is longer; empty if that is not known."""
+    lock = one.arm_lock if one.arm_us >= one.control_us else one.control_lock
+    if lock is None:
+        return ""
+    if lock.instances == 1:
+        return tr("a single one")
+    return tr("{share} in one of {count}", share=percent(lock.hottest), count=lock.instances)
+
+
+def name_text(one: WaitRecord) -> str:
+    """The event's name without what the table's column or the sentence states; a long statement is cut.
+
+    A class has its name in the present language.
+    """
+    if one.is_class:
+        return tr(one.name)
+    name = one.name.removeprefix("stage/").removeprefix("sql/") if one.kind == "stage" else one.name
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def difference_text(one: WaitRecord) -> str:
+    """The difference with its sign."""
+    return counted.change_text(one.arm_us - one.control_us)
+
+
+def interval_text(one: WaitRecord) -> str:
+    """The interval of the difference, e.g. "+180 … +240 µs"."""
+    return counted.interval_text(one.low_us, one.high_us)
+
+
+def quality(record: WaitsRecord) -> list[str]:
+    """How waits were counted, what that cost, and what is missing: a sentence each."""
+    found = [
+        tr(
+            "Of the load's threads, by performance_schema, in {slices} slices of their own, which enter no effect. "
+            "In the measured slices nothing was counted.",
+            slices=record.slices,
+        )
+    ]
+    cost = counted.cost_facts(record)
+    if cost is not None:
+        found.append(
+            tr(
+                "Cost of the instruments: throughput {ratio}{interval} in these slices, compared with "
+                "the measured slices before and after them.",
+                **cost,
+            )
+        )
+    found.append(tr("Stages contain the waits in them, and statements contain their stages."))
+    if record.samples:
+        found.append(
+            tr(
+                "Sessions were sampled {samples} times, every {interval}. One that is active in no wait event runs, "
+                "waits for a CPU, or waits for what has no instrument, such as row locks.",
+                samples=record.samples,
+                interval=time_text(SAMPLE_US),
+            )
+        )
+    for name, count in record.lost.items():
+        found.append(
+            tr(
+                "Some objects are not counted because performance_schema has no room for them: {name} is {count}.",
+                name=name,
+                count=count,
+            )
+        )
+    return found + [tr("Not all runs were counted: {why}.", why=why) for why in record.missing[:3]]
+
+
+def lines(result: StudyResult) -> list[str]:
+    """For a terminal: a sentence for each contrast in which something leads."""
+    record = result.summary.waits
+    if record is None:
+        return []
+    return counted.contrast_lines(
+        result, record, record.contrasts, lambda one: leading_wait(one) is not None, lambda one: sentence(one, record)
+    )

@@ -1,0 +1,1 @@
+"""Published studies: their figures and conclusions, compared with this study's verdicts."""

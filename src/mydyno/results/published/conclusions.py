@@ -1,0 +1,329 @@
+"""What published studies concluded, compared with this study's own verdicts and limits.
+
+Conclusions, their rules and the rules' numbers are in experiments/published/*.toml; this module knows no study.
+
+Only pairs of arms that differ in one treatment count, and only what was declared before the first run has a verdict.
+Where the condition of a conclusion (a full link, a load above 32 connections) did not occur here, the answer is
+"cannot tell", with what occurred instead. Growth over connections and the traffic of a full link are no contrasts of
+arms; they are decided by the interval of one number per block, from 6 blocks on. Where two copies of the control
+differ (the A/A alarm), every answer is "cannot tell".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+
+from mydyno.hosts.network.link import parse_bits_per_s
+from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.published.studies import (
+    Conclusion,
+    FlatAtFullLink,
+    FullLinkShare,
+    PublishedStudy,
+    RatioAtConnections,
+    StopsGrowing,
+    StudyPart,
+    VerdictOfPairs,
+    published_studies,
+)
+from mydyno.stats.agreement import Agreement, compare
+from mydyno.stats.paired import paired
+from mydyno.stats.tost import FEWEST_BLOCKS
+
+TREATMENT_NAMES = {"tls": "TLS"}
+"""Treatments that sentences do not call by their key."""
+Answer = tuple[Agreement, str]
+AGREES, DISAGREES, CANNOT_TELL = Agreement.AGREES, Agreement.DISAGREES, Agreement.CANNOT_TELL
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a conclusion is compared with."""
+
+    experiment: Experiment
+    runs: Sequence[RunSummary]
+    effects: Sequence[EffectRecord]
+    limits: Mapping[tuple[str, str], LimitRecord]
+    """{(arm, step): limit}."""
+
+    def contrasts(self, treatment: str) -> Iterator[tuple[EffectRecord, Step]]:
+        """Effects with a verdict on the primary metric of arms that differ in this treatment alone."""
+        steps = {step.id: step for step in self.experiment.resolved_steps}
+        for effect in self.effects:
+            if effect.metric == self.experiment.verdict.primary and effect.verdict and effect.step in steps:
+                arms = self.experiment.arm(effect.arm), self.experiment.arm(effect.control)
+                if only_difference(*arms) == treatment:
+                    yield effect, steps[effect.step]
+
+    def limit(self, arm: str, step: str) -> str:
+        """What limited an arm at a step; "unknown" where its link was not proved."""
+        found = self.limits.get((arm, step))
+        return found.limit if found else "unknown"
+
+    def logs(self, metric: str, arm: str) -> dict[str, dict[int, float]]:
+        """{step: {block: log of the value}} of an arm's valid runs; of two copies the mean."""
+        found: dict[str, dict[int, list[float]]] = {}
+        for run in self.runs:
+            for step, of_step in run.values.items() if run.valid and run.arm == arm else ():
+                if of_step.get(metric, 0.0) > 0.0 and step not in run.invalid_steps and step not in run.failures:
+                    found.setdefault(step, {}).setdefault(run.block, []).append(log(of_step[metric]))
+        return {step: {block: fmean(of) for block, of in blocks.items()} for step, blocks in found.items()}
+
+    def growth(self, metric: str, arm: str, low: str, high: str) -> Figure:
+        """How much the metric grows from one step to another, one number per block."""
+        logs = self.logs(metric, arm)
+        first, last = logs.get(low, {}), logs.get(high, {})
+        return figure_of([last[block] - first[block] for block in sorted(first.keys() & last.keys())])
+
+    @property
+    def alarm(self) -> str:
+        """The A/A alarm of this study; empty if there is none."""
+        return next((effect.details.alarm for effect in self.effects if effect.details.alarm), "")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def words(self) -> str:
+        """+3.2 % [+1.0 %, +5.4 %]."""
+        if self.ratio is None:
+            return "not measured"
+        if self.low is None or self.high is None:
+            return f"{_signed(self.ratio - 1)} in fewer than {FEWEST_BLOCKS} blocks"
+        return f"{_signed(self.ratio - 1)} [{_signed(self.low - 1)}, {_signed(self.high - 1)}]"
+
+    def within(self, tolerance: float) -> Answer:
+        """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
+        if self.low is None or self.high is None:
+            return CANNOT_TELL, self.words
+        if 1 - tolerance <= self.low and self.high <= 1 + tolerance:
+            return AGREES, self.words
+        return (DISAGREES if self.low > 1 + tolerance or self.high < 1 - tolerance else CANNOT_TELL), self.words
+
+
+def figure_of(log_ratios: Sequence[float]) -> Figure:
+    """The figure from one log ratio per block."""
+    answer = paired(log_ratios)
+    if answer.n < FEWEST_BLOCKS:
+        return Figure(answer.ratio, None, None)
+    return Figure(answer.ratio, answer.interval.low, answer.interval.high)
+
+
+def conclusions_of(
+    experiment: Experiment,
+    runs: Sequence[RunSummary],
+    effects: Sequence[EffectRecord],
+    limits: Sequence[LimitRecord],
+) -> tuple[ConclusionRecord, ...]:
+    """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
+    facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
+    known = published_studies()
+    records = []
+    for name in experiment.published:
+        study = known.get(name)
+        if study is None or not _repeats_parts(experiment, study):
+            continue
+        for part in study.parts:
+            for conclusion in part.conclusions:
+                answer, because = (CANNOT_TELL, facts.alarm) if facts.alarm else _answer(facts, part, conclusion)
+                records.append(
+                    ConclusionRecord(
+                        study=name,
+                        part=part.name,
+                        claim=conclusion.claim,
+                        answer=Agreement(answer).value,
+                        because=because,
+                    )
+                )
+    return tuple(records)
+
+
+def _repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
+    """Whether the experiment is of the study's parts; its appendices may have experiments of their own."""
+    needed = study.conclusions_need
+    return needed is None or any(needed in arm.treatments for arm in experiment.arms)
+
+
+def _answer(facts: Facts, part: StudyPart, conclusion: Conclusion) -> Answer:
+    match conclusion.test:
+        case FullLinkShare() as test:
+            return _full_link_share(facts, test)
+        case FlatAtFullLink() as test:
+            return _flat_at_full_link(facts, test)
+        case VerdictOfPairs() as test:
+            return _verdict_of_pairs(facts, part.treatment, test)
+        case RatioAtConnections() as test:
+            return _ratio_at_connections(facts, part.treatment, test)
+        case StopsGrowing() as test:
+            return _stops_growing(facts, part.treatment, test)
+
+
+def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
+    """The most that any arm carried on each bandwidth: a link counts as full from 90 % on."""
+    outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
+    metric = f"network_{'rx' if outside else 'tx'}_bytes_per_s"
+    most: dict[float, tuple[float, str, Figure]] = {}
+    for (arm, step), limit in facts.limits.items():
+        speed = _bits_per_s(facts.experiment.arm(arm).treatments.get("network"))
+        sent = list(facts.logs(metric, arm).get(step, {}).values())
+        if limit.limit == "link" and speed and sent:
+            share = exp(fmean(sent)) * 8 / speed
+            figure = figure_of([one + log(8 / speed / test.share) for one in sent])
+            if share > most.get(speed, (0.0, ""))[0]:
+                most[speed] = share, f"{arm} at {step}", figure
+    if not most:
+        return CANNOT_TELL, _no_full_link(facts)
+    words = "; ".join(f"{where} sent {_percent(share)} of its nominal speed" for share, where, _ in most.values())
+    return _all([figure.within(test.tolerance)[0] for _, _, figure in most.values()]), words
+
+
+def _all(answers: Sequence[Agreement]) -> Agreement:
+    """One answer from several: disagrees where any does, agrees where all do."""
+    if DISAGREES in answers:
+        return DISAGREES
+    return AGREES if answers and all(answer == AGREES for answer in answers) else CANNOT_TELL
+
+
+def _no_full_link(facts: Facts) -> str:
+    if not facts.limits:
+        return "no arm has a proved link"
+    fullest = max(facts.limits.values(), key=lambda limit: limit.shares.get("link", 0.0))
+    share = fullest.shares.get("link", 0.0)
+    return f"no link was full: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
+
+
+def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
+    """What was there instead of pairs at a full link: `words` say which pairs."""
+    full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
+    return (
+        f"no {words} at a full link; the full links were those of {', '.join(full)}" if full else _no_full_link(facts)
+    )
+
+
+def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
+    growth = {}
+    for arm in facts.experiment.arms:
+        measured = facts.logs("tps", arm.name)
+        full = [step for step in facts.experiment.resolved_steps if facts.limit(arm.name, step.id) == "link"]
+        full = sorted((step for step in full if step.id in measured), key=lambda step: step.connections)
+        if len(full) > 1 and full[0].workload == full[-1].workload:
+            growth[f"{arm.name} from {full[0].connections} to {full[-1].connections} connections"] = facts.growth(
+                "tps", arm.name, full[0].id, full[-1].id
+            )
+    if not growth:
+        return CANNOT_TELL, "no arm filled its link at two loads"
+    words = "; ".join(f"{where}: {figure.words}" for where, figure in growth.items())
+    return _all([figure.within(test.tolerance)[0] for figure in growth.values()]), words
+
+
+def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: str) -> Answer:
+    """Agrees where a verdict is the wanted one and none is decided otherwise."""
+    if not effects:
+        return CANNOT_TELL, absent
+    words = "; ".join(f"{one.arm} against {one.control} at {one.step}: {_effect_words(one)}" for one in effects)
+    decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
+    if not decided:
+        return CANNOT_TELL, words
+    return (AGREES if all(verdict == wanted for verdict in decided) else DISAGREES), words
+
+
+def _effect_words(effect: EffectRecord) -> str:
+    ratio = "no estimate" if effect.ratio is None else _signed(effect.ratio - 1)
+    return f"{ratio}, {str(effect.verdict).replace('_', ' ')}"
+
+
+def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Answer:
+    differ = f"differ in {TREATMENT_NAMES.get(treatment, treatment)} alone"
+    limits = [
+        (effect, facts.limit(effect.arm, effect.step), facts.limit(effect.control, effect.step))
+        for effect, _ in facts.contrasts(treatment)
+    ]
+    if test.where == "away_from_full_link":
+        pairs = [effect for effect, _, of_control in limits if of_control not in ("link", "unknown")]
+        absent = f"no pair of arms {differ.replace('differ', 'differs', 1)} away from a full link"
+    elif test.where == "control_at_full_link":
+        pairs = [effect for effect, _, of_control in limits if of_control == "link"]
+        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} had its control")
+    else:
+        pairs = [effect for effect, of_arm, of_control in limits if of_arm == of_control == "link"]
+        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} was together")
+    return _by_verdict(pairs, test.verdict, absent)
+
+
+def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections) -> Answer:
+    pairs = [effect for effect, step in facts.contrasts(treatment) if step.connections == test.connections]
+    if not pairs:
+        where = "one connection" if test.connections == 1 else f"{test.connections} connections"
+        return CANNOT_TELL, f"no pair of arms differs in {TREATMENT_NAMES.get(treatment, treatment)} alone at {where}"
+    margin = facts.experiment.verdict.margin
+    answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
+    words = "; ".join(f"{e.arm}: {answer.because}" for e, answer in zip(pairs, answers, strict=True))
+    agreements = [Agreement(answer.agreement) for answer in answers]
+    if all(one == CANNOT_TELL for one in agreements):
+        return CANNOT_TELL, words
+    return (DISAGREES if DISAGREES in agreements else AGREES), words
+
+
+def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
+    name = TREATMENT_NAMES.get(treatment, treatment)
+    found: list[Answer] = []
+    for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts(treatment)):
+        without_it, with_it = facts.logs("tps", control), facts.logs("tps", arm)
+        free = sorted(
+            (
+                step
+                for step in facts.experiment.resolved_steps
+                if step.connections >= test.from_connections
+                and step.id in without_it
+                and step.id in with_it
+                and facts.limit(control, step.id) != "link"
+            ),
+            key=lambda step: step.connections,
+        )
+        if len(free) < 2:
+            continue
+        low, high = free[0].id, free[-1].id
+        untreated, treated = (facts.growth("tps", one, low, high) for one in (control, arm))
+        words = f"from {low} to {high} {control} grew by {untreated.words}, {arm} by {treated.words}"
+        if (
+            untreated.low is None
+            or untreated.low - 1 < test.control_grows
+            or treated.low is None
+            or treated.high is None
+        ):
+            found.append(
+                (CANNOT_TELL, f"{words}: growth of {_percent(test.control_grows)} without {name} is not shown")
+            )
+        elif treated.high - 1 <= test.at_most:
+            found.append((AGREES, words))
+        else:
+            found.append((DISAGREES if treated.low - 1 > test.at_most else CANNOT_TELL, words))
+    if not found:
+        return CANNOT_TELL, f"no two loads of {test.from_connections} connections and more away from a full link"
+    words = "; ".join(because for _, because in found)
+    return _all([answer for answer, _ in found if answer != CANNOT_TELL]), words
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _signed(share: float) -> str:
+    return f"{share * 100:+.1f} %".replace("-", "−")
+
+
+def _bits_per_s(network: object) -> float | None:
+    """The nominal speed of a network treatment; None if it is not shaped."""
+    wanted = network.get("bandwidth") if isinstance(network, dict) else network
+    return None if wanted is None else parse_bits_per_s(wanted)

@@ -1,0 +1,160 @@
+"""Published figures: experiments/published/*.toml as ratios, compared with this study's verdicts.
+
+Absolute figures of another host are never compared. An arm corresponds to a published one if its treatments are the
+same, or, if the file has none, its name. A published control that is an arm of ours, and the other way round, is
+compared by the inverse ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.metrics import split_instance
+from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.results.published.studies import PublishedStudy, published_studies
+from mydyno.stats.agreement import Agreement, compare
+
+METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published ratio."""
+
+    metric: str
+    workload: str
+    connections: int | None
+    arm: str
+    control: str
+    ratio: float
+    rounding: float
+    instances: int
+    note: str
+    link_full: bool = False
+    """Whether the ratio is that of a full link."""
+
+
+def figures_of(study: PublishedStudy) -> Iterator[Figure]:
+    """Every published ratio of a study."""
+    for effect in study.effects:
+        where = "" if effect.connections is not None else "; the largest over the sweep, in both studies"
+        for metric in METRIC_KEYS:
+            percent = getattr(effect, metric)
+            if percent is not None:
+                yield Figure(
+                    metric, effect.workload, effect.connections, effect.arm, effect.control, 1 + percent / 100,
+                    effect.rounding / 100, 1, f"{effect.table}{where}",
+                )  # fmt: skip
+    for table in study.tables:
+        rows = table.rows()
+        for arm, row in rows.items():
+            for connections, value, control in zip(table.connections, row, rows[table.control], strict=True):
+                if arm != table.control:
+                    ratio = control / value if table.inverse else value / control
+                    yield Figure(
+                        table.metric, table.workload, connections, arm, table.control, ratio, 0.0, table.instances,
+                        table.table, table.link_full_from is not None and connections >= table.link_full_from,
+                    )  # fmt: skip
+
+
+def compare_with_published(
+    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[LimitRecord] = ()
+) -> list[PublishedEntry]:
+    """Entries of summary.published for the studies that the experiment names: each figure that it repeats."""
+    known = published_studies()
+    full = {(limit.arm, limit.step) for limit in limits if limit.limit == "link"}
+    entries = []
+    for name in experiment.published:
+        study = known.get(name)
+        for figure in figures_of(study) if study is not None else ():
+            entry = _entry(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
+            if entry is not None:
+                entries.append(_where_the_link_is_full(entry, figure, full))
+    return entries
+
+
+def _where_the_link_is_full(entry: PublishedEntry, figure: Figure, full: Collection[tuple[str, str]]) -> PublishedEntry:
+    """The entry; "cannot tell" where its ratio came from a full link there and no link was full here."""
+    if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
+        return entry
+    words = "the published ratio is that of a full link, and at this load no link was full in this study"
+    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "because": words})
+
+
+def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """{published arm: our arm}, by treatments where the file says them."""
+    ours: dict[str, str] = {}
+    for name, treatments in published.items():
+        for arm in experiment.arms:
+            if arm.treatments == treatments:
+                ours.setdefault(name, arm.name)
+    return {arm.name: arm.name for arm in experiment.arms if arm.name not in published} | ours
+
+
+def _entry(
+    study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
+) -> PublishedEntry | None:
+    """None if the experiment does not repeat this figure."""
+    arm, control = ours.get(figure.arm), ours.get(figure.control)
+    if arm is None or control is None:
+        return None
+    of_all = split_instance(figure.metric)[1] is None
+    if of_all and figure.instances != experiment.instances_of(experiment.arm(arm)):
+        return None
+    steps = {step.id: step for step in experiment.resolved_steps}
+    effect = _effect_for(figure, arm, control, steps, effects)
+    if effect is None:
+        arm, control = control, arm
+        figure = replace(figure, ratio=1 / figure.ratio, rounding=figure.rounding / figure.ratio**2)
+        effect = _effect_for(figure, arm, control, steps, effects)
+    if effect is None:
+        return None
+    said = compare(
+        figure.ratio,
+        effect.verdict,
+        effect.ci_low,
+        effect.ci_high,
+        figure.rounding,
+        _margin(experiment, figure.metric),
+    )
+    return PublishedEntry(
+        study=study,
+        metric=figure.metric,
+        step=effect.step,
+        arm=arm,
+        control=control,
+        published_ratio=figure.ratio,
+        ratio=effect.ratio,
+        ci_low=effect.ci_low,
+        ci_high=effect.ci_high,
+        agreement=Agreement(said.agreement).value,
+        because=said.because,
+        note=figure.note,
+    )
+
+
+def _effect_for(
+    figure: Figure, arm: str, control: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
+) -> EffectRecord | None:
+    """Our effect at the figure's load; of a figure for a whole sweep, our largest one."""
+    candidates = [
+        effect
+        for effect in effects
+        if effect.metric == figure.metric
+        and (effect.arm, effect.control) == (arm, control)
+        and effect.step in steps
+        and steps[effect.step].workload == figure.workload
+        and figure.connections in (None, steps[effect.step].connections)
+    ]
+    measured = [effect for effect in candidates if effect.ratio]
+    if not measured:
+        return candidates[0] if candidates else None
+    return max(measured, key=lambda effect: abs(log(effect.ratio or 1.0)))
+
+
+def _margin(experiment: Experiment, metric: str) -> float:
+    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin

@@ -1,0 +1,111 @@
+"""The values of each run: means over the window that the experiment declares, the same for all runs of the study.
+
+The window of a step begins at its warm-up's end and ends with the load, so it is known before the first run. A value is
+the mean of the per-second samples in the window; latency percentiles come from the driver's histogram of the same
+window, and steadiness is judged on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mydyno.model.definition.experiment import Step
+from mydyno.model.metrics import METRICS, of_instance, ordered
+from mydyno.model.stored.records import DriverResult, RunRecord
+from mydyno.model.stored.summary import Window
+from mydyno.store.query import window_means
+from mydyno.store.study_folder import StudyFolder
+
+LATEST_SAMPLE_S = 0.5
+"""The last second of a window is sampled so much after its end at most."""
+
+
+def declared_windows(steps: Sequence[Step]) -> dict[str, Window]:
+    """{step: window}, in seconds from the start of the load."""
+    return {
+        step.id: Window(from_s=step.warmup_s, to_s=step.warmup_s + step.measure_s + LATEST_SAMPLE_S) for step in steps
+    }
+
+
+def values_of(
+    folder: StudyFolder, run: RunRecord, windows: dict[str, Window], instances: bool = False
+) -> dict[str, dict[str, float]]:
+    """{step: {metric: value}} of one run, by the metrics' own scope. A metric that was not sampled is absent.
+
+    With `instances` (in a study where some runs have several) each instance's values are there too, under
+    METRIC_instance_N; METRIC itself is made of them as its `together` says.
+    """
+    bounds = {record.id: (windows[record.id].from_s, windows[record.id].to_s) for record in run.steps}
+    means = window_means(folder.samples_path(run.folder), bounds)
+    values: dict[str, dict[str, float]] = {}
+    for record in run.steps:
+        parts = {part.instance: part.driver for part in record.instances} or {1: record.driver}
+        apart = {number: _of_one(means[record.id], number, driver) for number, driver in parts.items()}
+        found = _of_host(means[record.id]) | _together(list(apart.values()), record.driver)
+        found |= _per_transaction(found)
+        if not _goes_over_interfaces(run):
+            found.pop("network_bytes_per_transaction", None)  # what is counted then is others' traffic
+        if instances:
+            for number, own in apart.items():
+                found |= {of_instance(name, number): value for name, value in own.items()}
+        values[record.id] = {name: found[name] for name in ordered(found)}
+    return values
+
+
+def _goes_over_interfaces(run: RunRecord) -> bool:
+    """Whether the load's bytes pass the sampled interfaces: over a link, or to a server that mydyno did not start."""
+    linked = any(evidence.treatment == "network" for evidence in run.evidence)
+    return linked or all(server.pid == 0 for server in run.servers)
+
+
+Means = Mapping[tuple[str, str], float]
+"""{(scope, metric): mean over the window}"""
+
+
+def _of_host(means: Means) -> dict[str, float]:
+    return {name: means["host", name] for name, m in METRICS.items() if m.scope == "host" and ("host", name) in means}
+
+
+def _of_one(means: Means, number: int, driver: DriverResult) -> dict[str, float]:
+    """One instance's own values: its server's and its driver's."""
+    found = _latencies(driver)
+    for name, metric in METRICS.items():
+        where = (f"{metric.scope}:{number}", name)
+        if metric.scope != "host" and where in means:
+            found[name] = means[where]
+    return found | _per_transaction(found)
+
+
+def _per_transaction(found: Mapping[str, float]) -> dict[str, float]:
+    """What one transaction took, where all that it is made of was sampled and any transaction was made."""
+    rate = found.get("tps", 0.0)
+    return {
+        name: sum(found[part] for part in metric.of) * metric.factor / rate
+        for name, metric in METRICS.items()
+        if metric.aggregate == "per_transaction" and rate > 0 and all(part in found for part in metric.of)
+    }
+
+
+def _latencies(driver: DriverResult) -> dict[str, float]:
+    found = {}
+    for name, metric in METRICS.items():
+        key = name.removeprefix("latency_").removesuffix("_us")
+        if metric.aggregate == "driver" and key in driver.latency_us:
+            found[name] = driver.latency_us[key]
+    return found
+
+
+def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dict[str, float]:
+    """The run's values from its instances'; a metric that one of them lacks is absent."""
+    found = _latencies(driver)
+    for name, metric in METRICS.items():
+        if metric.scope == "host" or metric.aggregate in ("driver", "per_transaction", "slices"):
+            continue
+        if metric.together == "spread":
+            rates = [own[name.removesuffix("_spread_pct")] for own in apart if name.removesuffix("_spread_pct") in own]
+            if len(rates) == len(apart) > 1 and sum(rates) > 0:
+                found[name] = 100.0 * (max(rates) - min(rates)) / (sum(rates) / len(rates))
+        elif all(name in own for own in apart):
+            total = sum(own[name] for own in apart)
+            found[name] = total / len(apart) if metric.together == "mean" else total
+    return found

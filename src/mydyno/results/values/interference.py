@@ -1,0 +1,161 @@
+"""Whether servers of a block affect each other: carry-over between slices, deferred work, the control loaded alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+import numpy as np
+
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import AloneRecord
+from mydyno.results.values.step_slices import StepSlices, groups_of, lane_of, step_slices
+from mydyno.stats.slices import Array, adjusted_work, carry_over, demeaned, welch_ratio
+
+
+def longest_washout_s(experiment: Experiment, slices: Sequence[SliceRecord]) -> float:
+    """The washout of the latest blocks: it is only ever lengthened."""
+    return max([experiment.design.washout, *(one.washout_s for one in slices if one.washout_s is not None)])
+
+
+def carried_over(
+    steps: Mapping[str, StepSlices], coefficients: Mapping[str, dict[str, dict[str, float]]], washout_s: float
+) -> dict[str, float]:
+    """step → largest relative change of a slice's throughput by the arm that was loaded before it, where it is shown.
+
+    Of the slices with a washout of `washout_s` alone; steps without a change beyond noise are absent.
+    """
+    found = {}
+    for step, data in steps.items():
+        rows = [index for index, one in enumerate(data.slices) if (one.washout_s or washout_s) >= washout_s]
+        slices = [data.slices[index] for index in rows]
+        work = np.array([one.queries / one.length_s for one in slices])
+        if not rows or not (work > 0).all():
+            continue
+        slopes_of = coefficients.get(step, {}).get("qps", {})
+        x = (
+            np.column_stack([data.covariates[name][rows] for name in slopes_of])
+            if slopes_of
+            else np.zeros((len(work), 0))
+        )
+        beta = np.array(list(slopes_of.values()))
+        residuals = demeaned(np.log(adjusted_work(work, x, beta, np.zeros(len(beta)))), groups_of(slices))
+        before = {(one.block, one.cycle, one.position): one.arm for one in slices}
+        arms = np.array([before.get((one.block, one.cycle, one.position - 1), "") for one in slices])
+        effect = carry_over(residuals, arms)
+        if effect is not None:
+            found[step] = effect
+    return found
+
+
+def _carry_over_notes(carried: Mapping[str, float], washout_s: float) -> list[str]:
+    """Sentences on what carried_over() found."""
+    return [
+        f"{step}: the arm that was loaded before a slice changes its throughput by up to {abs(effect):.1%}; "
+        f"use a longer washout: --set design.washout={2 * washout_s:g}s"
+        for step, effect in carried.items()
+    ]
+
+
+def _washout_notes(slices: Sequence[SliceRecord]) -> list[str]:
+    """Where the washout was lengthened between blocks."""
+    first: dict[float, int] = {}
+    for one in slices:
+        if one.washout_s is not None:
+            first[one.washout_s] = min(one.block, first.get(one.washout_s, one.block))
+    found = sorted(first.items(), key=lambda item: item[1])
+    return [
+        f"from block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them"
+        for washout_s, block in found[1:]
+    ]
+
+
+def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[str]:
+    """Steps at which a washout ends before the first responses arrive: all connections begin at the same moment."""
+    times: dict[str, list[float]] = {}
+    for one in slices:
+        if one.search is None and one.service_us:
+            times.setdefault(one.step, []).append(one.service_us / 1e6)
+    slow = {step: float(np.mean(found)) for step, found in times.items() if np.mean(found) > washout_s}
+    return [
+        f"{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: "
+        f"use --set design.washout={ceil(2 * took_s)}s --set design.slice={ceil(10 * took_s)}s"
+        for step, took_s in slow.items()
+    ]
+
+
+FEWEST_ALONE = 4
+
+
+def alone_record(
+    alone: Sequence[SliceRecord],
+    steps: Mapping[str, StepSlices],
+    coefficients: Mapping[str, dict[str, dict[str, float]]],
+) -> AloneRecord | None:
+    """The control's slices with the other servers stopped, relative to the same server's slices just before."""
+    usable = [one for one in alone if one.queries > 0 and one.driver_cpu_s]
+    if len(usable) < FEWEST_ALONE or usable[0].step not in steps:
+        return None
+    step = usable[0].step
+    together = [
+        one for one in steps[step].slices if lane_of(one) == lane_of(usable[0]) and one.queries and one.driver_cpu_s
+    ]
+    if len(together) < 2:
+        return None
+    slopes_of = coefficients.get(step, {}).get("qps", {})
+
+    def logs(slices: Sequence[SliceRecord]) -> Array:
+        data = step_slices(list(slices))
+        value = np.log(np.array([one.queries / one.length_s for one in slices]))
+        for name, slope in slopes_of.items():
+            if name in data.covariates and name != "speed":
+                value = value - slope * data.covariates[name]
+        return np.asarray(value, dtype=np.float64)
+
+    low, ratio, high = welch_ratio(logs(usable), logs(together))
+    return AloneRecord(step=step, slices=len(usable), qps_ratio=ratio, qps_low=low, qps_high=high)
+
+
+def _alone_notes(alone: AloneRecord | None, control: str) -> list[str]:
+    """A sentence on the control loaded alone; empty if that was not done."""
+    if alone is None:
+        return []
+    change, low, high = (100 * (value - 1) for value in (alone.qps_ratio, alone.qps_low, alone.qps_high))
+    shown = "" if low <= 0 <= high else ": the servers affect each other while one is loaded"
+    return [
+        f"{alone.step}: with the other servers stopped, {control} served {change:+.1f} % queries per second "
+        f"(95 % interval {low:+.1f} to {high:+.1f} %; {alone.slices} slices of one start){shown}"
+    ]
+
+
+IDLE_WORK = 0.10
+"""CPUs used by servers that are not loaded, above which the report says so."""
+
+
+def _idle_work_notes(slices: Sequence[SliceRecord]) -> list[str]:
+    """A sentence where servers that were not loaded used more than IDLE_WORK CPUs on average."""
+    shares = [o.idle_servers_cpu_s / o.length_s for o in slices if o.idle_servers_cpu_s is not None and o.length_s]
+    if not shares or float(np.mean(shares)) <= IDLE_WORK:
+        return []
+    return [
+        f"servers that were not loaded used {float(np.mean(shares)):.2f} CPUs on average (deferred work): "
+        "effects may be smaller than they are"
+    ]
+
+
+def interference_notes(
+    slices: Sequence[SliceRecord],
+    carried: Mapping[str, float],
+    washout_s: float,
+    alone: AloneRecord | None,
+    control: str,
+) -> list[str]:
+    """Every sentence on how the servers of a block affected each other."""
+    return [
+        *_washout_notes(slices),
+        *_response_notes(slices, washout_s),
+        *_carry_over_notes(carried, washout_s),
+        *_idle_work_notes(slices),
+        *_alone_notes(alone, control),
+    ]

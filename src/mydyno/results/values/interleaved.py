@@ -1,0 +1,396 @@
+"""The numbers of each run of an interleaved study, from its saved slices: see stats/slices.py for the method.
+
+Rates and CPU costs are totals over the block's cycles, relative to the control's first copy in the same cycles, and
+adjusted for the host's speed. Latency percentiles come from the histograms of all of a lane's slices merged. Memory is
+compared at equal operations served: interpolated to the fewest operations that any lane served by the end of the step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mydyno.drivers.merged import percentiles_of
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.metrics import METRICS, ordered
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import InterleavingRecord
+from mydyno.results.values.capacity import capacity_values
+from mydyno.results.values.interference import alone_record, carried_over, interference_notes, longest_washout_s
+from mydyno.results.values.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
+from mydyno.stats.exogenous import shifted_by_arm
+from mydyno.stats.slices import (
+    Array,
+    Groups,
+    adjusted_work,
+    enough_for_slopes,
+    slopes,
+    spread_between,
+    spread_within,
+)
+
+Values = dict[Lane, dict[str, dict[str, float]]]
+"""lane → step → metric → value"""
+MOST_DROPPED = 0.5
+"""Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A metric that is work per time or cost per operation: total of `over` divided by total of `under`."""
+
+    over: Callable[[SliceRecord], float | None]
+    under: Callable[[SliceRecord], float | None]
+    factor: float = 1.0
+    relative: bool = False
+    """Already relative to a measure of the host's speed: not adjusted again."""
+
+
+def _rate(name: str) -> Callable[[SliceRecord], float | None]:
+    return lambda one: one.rates[name] * one.length_s if name in one.rates else None
+
+
+def _length(one: SliceRecord) -> float:
+    return one.length_s
+
+
+RATIOS: dict[str, Ratio] = {
+    "qps": Ratio(lambda one: float(one.queries), _length),
+    "tps": Ratio(lambda one: float(one.transactions), _length),
+    "tpmc": Ratio(_rate("tpmc"), _length),
+    "ops": Ratio(_rate("ops"), _length),
+    "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length, relative=True),
+    "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length, relative=True),
+    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.queries), 1e6),
+    "server_cpu_us_per_transaction": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.transactions), 1e6),
+    "driver_cpu_us_per_transaction": Ratio(lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6),
+    "server_cpu_ratio": Ratio(lambda one: one.server_cpu_s, lambda one: one.driver_cpu_s, relative=True),
+    "network_bytes_per_transaction": Ratio(
+        lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
+        lambda one: float(one.transactions),
+        relative=True,
+    ),
+}
+RATIO_METRIC = "server_cpu_ratio"
+PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
+"""Rates that are the plain mean of the slices."""
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+@dataclass
+class InterleavedValues:
+    """What summarise needs of all slices of a study."""
+
+    adjusted: Values
+    unadjusted: Values
+    record: InterleavingRecord
+
+
+def interleaved_values(
+    experiment: Experiment,
+    slices: Sequence[SliceRecord],
+    client_untouched: bool,
+    waited_s: float = 0.0,
+    alone: Sequence[SliceRecord] = (),
+    only: Collection[str] | None = None,
+) -> InterleavedValues:
+    """Values of every lane. `client_untouched`: no arm changes the load program's work for a query.
+
+    `alone` are the control's slices with the other servers stopped. `only` are the metrics that the caller uses, for
+    callers after each block: of the others some or all are left out, and so are their coefficients.
+
+    Slices of a lane that failed at a step are not used there: its failure is its result.
+    """
+    adjusted: Values = defaultdict(dict)
+    unadjusted: Values = defaultdict(dict)
+    coefficients: dict[str, dict[str, dict[str, float]]] = {}
+    within: dict[str, dict[str, float]] = {}
+    between: dict[str, dict[str, float]] = {}
+    notes: list[str] = []
+    names: list[str] = []
+    with_others = only is None or not set(only) <= RATIOS.keys()
+    of_step, cycles, dropped = _usable_steps(slices, experiment.gates.steal)
+    washout_s = longest_washout_s(experiment, slices)
+    shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
+    unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})
+    notes += [
+        f"not adjusted for {name}: {', '.join(arms)} changes it"
+        for name, arms in shifted.items()
+        if arms and (client_untouched or name != "driver_cpu")
+    ]
+    for step, data in of_step.items():
+        kept = data.slices
+        _choose_covariates(data, unusable)
+        names += [name for name in data.covariates if name not in names]
+        coefficients[step], within[step], between[step] = {}, {}, {}
+        for lane, own in _by_lane(kept).items():
+            plain = _others(own, kept, lane) if with_others else {}
+            adjusted[lane][step], unadjusted[lane][step] = dict(plain), dict(plain)
+        for metric, ratio in RATIOS.items():
+            if metric == RATIO_METRIC and "driver_cpu" in unusable:
+                continue
+            if only is not None and metric not in only:
+                continue
+            _add_metric(
+                data, metric, ratio, experiment.control, step, adjusted, unadjusted, coefficients, within, between
+            )
+    for lane, steps in capacity_values(experiment, slices).items():
+        adjusted[lane] |= steps
+    steals = [one.steal for one in slices if one.steal is not None]
+    strangers = [one.strangers for one in slices if one.strangers is not None]
+    carried = carried_over(of_step, coefficients, washout_s)
+    co_residence = alone_record(alone, of_step, coefficients)
+    record = InterleavingRecord(
+        slice_s=experiment.design.slice,
+        washout_s=washout_s,
+        cycles=cycles,
+        dropped_cycles=dropped,
+        waited_s=round(waited_s, 3),
+        steal_mean=float(np.mean(steals)) if steals else None,
+        steal_max=max(steals, default=None),
+        strangers_mean=float(np.mean(strangers)) if strangers else None,
+        covariates=tuple(names),
+        coefficients=coefficients,
+        sd_within=within,
+        sd_between=between,
+        carry_over={step: round(effect, 6) for step, effect in carried.items()},
+        alone=co_residence,
+        notes=tuple(
+            dict.fromkeys((*notes, *interference_notes(slices, carried, washout_s, co_residence, experiment.control)))
+        ),
+    )
+    for values in (adjusted, unadjusted):
+        for steps in values.values():
+            for step in steps:
+                steps[step] = {name: steps[step][name] for name in ordered(steps[step])}
+    return InterleavedValues(dict(adjusted), dict(unadjusted), record)
+
+
+def _usable_steps(slices: Sequence[SliceRecord], most_steal_spread: float) -> tuple[dict[str, StepSlices], int, int]:
+    """(each step's slices that are used, cycles of all steps, cycles dropped because of steal).
+
+    Slices of a search are left out: rates and costs at a rate that the search chose compare nothing.
+    """
+    by_step: dict[str, list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        if one.search is None:
+            by_step[one.step].append(one)
+    of_step: dict[str, StepSlices] = {}
+    dropped, cycles = 0, len({(one.step, one.block, one.cycle) for one in slices if one.search is not None})
+    for step, found in by_step.items():
+        kept, gone = _kept(_of_lanes_that_served(found), most_steal_spread)
+        cycles += len({(one.block, one.cycle) for one in found})
+        dropped += gone
+        if kept:
+            of_step[step] = step_slices(kept)
+    return of_step, cycles, dropped
+
+
+def _of_lanes_that_served(slices: Sequence[SliceRecord]) -> list[SliceRecord]:
+    """Without the lanes in which a slice failed."""
+    failed = {lane_of(one) for one in slices if one.failed}
+    return [one for one in slices if lane_of(one) not in failed]
+
+
+def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
+    found: dict[Lane, list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        found[lane_of(one)].append(one)
+    return found
+
+
+def _kept(slices: Sequence[SliceRecord], most_spread: float) -> tuple[list[SliceRecord], int]:
+    """Complete cycles, without those in which steal was too unequal; and how many were dropped. Sees no result."""
+    cycles: dict[tuple[int, int], list[SliceRecord]] = defaultdict(list)
+    for one in slices:
+        cycles[one.block, one.cycle].append(one)
+    lanes: dict[int, int] = defaultdict(int)
+    for (block, _), own in cycles.items():
+        lanes[block] = max(lanes[block], len(own))
+    whole = {key: own for key, own in cycles.items() if len(own) == lanes[key[0]]}
+    dropped: set[tuple[int, int]] = set()
+    for block in lanes:
+        of_block = [key for key in whole if key[0] == block]
+        spread = {key: _steal_spread(whole[key]) for key in of_block}
+        unequal = sorted((key for key in of_block if spread[key] > most_spread), key=lambda key: -spread[key])
+        dropped |= set(unequal[: int(MOST_DROPPED * len(of_block))])
+    kept = [one for key in sorted(whole) if key not in dropped for one in whole[key]]
+    return kept, len(dropped)
+
+
+def _steal_spread(slices: Sequence[SliceRecord]) -> float:
+    steals = [one.steal for one in slices if one.steal is not None]
+    return max(steals) - min(steals) if steals else 0.0
+
+
+def _shifted(name: str, steps: Mapping[str, StepSlices], experiment: Experiment) -> list[str]:
+    """The arms that change a covariate at any step."""
+    found: list[str] = []
+    for data in steps.values():
+        if name in data.covariates:
+            arms = np.array([f"{one.arm}/{one.copy_number}" for one in data.slices])
+            shifted = shifted_by_arm(data.covariates[name], arms, data.groups.cycle, f"{experiment.control}/1")
+            found += [arm.rpartition("/")[0] for arm in shifted]
+    return list(dict.fromkeys(found))
+
+
+def _choose_covariates(data: StepSlices, unusable: set[str]) -> None:
+    """Leave the first of each group that can be used; with few slices `driver_cpu` without `speed`."""
+    chosen: list[str] = []
+    for group in COVARIATES:
+        usable = [name for name in group if name in data.covariates and name not in unusable]
+        chosen += usable[:1]
+    if "driver_cpu" in chosen and "speed" in chosen and not enough_for_slopes(data.groups, len(chosen)):
+        chosen.remove("speed")
+    data.covariates = {name: data.covariates[name] for name in chosen}
+
+
+def _add_metric(
+    data: StepSlices,
+    metric: str,
+    ratio: Ratio,
+    control: str,
+    step: str,
+    adjusted: Values,
+    unadjusted: Values,
+    coefficients: dict[str, dict[str, dict[str, float]]],
+    within: dict[str, dict[str, float]],
+    between: dict[str, dict[str, float]],
+) -> None:
+    """One metric of one step, for every lane that has it in all of its slices."""
+    lacking = {lane_of(one) for one in data.slices if ratio.over(one) is None or ratio.under(one) is None}
+    if lacking:
+        data = _without_lanes(data, lacking)
+        if not data.slices:
+            return
+    over_list, under_list = [ratio.over(one) for one in data.slices], [ratio.under(one) for one in data.slices]
+    over, under = np.array(over_list, dtype=np.float64), np.array(under_list, dtype=np.float64)
+    if not (under > 0).all():
+        over, under = np.where(under > 0, over, 0.0), np.where(under > 0, under, 0.0)
+    names = [] if ratio.relative else list(data.covariates)
+    x = np.column_stack([data.covariates[name] for name in names]) if names else np.zeros((len(over), 0))
+    usable = (over > 0) & (under > 0)
+    groups = Groups(data.groups.lane[usable], data.groups.cycle[usable])
+    log_values = np.log(over[usable] / under[usable])
+    beta = slopes(log_values, x[usable], groups)
+    if names:
+        coefficients[step][metric] = {name: round(float(b), 6) for name, b in zip(names, beta, strict=True)}
+    centre = np.median(x, axis=0) if names else np.zeros(0)
+    better = adjusted_work(over, x, beta, centre)
+    lanes = _by_lane_index(data)
+    for lane, rows in lanes.items():
+        total = float(under[rows].sum())
+        if total > 0:
+            adjusted[lane][step][metric] = ratio.factor * float(better[rows].sum()) / total
+            unadjusted[lane][step][metric] = ratio.factor * float(over[rows].sum()) / total
+    _note_spread(metric, step, control, better, under, lanes, within, between)
+
+
+def _without_lanes(data: StepSlices, lanes: set[Lane]) -> StepSlices:
+    kept = np.array([lane_of(one) not in lanes for one in data.slices], dtype=bool)
+    slices = [one for one, keep in zip(data.slices, kept, strict=True) if keep]
+    covariates = {name: values[kept] for name, values in data.covariates.items()}
+    return StepSlices(slices, groups_of(slices), covariates)
+
+
+def _by_lane_index(data: StepSlices) -> dict[Lane, list[int]]:
+    found: dict[Lane, list[int]] = defaultdict(list)
+    for index, one in enumerate(data.slices):
+        found[lane_of(one)].append(index)
+    return found
+
+
+def _note_spread(
+    metric: str,
+    step: str,
+    control: str,
+    better: Array,
+    under: Array,
+    lanes: Mapping[Lane, Sequence[int]],
+    within: dict[str, dict[str, float]],
+    between: dict[str, dict[str, float]],
+) -> None:
+    """Of the control's copy A′ against A: they differ by noise alone."""
+    ratios, means = [], []
+    for (block, arm, copy), rows in lanes.items():
+        reference = lanes.get((block, control, 1))
+        if (arm, copy) != (control, 2) or reference is None or len(rows) != len(reference):
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios.append(np.log(better[rows] / under[rows]) - np.log(better[reference] / under[reference]))
+        totals = [better[rows].sum() / under[rows].sum(), better[reference].sum() / under[reference].sum()]
+        if min(totals) > 0:
+            means.append(float(np.log(totals[0] / totals[1])))
+    inside = spread_within(ratios)
+    if inside is None:
+        return
+    within[step][metric] = inside
+    cycles = float(np.mean([len(one) for one in ratios]))
+    among = spread_between(np.array(means), inside, cycles)
+    if among is not None:
+        between[step][metric] = among
+
+
+def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane) -> dict[str, float]:
+    """Values of one lane that are no ratio of totals: latency, memory, host CPU, instances' own rates."""
+    found: dict[str, float] = {}
+    latency = percentiles_of([text for one in own for text in one.histograms])
+    transactions = sum(one.transactions for one in own)
+    if transactions:
+        latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in own) / transactions
+        latency["max"] = max(one.latency_us.get("max", 0.0) for one in own)
+    found |= {f"latency_{name}_us": value for name, value in latency.items() if value > 0}
+    memory = _memory_at_equal_operations(own, all_slices, lane)
+    if memory is not None:
+        found["server_rss_bytes"] = memory
+    steals = [one.steal for one in own if one.steal is not None]
+    if steals:
+        found["cpu_steal_pct"] = 100 * float(np.mean(steals))
+    seconds = sum(one.length_s for one in own)
+    if seconds and all(one.server_cpu_s is not None for one in own):
+        share = float(np.mean([one.rates.get("server_cpu_user_share", 0.0) for one in own]))
+        percent = 100 * sum(one.server_cpu_s or 0.0 for one in own) / seconds
+        found["server_cpu_user_pct"], found["server_cpu_system_pct"] = percent * share, percent * (1 - share)
+    if seconds and all(one.driver_cpu_s is not None for one in own):
+        percent = 100 * sum(one.driver_cpu_s or 0.0 for one in own) / seconds
+        share = float(np.mean([one.rates.get("driver_cpu_user_share", 0.0) for one in own]))
+        found["driver_cpu_pct"] = percent
+        found["driver_cpu_user_pct"], found["driver_cpu_system_pct"] = percent * share, percent * (1 - share)
+    found |= _interface_rates(own)
+    rates = {name for one in own for name in one.rates if name not in RATIOS}
+    for name in rates:
+        base = name.rpartition("_instance_")[0] or name
+        if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
+            found[name] = float(np.mean([one.rates[name] for one in own]))
+    return found
+
+
+def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
+    """Bytes per second that the lane's interface sent and received; empty if its load passes none."""
+    if not own or any("network_bytes_per_transaction" not in one.rates for one in own):
+        return {}
+    rates = [o.rates["network_bytes_per_transaction"] * o.transactions / o.length_s for o in own]
+    sent = [rate * one.rates["network_tx_share"] for rate, one in zip(rates, own, strict=True)]
+    mean, mean_sent = float(np.mean(rates)), float(np.mean(sent))
+    return {"network_tx_bytes_per_s": mean_sent, "network_rx_bytes_per_s": mean - mean_sent}
+
+
+def _memory_at_equal_operations(
+    own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane
+) -> float | None:
+    served: dict[Lane, int] = defaultdict(int)
+    for one in all_slices:
+        if one.block == lane[0]:
+            served[lane_of(one)] += one.queries
+    known = [one for one in own if one.server_rss_bytes is not None]
+    if not known:
+        return None
+    common = min(served.values())
+    operations = np.cumsum([one.queries for one in known])
+    return float(np.interp(common, operations, [one.server_rss_bytes or 0.0 for one in known]))

@@ -1,0 +1,1 @@
+"""What accompanied an effect: costs, waits, times in the kernel, CPU profiles, utilisation; and which come first."""

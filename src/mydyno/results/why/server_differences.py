@@ -1,0 +1,57 @@
+"""If arms run different servers: the settings that still differ between them, as the servers report them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mydyno.model.stored.records import RunRecord
+
+PLACES = re.compile(
+    r"(_dir|_file|_path|_home|datadir|basedir|tmpdir|socket|pid_file|hostname|_uuid|timestamp|server_id)"
+)
+NOT_PERFORMANCE = re.compile(
+    r"^(version|innodb_version|license|system_time_zone|character_sets_dir|ft_|optimizer_trace|debug|ssl_|tls_)"
+)
+MATTERS = re.compile(
+    r"^(innodb_|binlog_|sync_|log_bin$|performance_schema$|query_cache|table_open_cache|thread_|join_buffer|sort_buffer|"
+    r"read_|tmp_table|max_heap|key_buffer|transaction_|tx_isolation|optimizer_switch|large_pages|gtid_mode|"
+    r"default_authentication|character_set_server|collation_server|sql_mode|storage_engine|flush)"
+)
+SHOWN_LETTERS = 60
+
+
+def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | None]]:
+    """{variable: {arm: value; None if that server has no such variable}}; empty if all run the same version.
+
+    Only variables that shape performance and differ between two servers that both have them; a variable that one
+    version alone has cannot be set alike, and there are hundreds. Paths and identities are left out.
+    """
+    variables: dict[str, dict[str, str]] = {}
+    versions = set()
+    for run in runs:
+        for server in run.servers[:1]:
+            variables.setdefault(run.arm, {name.lower(): value for name, value in server.variables.items()})
+            versions.add(server.version)
+    if len(versions) < 2:
+        return {}
+    names = sorted({name for of_arm in variables.values() for name in of_arm if shapes_performance(name)})
+    differing = {}
+    for name in names:
+        values = {arm: of_arm.get(name) for arm, of_arm in sorted(variables.items())}
+        if len({meaning_of(value) for value in values.values() if value is not None}) > 1:
+            differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
+    return differing
+
+
+def meaning_of(value: str) -> str | float:
+    """A value without its spelling: 10 and 10.000000 are equal, and so are On and ON."""
+    try:
+        return float(value)
+    except ValueError:
+        return value.lower()
+
+
+def shapes_performance(name: str) -> bool:
+    """Whether a variable can change performance; paths, identities and versions cannot."""
+    return bool(MATTERS.search(name)) and not PLACES.search(name) and not NOT_PERFORMANCE.search(name)

@@ -1,0 +1,1 @@
+"""The short answer of a study, its scope, and what would improve it, in words."""

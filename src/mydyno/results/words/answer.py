@@ -1,0 +1,230 @@
+"""The answer in one to three short sentences, its scope, and what would improve it.
+
+Pure: made from the summary's effects with their verdicts. A sentence claims what a verdict says and nothing beyond it.
+The sentences in full, one for each contrast, are in Summary.sentences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mydyno.language import LANGUAGES, joined, listing, percent_sign, speaking, tr
+from mydyno.model.definition.factors import factors_of
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import AnswerText, EffectRecord, Summary
+from mydyno.results.precision import (
+    block_duration_s,
+    blocks_for,
+    cost_metric,
+    duration_option,
+    duration_words,
+    failed_blocks,
+    failure_of,
+    finished_blocks,
+    is_sequential,
+    looks_of,
+    precision,
+    steal_share,
+    strangers_share,
+)
+from mydyno.results.words.capacity import capacity_sentences
+from mydyno.results.words.clauses import Clauses
+from mydyno.results.words.hosts import hosts_answer, on_these_hosts, these_hosts
+from mydyno.results.words.plain import MOST_NAMES, blocks, cut, plus_minus
+from mydyno.results.words.scope_line import scope_line
+from mydyno.results.words.screening import screening_sentences
+from mydyno.results.words.sharpen import sharpen_lines
+
+MUCH_TAKEN = 0.5
+"""From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
+NAMED_SHARE = 0.05
+"""Of the CPU time, below which neither of the two is named."""
+ALARM_WORDS = "although they are identical"
+MOST_SENTENCES = 3
+TARGET = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The beginning of a report."""
+
+    answer: tuple[str, ...]
+    scope: str
+    sharpen: tuple[str, ...]
+
+
+def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:
+    """The answer of a study from its summary; `records` are its finished runs, for times and server versions."""
+    return Answer(
+        answer_sentences(summary, study, records),
+        scope_line(summary, study, records),
+        sharpen_lines(summary, study, records),
+    )
+
+
+def with_answer(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Summary:
+    """The summary with answer, scope and sharpen filled in, in every language."""
+    made = {}
+    for language in LANGUAGES:
+        with speaking(language):
+            made[language] = answer_study(summary, study, records)
+    found = made.pop("en")
+    translations = {
+        language: AnswerText(answer=one.answer, scope=one.scope, sharpen=one.sharpen) for language, one in made.items()
+    }
+    return summary.model_copy(
+        update={
+            "answer": found.answer, "scope": found.scope, "sharpen": found.sharpen, "translations": translations
+        }
+    )  # fmt: skip
+
+
+def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
+    """One to three sentences, the most important ones where there are more."""
+    nothing = _nothing(summary, study, records)
+    failures = _failures(summary)
+    alarm = alarm_of(summary.effects)
+    if alarm:
+        found = [
+            tr("The control differs from its own copy, so no conclusion is drawn: {alarm}.", alarm=_short_alarm(alarm))
+        ]
+        found = on_these_hosts(summary, found)
+        return tuple([*found, *failures][:MOST_SENTENCES])
+    lead = _host_first(summary, study, records)
+    if nothing:
+        return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
+    writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
+    decided, open_ = writer.decided(), writer.undecided(bool(lead))
+    if summary.screening:
+        decided, open_ = screening_sentences(summary), []
+    if summary.capacities:
+        decided, open_ = capacity_sentences(summary), []
+    of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
+    if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
+        of_hosts = []
+    room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
+    said = [*decided[: max(1, room - len(open_[:1]))], *open_][:room]
+    return tuple([*lead, *on_these_hosts(summary, said), *of_hosts, *failures][:MOST_SENTENCES])
+
+
+def alarm_of(effects: Sequence[EffectRecord]) -> str:
+    """The A/A alarm in words; empty if there is none."""
+    for effect in effects:
+        if effect.verdict == "not_measurable":
+            if effect.details.alarm:
+                return effect.details.alarm
+            if ALARM_WORDS in effect.sentence:
+                return effect.sentence.rpartition(";")[2].strip().rstrip(".")
+    return ""
+
+
+def _short_alarm(alarm: str) -> str:
+    """The alarm without what the surrounding sentence contains."""
+    return alarm.partition(f" {ALARM_WORDS}")[0]
+
+
+def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
+    """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
+    if len(study.experiment.arms) == 1:
+        return tr(
+            "{arm} is the only arm: this study shows the noise of {host} and compares nothing.",
+            arm=summary.control, host=_host(summary),
+        )  # fmt: skip
+    if not summary.runs:
+        return tr("No answer: no run has finished.")
+    if not any(run.valid for run in summary.runs) and not any(run.failures for run in summary.runs):
+        reasons = Counter(reason.sentence for run in summary.runs for reason in run.reasons[:1])
+        if not reasons:
+            return tr("No answer: no run is valid.")
+        return tr("No answer: no run is valid ({why}).", why=cut(reasons.most_common(1)[0][0]))
+    done = finished_blocks(summary)
+    if is_sequential(summary, study.experiment) and summary.look is None:
+        length, first = block_duration_s(records), looks_of(summary).first
+        time = duration_option((first - done) * length) if length else "10m"
+        return tr(
+            "No answer yet: {done} of {all} blocks; continue with: mydyno resume {study} --time {time}.",
+            done=done, all=first, study=summary.study, time=time,
+        )  # fmt: skip
+    if not any(effect.verdict for effect in summary.effects) and not summary.screening:
+        return tr("No answer: the study has no evaluated effect.")
+    return ""
+
+
+def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> list[str]:
+    """What can be measured on a host of whose CPU time hypervisor and other programs take half or more."""
+    told = _taken(summary)
+    if not told:
+        return []
+    shows, needed = [], 0
+    for metric in filter(None, (summary.primary, cost_metric(summary))):
+        effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
+        width = precision(effects)
+        if width is not None:
+            noun = phrase_of(metric).short_subject
+            shows.append(tr("{width} of {noun}", width=plus_minus(width), noun=noun))
+            looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
+            needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
+    if not shows:
+        return [tr("{clauses}.", clauses=told)]
+    length = block_duration_s(records)
+    more = needed - finished_blocks(summary)
+    time = ""
+    if length and more > 0:
+        time = tr(
+            "; {width} would take about {time} more", width=plus_minus(TARGET), time=duration_words(more * length)
+        )
+    return [tr("{told}: it can show differences from about {sizes}{time}.", told=told, sizes=listing(shows), time=time)]
+
+
+def _taken(summary: Summary) -> str:
+    """A clause on what hypervisor and other programs took of the CPU time; empty if that is less than half of it."""
+    shares = {"steal": steal_share(summary) or 0.0, "others": strangers_share(summary) or 0.0}
+    if sum(shares.values()) < MUCH_TAKEN:
+        return ""
+    texts = {name: f"{share * 100:.0f}{percent_sign(' ')}" for name, share in shares.items()}
+    alone = summary.host_groups is None
+    if shares["others"] < NAMED_SHARE:
+        if alone:
+            return tr("The hypervisor took {share} of this host's CPU time", share=texts["steal"])
+        return tr("The hypervisor took {share} of these hosts' CPU time", share=texts["steal"])
+    if shares["steal"] < NAMED_SHARE:
+        if alone:
+            return tr("Other programs used {share} of this host's CPU time", share=texts["others"])
+        return tr("Other programs used {share} of these hosts' CPU time", share=texts["others"])
+    if alone:
+        return tr("The hypervisor took {steal} of this host's CPU time, and other programs used {others}", **texts)
+    return tr("The hypervisor took {steal} of these hosts' CPU time, and other programs used {others}", **texts)
+
+
+def _host(summary: Summary) -> str:
+    return tr("this host") if summary.host_groups is None else these_hosts(summary.host_groups)
+
+
+def _failures(summary: Summary) -> list[str]:
+    """Every arm that failed, in one sentence: in how many blocks, and why."""
+    told = []
+    named: set[str] = set()
+    for arm in dict.fromkeys((summary.control, *summary.arms)):
+        failed = failed_blocks(summary.runs, arm)
+        if failed:
+            of = len({run.block for run in summary.runs if run.arm == arm})
+            reason = Counter(failed.values()).most_common(1)[0][0]
+            name = tr("The control {arm}", arm=arm) if arm == summary.control else arm
+            told.append(
+                tr(
+                    "{arm} failed in {count} of {blocks} ({why})",
+                    arm=name, count=len(failed), blocks=blocks(of), why=cut(reason),
+                )
+            )  # fmt: skip
+            named.add(arm)
+    for effect in summary.effects:
+        failure = failure_of(summary, effect)
+        if failure and not named & {effect.arm, effect.control}:
+            named.add(effect.arm)
+            told.append(failure.replace(tr("the arm"), effect.arm, 1).replace(tr("the control"), effect.control, 1))
+    if len(told) > MOST_NAMES:
+        told = [*told[: MOST_NAMES - 1], tr("{count} more arms failed", count=len(told) - MOST_NAMES + 1)]
+    return [tr("{clauses}.", clauses=joined(told))] if told else []

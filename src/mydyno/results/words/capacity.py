@@ -1,0 +1,87 @@
+"""The answer of a capacity search: what each arm sustains under the objective, and how much more than the control."""
+
+from __future__ import annotations
+
+from mydyno.language import joined, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.search import CAPACITY
+from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.words.plain import signed
+
+MOST_ARMS = 4
+"""Named one by one in a sentence; the table has all."""
+
+
+def rate_words(per_s: float) -> str:
+    """A rate with three digits: 12,300; 87.4."""
+    digits = 3 - len(f"{per_s:.0f}")
+    return f"{round(per_s, digits):,.{max(0, digits)}f}"
+
+
+def sustained(record: CapacityRecord) -> str:
+    """E.g. "12,300 transactions/s (11,900 to 12,800)"."""
+    rate = rate_words(record.capacity_tps)
+    if record.ci_low is None or record.ci_high is None:
+        return tr("{rate} transactions/s", rate=rate)
+    low, high = rate_words(record.ci_low), rate_words(record.ci_high)
+    return tr("{rate} transactions/s ({low} to {high})", rate=rate, low=low, high=high)
+
+
+def objective_words(record: CapacityRecord) -> str:
+    """E.g. "p99 ≤ 20 ms"."""
+    name = record.metric.removeprefix("latency_").removesuffix("_us").replace("p999", "p99.9")
+    mean = tr("mean latency")
+    return f"{mean if name == 'mean' else name} ≤ {record.limit_us / 1e3:g} ms"
+
+
+def capacity_sentences(summary: Summary) -> list[str]:
+    """One sentence on the control at each step, and one on the arms."""
+    found = []
+    several = len({record.step for record in summary.capacities}) > 1
+    for step in summary.steps:
+        records = {record.arm: record for record in summary.capacities if record.step == step.id}
+        effects = [one for one in summary.effects if (one.metric, one.step) == (CAPACITY, step.id) and one.verdict]
+        if not records:
+            continue
+        level = load_level(step.connections)
+        where = tr(" ({workload}, {level})", workload=step.workload, level=level) if several else ""
+        control = records.get(summary.control)
+        if control is not None:
+            found.append(
+                tr(
+                    "{arm} sustains {rate} under {objective}{where}.",
+                    arm=summary.control, rate=sustained(control), objective=objective_words(control), where=where,
+                )
+            )  # fmt: skip
+        arms = [_arm(effect, records.get(effect.arm)) for effect in effects]
+        if len(arms) > MOST_ARMS:
+            decided = [one for one in effects if one.verdict in ("higher", "lower")]
+            strongest = sorted(decided, key=lambda one: -abs((one.ratio or 1.0) - 1.0))[:MOST_ARMS]
+            arms = [_arm(effect, records.get(effect.arm)) for effect in strongest]
+            rest = len(effects) - len(arms)
+            arms += [tr("{count} other arms are in the table", count=rest)] if rest else []
+        if arms:
+            found.append(tr("{clauses}.", clauses=joined(arms)))
+    return found
+
+
+def _arm(effect: EffectRecord, record: CapacityRecord | None) -> str:
+    """One arm against its control, by its verdict."""
+    if effect.ratio is None or record is None:
+        reason = effect.details.failure or (
+            effect.details.reasons[0] if effect.details.reasons else tr("no capacity found")
+        )
+        return tr("{arm} is not measurable: {why}", arm=effect.arm, why=reason)
+    change = signed(effect.ratio - 1)
+    if effect.ci_low is not None and effect.ci_high is not None:
+        change = tr(
+            "{size} (between {low} and {high})",
+            size=change, low=signed(effect.ci_low - 1), high=signed(effect.ci_high - 1),
+        )  # fmt: skip
+    facts = {"arm": effect.arm, "rate": sustained(record), "control": effect.control, "change": change}
+    if effect.verdict in ("higher", "lower"):
+        return tr("{arm} sustains {rate}, {change} against {control}", **facts)
+    if effect.verdict == "equivalent":
+        return tr("{arm} sustains {rate}, equivalent to {control}: {change}", **facts)
+    return tr("{arm} sustains {rate}; the difference to {control}, {change}, is inconclusive", **facts)

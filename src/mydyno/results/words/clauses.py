@@ -1,0 +1,317 @@
+"""Clauses about the contrasts of one study, from their verdicts: which arms differ, at which steps, by how much."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mydyno.language import listing, tr, tr_plural
+from mydyno.model.definition.factors import Factors
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.precision import cost_metric, failure_of, precision
+from mydyno.results.words.plain import MOST_NAMES, cut, plus_minus, signed, size
+
+LONGEST = 170
+"""Characters up to which two clauses make one sentence."""
+MOST_PARTS = 2
+"""Clauses on one verdict, of arms that have it at different steps."""
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """Clauses about the contrasts of one study."""
+
+    summary: Summary
+    factors: Factors | None
+    latency_margin: float
+
+    def decided(self) -> list[str]:
+        """Sentences on what is higher, lower or equivalent: the primary metric first, then the cost, then others."""
+        summary = self.summary
+        cost = cost_metric(summary)
+        others = dict.fromkeys(effect.metric for effect in summary.effects if effect.verdict)
+        metrics = dict.fromkeys(filter(None, (summary.primary, cost, *others)))
+        if cost:
+            metrics = {metric: None for metric in metrics if metric == cost or not phrase_of(metric).cost
+                       or metric == summary.primary}  # fmt: skip
+        clauses: list[str] = []
+        merged: set[str] = set()
+        for metric in metrics:
+            for control, effects in self._by_control(metric).items():
+                clauses += self._clauses(metric, control, effects, cost, merged)
+        return _joined(clauses)
+
+    def undecided(self, host_is_told: bool) -> list[str]:
+        """A sentence on the contrasts of the primary metric that are inconclusive, and one on those not measurable."""
+        effects = [effect for effect in self.summary.effects if effect.metric == self.summary.primary]
+        judged = [effect for effect in effects if effect.verdict]
+        open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
+        sentences = []
+        if open_:
+            noun = phrase_of(self.summary.primary).short_subject
+            width = precision(open_)
+            hidden = ""
+            if width and self.summary.host_groups is None:
+                hidden = tr(
+                    "differences in {noun} below about {width} are hidden by this host's noise",
+                    noun=noun, width=plus_minus(width),
+                )  # fmt: skip
+            elif width:
+                hidden = tr(
+                    "differences in {noun} below about {width} are hidden by these hosts' noise",
+                    noun=noun, width=plus_minus(width),
+                )  # fmt: skip
+            if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
+                alone = all(effect.n == 1 for effect in open_)
+                why = hidden or (tr("one block gives no interval") if alone else "")
+                if host_is_told:
+                    sentences.append(tr("All comparisons of {noun} are inconclusive.", noun=noun))
+                elif why:
+                    sentences.append(tr("No difference is shown yet: {why}.", why=why))
+                else:
+                    sentences.append(tr("No difference is shown yet."))
+            else:
+                who = self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
+                where = self._where(open_, judged)
+                tail = tr(": {why}", why=hidden) if hidden and not host_is_told else ""
+                sentences.append(
+                    tr_plural(
+                        "{who} is inconclusive{where}{tail}.", "{who} are inconclusive{where}{tail}.", _arms(open_),
+                        who=who, where=where, tail=tail,
+                    )
+                )  # fmt: skip
+        unmeasured = [
+            effect for effect in judged
+            if effect.verdict == "not_measurable" and not failure_of(self.summary, effect)
+        ]  # fmt: skip
+        if unmeasured:
+            who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
+            reasons = Counter(reason for effect in unmeasured for reason in effect.details.reasons)
+            why = tr(": {why}", why=cut(reasons.most_common(1)[0][0])) if reasons else ""
+            sentences.append(
+                tr_plural(
+                    "{who} is not measurable{where}{tail}.", "{who} are not measurable{where}{tail}.",
+                    _arms(unmeasured), who=who, where=self._where(unmeasured, judged), tail=why,
+                )
+            )  # fmt: skip
+        return [capital(sentence) for sentence in sentences]
+
+    def _by_control(self, metric: str) -> dict[str, list[EffectRecord]]:
+        found: dict[str, list[EffectRecord]] = {self.summary.control: []}
+        for effect in self.summary.effects:
+            if effect.metric == metric and effect.verdict:
+                found.setdefault(effect.control, []).append(effect)
+        return {control: effects for control, effects in found.items() if effects}
+
+    def _clauses(
+        self, metric: str, control: str, effects: list[EffectRecord], cost: str | None, merged: set[str]
+    ) -> list[str]:
+        words = phrase_of(metric)
+        clauses: list[str] = []
+        for verdict in ("higher", "lower"):
+            group = [effect for effect in effects if effect.verdict == verdict and effect.ratio is not None]
+            if metric == cost:
+                group = [effect for effect in group if effect.arm not in merged]
+            strongest = self._strongest(group)
+            if strongest is not None:
+                clauses.append(self._clause_of_level(metric, control, *strongest))
+                continue
+            for part in self._by_steps(group, effects):
+                clauses.append(self._clause(metric, control, part, effects, cost, merged))
+        same = [effect for effect in effects if effect.verdict == "equivalent"]
+        if same:
+            who = self._who([effect.arm for effect in same], [effect.arm for effect in effects])
+            within = plus_minus(self.latency_margin if metric.startswith("latency_") else self.summary.margin)
+            clauses.append(
+                tr_plural(
+                    "{who} is equivalent to {control} within {within} in {noun}{where}",
+                    "{who} are equivalent to {control} within {within} in {noun}{where}",
+                    _arms(same), who=who, control=control, within=within, noun=words.short_subject,
+                    where=self._where(same, effects),
+                )
+            )  # fmt: skip
+        return clauses
+
+    def _clause(
+        self, metric: str, control: str, group: Sequence[EffectRecord], effects: Sequence[EffectRecord],
+        cost: str | None, merged: set[str],
+    ) -> str:  # fmt: skip
+        """What arms of one verdict do more or less of than the control, and by how much."""
+        words = phrase_of(metric)
+        higher = group[0].verdict == "higher"
+        who = self._who([effect.arm for effect in group], [effect.arm for effect in effects])
+        verb = words.one if _arms(group) == 1 else words.several
+        where = self._where(group, effects)
+        facts = {"who": who, "verb": verb, "control": control, "where": where, "noun": words.short_subject}
+        if words.cost and metric != self.summary.primary:
+            facts["size"] = _spread(group)
+            # Placeholders: may omit verb
+            more = tr("{who} {verb} {size} more {noun} than {control}{where}", **facts)
+            # Placeholders: may omit verb
+            less = tr("{who} {verb} {size} less {noun} than {control}{where}", **facts)
+            return more if higher else less
+        facts |= {"more": words.more, "less": words.less, "size": _span(group)}
+        # Placeholders: may omit verb, more; may use noun
+        more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
+        # Placeholders: may omit verb, less; may use noun
+        less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
+        clause = more if higher else less
+        if metric == self.summary.primary and cost is not None:
+            clause += self._at_cost(cost, control, group, merged)
+        return clause
+
+    def _clause_of_level(
+        self, metric: str, control: str, level: str, most: Sequence[EffectRecord], rest: Sequence[EffectRecord]
+    ) -> str:
+        """The same of a factor's level whose arms stand apart from the others."""
+        words = phrase_of(metric)
+        others = tr_plural("{count} other arm: {size}", "{count} other arms: {size}", _arms(rest), size=_span(rest))
+        facts = {
+            "count": _arms(most), "level": level, "verb": words.several, "control": control, "size": _span(most),
+            "others": others, "more": words.more, "less": words.less, "noun": words.short_subject,
+        }  # fmt: skip
+        # Placeholders: may omit verb, more; may use noun
+        more = tr("all {count} arms with {level} {verb} {more} than {control}: {size}; {others}", **facts)
+        # Placeholders: may omit verb, less; may use noun
+        less = tr("all {count} arms with {level} {verb} {less} than {control}: {size}; {others}", **facts)
+        return more if most[0].verdict == "higher" else less
+
+    def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
+        """(level of a factor, its arms' effects, the others) where all arms of that level, and they alone, are beyond
+        every other arm of a large group; None if no level is.
+        """
+        arms = {effect.arm for effect in group}
+        if self.factors is None or len(arms) <= MOST_NAMES:
+            return None
+        compared = set(self.factors.levels_of) - {self.summary.control}
+        for index, factor in enumerate(self.factors.factors):
+            for level in factor.levels:
+                of_level = {arm for arm in compared if self.factors.levels_of[arm][index] == level}
+                most = [effect for effect in group if effect.arm in of_level]
+                rest = [effect for effect in group if effect.arm not in of_level]
+                if len(of_level) < 2 or not of_level <= arms or not rest:
+                    continue
+                if min(abs(e.ratio - 1) for e in most if e.ratio) > max(abs(e.ratio - 1) for e in rest if e.ratio):
+                    return level, most, rest
+        return None
+
+    def _at_cost(self, cost: str, control: str, group: Sequence[EffectRecord], merged: set[str]) -> str:
+        """ ", at 5 % less CPU per query" where all arms of the clause have a verdict of one direction at all steps."""
+        arms = {effect.arm for effect in group}
+        found = [effect for effect in self._by_control(cost).get(control, []) if effect.arm in arms]
+        directions = {effect.verdict for effect in found}
+        if not found or len(directions) != 1 or not directions <= {"higher", "lower"}:
+            return ""
+        if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
+            return ""
+        merged.update(arms)
+        facts = {"size": _spread(found), "noun": phrase_of(cost).short_subject}
+        more = directions == {"higher"}
+        return tr(", at {size} more {noun}", **facts) if more else tr(", at {size} less {noun}", **facts)
+
+    def _who(self, arms: Sequence[str], among: Sequence[str]) -> str:
+        """The arms by name; of many the factor's level that they share, or their number."""
+        order = {arm: index for index, arm in enumerate(self.summary.arms)}
+        names = sorted(dict.fromkeys(arms), key=lambda arm: order.get(arm, len(order)))
+        all_names = list(dict.fromkeys(among))
+        if len(names) <= MOST_NAMES:
+            level = self._level(names, all_names) if len(names) > 2 else None
+            return _all_with(names, level) if level else listing(names)
+        if len(names) == len(all_names):
+            return tr("all {count} arms", count=len(names))
+        level = self._level(names, all_names)
+        if level:
+            return _all_with(names, level)
+        return tr("{count} of {all} arms", count=len(names), all=len(all_names))
+
+    def _level(self, names: Sequence[str], among: Sequence[str]) -> str | None:
+        return self.factors.level_shared_by(names, among) if self.factors else None
+
+    def _where(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
+        """At which steps, unless at all of them."""
+        arms = {effect.arm for effect in group}
+        steps = {effect.step for effect in among if effect.arm in arms}
+        of_arm = [{effect.step for effect in group if effect.arm == arm} for arm in arms]
+        if all(of == steps for of in of_arm):
+            return ""
+        if any(of != of_arm[0] for of in of_arm):
+            return tr(" at some load levels")
+        return self._steps(of_arm[0], steps)
+
+    def _steps(self, chosen: set[str], among: set[str]) -> str:
+        """Some of the steps in words: a level of load, a workload, one step, or how many."""
+        found = {step.id: step for step in self.summary.steps if step.id in among}
+        levels = {name: load_level(step.connections, step.rate) for name, step in found.items()}
+        workloads = {name: step.workload for name, step in found.items()}
+        for level in dict.fromkeys(levels.values()):
+            if {step for step, of in levels.items() if of == level} == chosen:
+                return tr(" at {level}", level=level)
+        for workload in dict.fromkeys(workloads.values()):
+            if {step for step, of in workloads.items() if of == workload} == chosen:
+                return tr(" with {workload}", workload=workload)
+        if len(chosen) == 1:
+            (only,) = chosen
+            if only not in levels:
+                return tr(" at {level}", level=only)
+            return tr(" at {level} ({workload})", level=levels[only], workload=workloads[only])
+        return tr(" at {count} of {all} load levels", count=len(chosen), all=len(among))
+
+    def _by_steps(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> list[list[EffectRecord]]:
+        """The group cut into arms that share their steps, so that each part can say where; whole if that is no use."""
+        parts: dict[frozenset[str], list[EffectRecord]] = {}
+        for arm in dict.fromkeys(effect.arm for effect in group):
+            of_arm = [effect for effect in group if effect.arm == arm]
+            steps = {effect.step for effect in of_arm}
+            whole = steps == {effect.step for effect in among if effect.arm == arm}
+            parts.setdefault(frozenset() if whole else frozenset(steps), []).extend(of_arm)
+        return list(parts.values()) if len(parts) <= MOST_PARTS else [list(group)]
+
+
+def _arms(effects: Sequence[EffectRecord]) -> int:
+    """How many arms they are of."""
+    return len({effect.arm for effect in effects})
+
+
+def _all_with(names: Sequence[str], level: str) -> str:
+    return tr("all {count} arms with {level}", count=len(names), level=level)
+
+
+def _joined(clauses: Sequence[str]) -> list[str]:
+    """Clauses as sentences; neighbours that are short together share one."""
+    sentences: list[str] = []
+    for clause in clauses:
+        if sentences and len(sentences[-1]) + len(clause) <= LONGEST:
+            sentences[-1] = tr("{first}; {second}", first=sentences[-1], second=clause)
+        else:
+            sentences.append(clause)
+    return [tr("{clauses}.", clauses=capital(sentence)) for sentence in sentences]
+
+
+def capital(sentence: str) -> str:
+    """The sentence with a capital, unless it begins with an arm's name."""
+    return f"A{sentence[1:]}" if sentence.startswith("all ") else sentence
+
+
+def _span(effects: Sequence[EffectRecord]) -> str:
+    """The size of one effect with its interval, or from the least to the greatest of several."""
+    ratios = sorted(effect.ratio - 1 for effect in effects if effect.ratio is not None)
+    if len(ratios) == 1:
+        (only,) = effects
+        if only.ci_low is None or only.ci_high is None:
+            return signed(ratios[0])
+        return tr(
+            "{size} (between {low} and {high})",
+            size=signed(ratios[0]), low=signed(only.ci_low - 1), high=signed(only.ci_high - 1),
+        )  # fmt: skip
+    low, high = signed(ratios[0]), signed(ratios[-1])
+    return tr("about {size}", size=low) if low == high else tr("{low} to {high}", low=low, high=high)
+
+
+def _spread(effects: Sequence[EffectRecord]) -> str:
+    """The sizes without sign: "8 %", "4.1 to 8 %"."""
+    sizes = sorted(abs(effect.ratio - 1) for effect in effects if effect.ratio is not None)
+    low, high = size(sizes[0]), size(sizes[-1])
+    return high if low == high else tr("{low} to {high}", low=low.removesuffix(" %"), high=high)

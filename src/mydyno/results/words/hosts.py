@@ -1,0 +1,190 @@
+"""The words about a study's host groups: how many, how they differ, and what the verdicts are claimed of.
+
+Without the statistics, which results/host_groups.py needs: reports are made without them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mydyno.language import comma, current_language, joined, listing, tr, tr_plural
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, RunSummary, StepLevel, Summary
+from mydyno.results.words.plain import MOST_NAMES, plus_minus, signed
+
+FIRST_FACTS = ("kernel", "cpu_model", "cpus", "cpu_governor", "memory_bytes")
+"""Facts that are named first where they differ."""
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def block_groups(runs: Sequence[RunSummary]) -> dict[int, str]:
+    """{block: the host group that executed it}; empty if there is one group."""
+    found = {run.block: run.host_group for run in runs}
+    return found if len(set(found.values())) > 1 else {}
+
+
+def fact_words(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of one host in words; of the file system its type. Other facts with several parts are left out."""
+    found = {}
+    for name, value in facts.items():
+        if name == "filesystem" and isinstance(value, Mapping):
+            found[name] = str(value.get("type", ""))
+        elif name.endswith("_bytes") and isinstance(value, int | float):
+            found[name] = format_bytes(float(value))
+        elif isinstance(value, bool):
+            found[name] = tr("yes") if value else tr("no")
+        elif isinstance(value, str | int | float):
+            found[name] = str(value)
+    return {name: words for name, words in found.items() if words}
+
+
+def count_words(count: int) -> str:
+    """A number of hosts in words up to ten: "two", "12"; in digits where the language is not English."""
+    if current_language() != "en":
+        return str(count)
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
+
+
+def these_hosts(groups: HostGroupsRecord) -> str:
+    """The study's hosts as a claim names them: "these two hosts"."""
+    return tr("these {count} hosts", count=count_words(len(groups.blocks)))
+
+
+def claim_words(groups: HostGroupsRecord) -> str:
+    """What the study's verdicts are claimed of, as a clause."""
+    decided = [effect for effect in groups.effects if effect.holds_on != "no host"]
+    general = [effect for effect in decided if effect.holds_on == "hosts like these"]
+    if decided and len(general) == len(decided):
+        return tr("the claims are about hosts like these")
+    if general:
+        return tr(
+            "the claims are about these hosts, {count} of {all} also about hosts like these",
+            count=len(general), all=len(decided),
+        )  # fmt: skip
+    whose = these_hosts(groups) if len(groups.blocks) < FEWEST_HOSTS else tr("these hosts")
+    return tr("the claims are about {hosts} alone", hosts=whose)
+
+
+def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
+    """The contrasts whose effect differs between the groups, the largest differences first."""
+    return sorted((one for one in groups.effects if one.differs), key=lambda one: -(one.between_sd or 0.0))
+
+
+def difference_clause(one: HostsEffect, summary: Summary) -> str:
+    """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
+    of = "" if one.metric == summary.primary else tr(" on {noun}", noun=phrase_of(one.metric).short_subject)
+    against = "" if one.control == summary.control else tr(" against {control}", control=one.control)
+    return tr(
+        "{arm}'s effect{of}{against} differs between the hosts{where}: {sizes}",
+        arm=one.arm, of=of, against=against, where=_at(one, summary.steps), sizes=sizes(one),
+    )  # fmt: skip
+
+
+def sizes(one: HostsEffect) -> str:
+    """The effect on each host: "−8 % on vm01, +1 % on vm02"; of many hosts the least and the greatest."""
+    known = [(group.ratio - 1.0, group.group) for group in one.groups if group.ratio is not None]
+    if len(known) <= MOST_NAMES:
+        return comma(tr("{size} on {host}", size=signed(share), host=name) for share, name in known)
+    (low, lowest), (high, highest) = min(known), max(known)
+    return tr(
+        "from {low} on {lowest} to {high} on {highest}",
+        low=signed(low), lowest=lowest, high=signed(high), highest=highest,
+    )  # fmt: skip
+
+
+def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
+    """At which step, where there are several."""
+    if len(steps) < 2:
+        return ""
+    step = next((step for step in steps if step.id == one.step), None)
+    if step is None:
+        return tr(" at {level}", level=one.step)
+    level = load_level(step.connections, step.rate)
+    if len({step.workload for step in steps}) > 1:
+        return tr(" at {level} ({workload})", level=level, workload=step.workload)
+    return tr(" at {level}", level=level)
+
+
+def hosts_sentences(summary: Summary) -> tuple[str, ...]:
+    """The long form: how many hosts, what is claimed of which, and every contrast that differs between the hosts."""
+    groups = summary.host_groups
+    if groups is None:
+        return ()
+    names = [f"{name} ({count})" for name, count in groups.blocks.items()]
+    sentences = [
+        tr(
+            "Blocks were executed on {count} hosts: {hosts}. Effects are means over these hosts, each counting alike; "
+            "{claim}.",
+            count=len(names), hosts=listing(names), claim=claim_words(groups),
+        )
+    ]  # fmt: skip
+    for one in differing(groups):
+        p = one.p_heterogeneity_adjusted or 0.0
+        value = "< 0.001" if p < 0.001 else f"= {p:.3f}"
+        sentences.append(tr("{claim} (adjusted p {value}).", claim=difference_clause(one, summary), value=value))
+    return tuple(sentences)
+
+
+def hosts_answer(summary: Summary) -> str:
+    """The answer's sentence about the hosts; empty if nothing differs and nothing more than the verdicts is shown."""
+    groups = summary.host_groups
+    if groups is None:
+        return ""
+    clauses = []
+    found = differing(groups)
+    shown = sorted(found, key=lambda one: one.metric != summary.primary)[:1]
+    for one in shown:
+        more = len(found) - 1
+        others = tr_plural(", and {count} more effect differs", ", and {count} more effects differ", more)
+        clauses.append(difference_clause(one, summary) + (others if more else ""))
+    decided = [one for one in groups.effects if one.holds_on != "no host"]
+    if decided and len(groups.blocks) >= FEWEST_HOSTS:
+        general = [one for one in decided if one.holds_on == "hosts like these"]
+        if len(general) == len(decided) == 1:
+            (one,) = general
+            assert one.hosts_low is not None and one.hosts_high is not None
+            low, high = signed(one.hosts_low - 1), signed(one.hosts_high - 1)
+            clauses.append(tr("on hosts like these it is between {low} and {high}", low=low, high=high))
+        elif len(general) == len(decided):
+            clauses.append(tr("all of this holds for hosts like these as well"))
+        elif general:
+            clauses.append(
+                tr(
+                    "{count} of {all} comparisons hold for hosts like these as well",
+                    count=len(general), all=len(decided),
+                )
+            )  # fmt: skip
+        else:
+            clauses.append(tr("nothing is shown for other hosts like these"))
+    text = joined(clauses)
+    return tr("{clauses}.", clauses=text if found else f"{text[:1].upper()}{text[1:]}") if text else ""
+
+
+def hosts_sharpen(summary: Summary) -> list[str]:
+    """What a claim about hosts like these needs, where a verdict is claimed of these hosts alone."""
+    groups = summary.host_groups
+    alone = [] if groups is None else [one for one in groups.effects if one.holds_on == "these hosts"]
+    if groups is None or not alone:
+        return []
+    if len(groups.blocks) < FEWEST_HOSTS:
+        return [tr("A claim about hosts like these needs at least {count} hosts.", count=count_words(FEWEST_HOSTS))]
+    widths = [math.expm1(math.log(one.hosts_high / one.hosts_low) / 2) for one in alone
+              if one.hosts_low and one.hosts_high]  # fmt: skip
+    if not widths:
+        return []
+    width = plus_minus(max(widths))
+    return [tr("Hosts like these: {width} now; more hosts make it narrower.", width=width)]
+
+
+def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
+    """The sentences with the number of hosts before the first one; as they are in a study of one."""
+    if summary.host_groups is None or not sentences:
+        return list(sentences)
+    first, *rest = sentences
+    if first.startswith(("All ", "No ", "The ")):
+        first = f"{first[0].lower()}{first[1:]}"
+    return [tr("On {hosts}, {sentence}", hosts=these_hosts(summary.host_groups), sentence=first), *rest]

@@ -1,0 +1,178 @@
+"""Where and when a study's answer holds, as one line that is printed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mydyno.language import comma, joined, listing, tr, tr_plural
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.stored.summary import HostGroupsRecord, Summary
+from mydyno.results.precision import finished_blocks
+from mydyno.results.words.hosts import claim_words
+from mydyno.results.words.plain import MOST_NAMES, blocks
+from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.version import ServerVersion
+from mydyno.workloads.data import kind_of
+
+DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
+
+
+def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
+    """Host or hosts with what is claimed of which, server, workloads, data against buffer pool, durability, blocks,
+    servers up together, dates.
+    """
+    experiment = study.experiment
+    servers = [server for record in records for server in record.servers]
+    names = tuple(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers))
+    hosts = _host(study) if summary.host_groups is None else hosts_scope(summary.host_groups, study)
+    parts = [hosts, load_words(study), listing(names) if names else "", _load(experiment), _data(experiment, servers)]
+    parts += [f"{name}={value}" for name in DURABILITY if (value := common_variable(servers, name)) is not None]
+    parts.append(blocks(finished_blocks(summary)))
+    if summary.design == "interleaved":
+        count = servers_together(experiment)
+        parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
+    parts.append(_dates(records))
+    return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+
+
+def load_words(study: StudyRecord) -> str:
+    """Where the load ran, if it was not the servers' host: "server on a1, load from a2 and a3"."""
+    groups = [group for group in study.host_groups if group.clients]
+    if len(groups) == 1:
+        server = str(study.host.get("hostname") or groups[0].server or tr("this host"))
+        return tr("server on {server}, load from {hosts}", server=server, hosts=listing(tuple(groups[0].client_names)))
+    if not groups:
+        return ""
+    counts = sorted({len(group.clients) for group in groups})
+    many = str(counts[0]) if len(counts) == 1 else tr("{low} to {high}", low=counts[0], high=counts[-1])
+    return tr_plural(
+        "each server was loaded from {many} other host", "each server was loaded from {many} other hosts",
+        counts[-1], many=many,
+    )  # fmt: skip
+
+
+def servers_together(experiment: Experiment) -> int:
+    """How many servers a block of an interleaved study starts: every arm's, and the control's second copy's."""
+    return sum(experiment.instances_of(arm) for arm in experiment.arms) + experiment.instances_of(
+        experiment.arm(experiment.control)
+    )
+
+
+def common_variable(servers: Sequence[ServerRecord], variable: str) -> str | None:
+    """The variable's value where all servers that have it agree: what an arm changes is no part of the scope."""
+    with_sql = [server for server in servers if server.flavour != "memcached"] or servers
+    values = {server.variables[variable] for server in with_sql if variable in server.variables}
+    return values.pop() if len(values) == 1 else None
+
+
+def _host(study: StudyRecord) -> str:
+    server = study.experiment.server
+    if server.dsn is None:
+        return tr("Host {host}", host=_named(study.host))
+    address = parse_dsn(server.dsn)
+    there = f"{address.host}:{address.port}" if address.socket is None else address.socket
+    load = _named(study.host)
+    if not study.server_host:
+        return tr("External server {address}, load from {host}", address=there, host=load)
+    return tr(
+        "External server {address} on {server_host}, load from {host}",
+        address=there, server_host=_named(study.server_host), host=load,
+    )  # fmt: skip
+
+
+def _named(facts: Mapping[str, Any]) -> str:
+    name = str(facts.get("hostname") or tr("this host"))
+    known = host_size(facts)
+    return tr("{name} ({size})", name=name, size=known) if known else name
+
+
+def hosts_scope(groups: HostGroupsRecord, study: StudyRecord) -> str:
+    """The hosts with their size, and what is claimed of which: "2 hosts: vm01 and vm02 (16 CPUs, 64 GiB each)"."""
+    names = tuple(groups.blocks)
+    sizes = {name: host_size(study.hosts.get(name, {})) for name in names}
+    if len(set(sizes.values())) == 1:
+        each = tr(" ({size} each)", size=sizes[names[0]]) if sizes[names[0]] else ""
+        of = tr(": {why}", why=listing(names)) + each if len(names) <= MOST_NAMES else each
+    elif len(names) <= MOST_NAMES:
+        named = [tr("{name} ({size})", name=name, size=size) if size else name for name, size in sizes.items()]
+        of = tr(": {why}", why=listing(named))
+    else:
+        of = tr(" ({count} sizes)", count=len(set(sizes.values())))
+    return tr(
+        "{count} hosts{which}; effects are means over these hosts, and {claim}",
+        count=len(names), which=of, claim=claim_words(groups),
+    )  # fmt: skip
+
+
+def host_size(facts: Mapping[str, Any]) -> str:
+    """CPUs and memory of a host: "16 CPUs, 64 GiB"; empty if unknown."""
+    cpus = facts.get("cpus_usable") or facts.get("cpus")
+    memory = facts.get("memory_bytes")
+    size = [tr_plural("{count} CPU", "{count} CPUs", int(cpus)) if cpus else ""]
+    size.append(format_bytes(float(memory)) if isinstance(memory, int | float) else "")
+    return comma(filter(None, size))
+
+
+def _load(experiment: Experiment) -> str:
+    """The workloads with their levels: "oltp_read_only at 16 and 64 connections"."""
+    levels: dict[tuple[str, str], list[str]] = {}
+    paced = []
+    for step in experiment.resolved_steps:
+        if speed_of(step) is not None:
+            paced.append(
+                tr(
+                    "{workload} at {speed} times the captured speed on {connections} connections",
+                    workload=step.workload, speed=f"{speed_of(step):g}", connections=step.connections,
+                )
+            )  # fmt: skip
+            continue
+        unit = "" if step.rate is None else str(step.connections)
+        levels.setdefault((step.workload, unit), []).append(
+            str(step.connections) if step.rate is None else f"{step.rate:,.10g}"
+        )
+    words = paced
+    for (workload, unit), amounts in levels.items():
+        each = listing(tuple(dict.fromkeys(amounts)))
+        if unit:
+            words.append(
+                tr(
+                    "{workload} at {rates} transactions/s on {connections} connections",
+                    workload=workload, rates=each, connections=unit,
+                )
+            )  # fmt: skip
+        else:
+            many = 1 if amounts == ["1"] else 2
+            words.append(
+                tr_plural(
+                    "{workload} at {connections} connection", "{workload} at {connections} connections", many,
+                    workload=workload, connections=each,
+                )
+            )  # fmt: skip
+    return comma(words)
+
+
+def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
+    data = experiment.data
+    kind = kind_of(data)
+    pool = common_variable(servers, "innodb_buffer_pool_size")
+    if not pool or not pool.isdigit():
+        return kind.words(data)
+    size, of_pool = kind.rows_bytes(data), parse_bytes(int(pool))
+    if size is None:
+        return tr("{data}, a buffer pool of {size}", data=kind.words(data), size=format_bytes(of_pool))
+    return tr(
+        "{data}, {times} times the buffer pool of {size}",
+        data=kind.words(data), times=f"{size / of_pool:.2g}", size=format_bytes(of_pool),
+    )  # fmt: skip
+
+
+def _dates(records: Sequence[RunRecord]) -> str:
+    dates = sorted(datetime.fromtimestamp(one.started_unix_ns / 1e9, UTC).date().isoformat() for one in records)
+    if not dates:
+        return ""
+    return dates[0] if dates[0] == dates[-1] else tr("{low} to {high}", low=dates[0], high=dates[-1])

@@ -1,0 +1,156 @@
+"""What would improve a study's answer: more time, a quieter host, more starts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from mydyno.language import comma, listing, percent_sign, tr
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import InterleavingRecord, Summary
+from mydyno.results.precision import (
+    DAY,
+    MOST_S,
+    block_duration_s,
+    blocks_for,
+    cost_metric,
+    duration_option,
+    duration_words,
+    finished_blocks,
+    is_sequential,
+    looks_of,
+    planned_blocks,
+    precision,
+    steal_share,
+    strangers_share,
+)
+from mydyno.results.words.hosts import hosts_sharpen
+from mydyno.results.words.plain import blocks, plus_minus
+
+NOTICED_STEAL = 0.03
+NOTICED_STRANGERS = 0.05
+STARTS_DOMINATE = 1.5
+"""Above this ratio of the spread between starts to what the slices explain, more starts improve the precision."""
+
+
+def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Sentences, the most useful first; empty if nothing was measured."""
+    if not summary.runs:
+        return ()
+    judged = [effect for effect in summary.effects if effect.verdict]
+    open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
+    lines = []
+    sequential = is_sequential(summary, study.experiment)
+    if open_:
+        lines += _time(summary, records, sequential)
+    elif judged and all(effect.verdict in ("higher", "lower", "equivalent") for effect in judged):
+        lines.append(tr("Every comparison is decided; more blocks would only make the intervals narrower."))
+    lines += hosts_sharpen(summary)
+    if sequential and (open_ or summary.look is None):
+        lines += _look(summary, records)
+    steal = steal_share(summary)
+    if steal is not None and steal >= NOTICED_STEAL:
+        lines.append(_steal(summary, steal))
+    strangers = strangers_share(summary)
+    if strangers is not None and strangers >= NOTICED_STRANGERS:
+        share = f"{strangers * 100:.0f}{percent_sign(' ')}"
+        lines.append(
+            tr("Other programs used {share} of the CPU time: without them, intervals are narrower.", share=share)
+        )
+    if summary.interleaving is not None:
+        lines += _starts(summary, summary.interleaving)
+    invalid = [run for run in summary.runs if not run.valid and not run.failures]
+    if invalid:
+        causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
+        why = comma(tr("{name} ({size})", name=cause, size=count) for cause, count in causes.most_common(3))
+        lines.append(
+            tr(
+                "{count} of {all} runs are not valid and not used{why}.",
+                count=len(invalid), all=len(summary.runs), why=tr(": {why}", why=why) if why else "",
+            )
+        )  # fmt: skip
+    return tuple(lines)
+
+
+def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
+    """For each metric that the answer speaks of: the precision of what is open, and the time for the margin."""
+    lines = []
+    done, length = finished_blocks(summary), block_duration_s(records)
+    measured = summary.look or done
+    for metric in filter(None, (summary.primary, cost_metric(summary))):
+        effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
+        width = precision(effects)
+        noun = phrase_of(metric).short_subject
+        target = summary.margin
+        needed = planned_blocks(effects) or blocks_for(target, effects, measured, summary.alpha, sequential)
+        if width is None or needed is None or needed <= done:
+            continue
+        if length is None:
+            needs = blocks(needed)
+        elif (needed - done) * length > MOST_S:
+            time = duration_words((needed - done) * length)
+            if summary.host_groups is None:
+                needs = tr("{time} on this host: use a quieter one", time=time)
+            else:
+                needs = tr("{time} on these hosts: use quieter ones", time=time)
+        elif sequential:
+            more = (needed - done) * length
+            needs = tr("{time} more", time=duration_words(more))
+            if more < DAY:
+                needs += tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
+        else:
+            needs = tr(
+                "{blocks}, {time}, in a new study: --blocks {count}",
+                blocks=blocks(needed), time=duration_words(needed * length), count=needed,
+            )  # fmt: skip
+        lines.append(
+            tr(
+                "{noun}: {width} now; {target} needs about {needs}.",
+                noun=f"{noun[:1].upper()}{noun[1:]}", width=plus_minus(width), target=plus_minus(target), needs=needs,
+            )
+        )  # fmt: skip
+    return lines
+
+
+def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
+    """The next look of a study that is not decided."""
+    done = finished_blocks(summary)
+    look, length = looks_of(summary).next_after(max(done, summary.look or 0)), block_duration_s(records)
+    if look is None:
+        return []
+    time = tr(", about {time}", time=duration_words((look - done) * length)) if length else ""
+    looks = listing(list(map(str, looks_of(summary).rates)))
+    return [
+        tr(
+            "Verdicts are given at {looks} blocks: the next at {look}, {blocks} more{time}.",
+            looks=looks, look=look, blocks=blocks(look - done), time=time,
+        )
+    ]  # fmt: skip
+
+
+def _steal(summary: Summary, steal: float) -> str:
+    worst = summary.interleaving.steal_max if summary.interleaving else None
+    sign = percent_sign(" ")
+    most = ""
+    if worst is not None and worst > steal:
+        most = tr(" and up to {share} in a slice", share=f"{worst * 100:.0f}{sign}")
+    return tr(
+        "The hypervisor took {share} of the CPU time{most}: with less steal, intervals are narrower.",
+        share=f"{steal * 100:.0f}{sign}", most=most,
+    )  # fmt: skip
+
+
+def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
+    """Whether differences between starts or between slices limit the precision of the primary metric."""
+    done, steps = finished_blocks(summary), max(1, len(summary.steps))
+    cycles = interleaving.cycles / (max(1, done) * steps)
+    ratios = []
+    for step, between in interleaving.sd_between.items():
+        within = interleaving.sd_within.get(step, {}).get(summary.primary)
+        if within and cycles >= 1 and summary.primary in between:
+            ratios.append(between[summary.primary] / (within / math.sqrt(cycles)))
+    if ratios and min(ratios) > STARTS_DOMINATE:
+        return [tr("Server starts differ more than slices of one start do: more blocks help, longer blocks do not.")]
+    return []

@@ -1,0 +1,274 @@
+"""The source of a build: a commit of a git repository, or a folder known by the hash of its content.
+
+Of a repository, the cache holds one clone with a work tree. Every commit of it is built at the same path, so that
+paths inside a program (assertions, debug information) are the same for all of them and ccache finds what it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from mydyno.errors import HostError, UserError
+from mydyno.hosts.commands import run_command
+from mydyno.hosts.local import Completed, LocalHost
+from mydyno.model.definition.source_build import BuildSpec, repository_name
+from mydyno.packages.atomic_dir import locked
+from mydyno.packages.progress import Say
+
+FETCH_TIMEOUT_S = 3600.0
+MEMCACHED_SOURCE = "memcached.c"
+QUIET_GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0"}
+"""git must not wait for a password that nobody can type."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One state of a source."""
+
+    name: str
+    """Of the repository or folder."""
+    origin: str
+    """The repository as the experiment names it, or the folder."""
+    commit: str
+    """Of git its full hash; of a folder "tree-" and the hash of its content."""
+    subject: str = ""
+    author: str = ""
+    date: str = ""
+    """Of the commit, ISO 8601."""
+    unix_s: int = 0
+    """The commit's time; 0 for a folder."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is no commit."""
+        return self.commit.startswith("tree-")
+
+    @property
+    def short(self) -> str:
+        """For names: twelve letters of the commit."""
+        return self.commit.removeprefix("tree-")[:12]
+
+
+def work_folder(cache: Path, spec: BuildSpec) -> Path:
+    """Where every commit of this source is built: clone, prefix and wrappers lie below it."""
+    origin = _origin(spec)
+    return cache / "builds" / "work" / f"{_name(spec)}-{hashlib.sha256(origin.encode()).hexdigest()[:8]}"
+
+
+def _origin(spec: BuildSpec) -> str:
+    """What identifies the source: the absolute path of a folder, or the URL."""
+    where = spec.git or spec.source or ""
+    path = Path(where).expanduser()
+    return str(path.resolve()) if spec.git is None or path.is_dir() else where
+
+
+def _name(spec: BuildSpec) -> str:
+    origin = _origin(spec)
+    return repository_name(origin) if spec.git is not None else (Path(origin).name or "source")
+
+
+def source_obstacle(spec: BuildSpec) -> str | None:
+    """Why the source is not available, as far as that can be known without fetching anything."""
+    if spec.source is not None:
+        return None if Path(_origin(spec)).is_dir() else f"server.build.source: {_origin(spec)} is not a folder"
+    if shutil.which("git") is None:
+        return "server.build.git needs git, which is not on PATH"
+    where = spec.git or ""
+    if "://" not in where and ":" not in where.partition("/")[0] and not Path(_origin(spec)).is_dir():
+        return f"server.build.git: {where} is neither a folder nor a URL"
+    return None
+
+
+def is_memcached(spec: BuildSpec, cache: Path) -> bool:
+    """Whether the source is that of memcached: it has a memcached.c at its top.
+
+    Of a repository that was never fetched the name decides.
+    """
+    origin, clone = Path(_origin(spec)), work_folder(cache, spec) / "source"
+    if spec.git is None:
+        return (origin / MEMCACHED_SOURCE).is_file()
+    here = [one for one in (origin, clone) if one.is_dir()]
+    return any(_has_file(str(one), spec.ref or "HEAD") for one in here) if here else _name(spec) == "memcached"
+
+
+@lru_cache(maxsize=64)
+def _has_file(repository: str, ref: str) -> bool:
+    """Whether a commit of a repository has MEMCACHED_SOURCE; remembered: plans ask for every arm, many times."""
+    try:
+        names = [f"{ref}:{MEMCACHED_SOURCE}", f"refs/remotes/origin/{ref}:{MEMCACHED_SOURCE}"]
+        return any(run_command(["git", "-C", repository, "cat-file", "-e", name]).returncode == 0 for name in names)
+    except OSError:
+        return False
+
+
+async def known_source(spec: BuildSpec, cache: Path, host: LocalHost) -> Source | None:
+    """The source as far as this host has it; None if the repository would have to be fetched to find the commit.
+
+    Raises UserError for a folder that is not there, and for a commit that a repository on this host lacks.
+    """
+    _check(spec)
+    if spec.git is None:
+        return _of_folder(spec)
+    local = Path(_origin(spec))
+    if local.is_dir():
+        return await _found(spec, local, host, is_clone=False)
+    clone = work_folder(cache, spec) / "source"
+    if not ((clone / ".git").is_dir() and _is_fixed(spec)):
+        return None
+    return await _commit(spec, clone, host, is_clone=True)
+
+
+async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Source:
+    """The source, fetched where this host does not have it. Raises UserError and HostError with git's words."""
+    _check(spec)
+    if spec.git is None:
+        return _of_folder(spec)
+    return await _found(spec, await fetched(spec, cache, host, say), host, is_clone=True)
+
+
+async def fetched(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Path:
+    """The cache's clone, with the commit that the build names where the repository has it. Raises HostError."""
+    work = work_folder(cache, spec)
+    async with locked(work / ".fetch.lock"):
+        await _fetch(spec, work / "source", host, say)
+    return work / "source"
+
+
+async def _fetch(spec: BuildSpec, clone: Path, host: LocalHost, say: Say) -> None:
+    origin = _origin(spec)
+    if not (clone / ".git" / "HEAD").is_file():
+        say(f"cloning {origin}")
+        shutil.rmtree(clone, ignore_errors=True)
+        aside = clone.with_name(".source.new")
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            await git(host, ["clone", "--quiet", "--no-checkout", origin, str(aside)], aside.parent)
+            aside.rename(clone)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    elif not (_is_fixed(spec) and await _commit(spec, clone, host, is_clone=True)):
+        if not Path(origin).is_dir():
+            say(f"fetching {origin}")
+        refs = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
+        await git(host, ["fetch", "--quiet", "--prune", origin, *refs], clone)
+        await git(host, ["remote", "set-head", "origin", "--auto"], clone, check=False)
+    if spec.ref is not None and await _commit(spec, clone, host, is_clone=True) is None:
+        # A commit that no branch or tag reaches: some servers hand it out by its hash.
+        await git(host, ["fetch", "--quiet", origin, spec.ref], clone, check=False)
+
+
+async def check_out(source: Source, spec: BuildSpec, cache: Path, host: LocalHost) -> Path:
+    """Fill the work tree with exactly this source, submodules included; returns it. The caller holds the work lock."""
+    tree = work_folder(cache, spec) / "source"
+    if source.is_folder:
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(source.origin, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        return tree
+    await git(host, ["checkout", "--quiet", "--force", "--detach", source.commit], tree)
+    await git(host, ["clean", "--quiet", "-ffdx"], tree)
+    if (tree / ".gitmodules").is_file():
+        await git(host, ["submodule", "--quiet", "sync", "--recursive"], tree)
+        await git(host, ["submodule", "--quiet", "update", "--init", "--recursive", "--force"], tree)
+        await git(host, ["submodule", "--quiet", "foreach", "--recursive", "git clean --quiet -ffdx"], tree)
+    return tree
+
+
+def clear(source: Source, spec: BuildSpec, cache: Path) -> None:
+    """Remove what a build left in the work tree: that of a database server takes gigabytes."""
+    tree = work_folder(cache, spec) / "source"
+    if source.is_folder:
+        shutil.rmtree(tree, ignore_errors=True)
+        return
+    for path in tree.iterdir():
+        if path.name == ".git":
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+async def git(host: LocalHost, arguments: list[str], folder: Path, check: bool = True) -> Completed:
+    """Run git in a folder. Raises HostError with its words."""
+    done = await host.run(["git", *arguments], cwd=folder, environment=QUIET_GIT, timeout_s=FETCH_TIMEOUT_S)
+    if check and done.exit_code:
+        words = done.output.strip()[-600:]
+        raise HostError(f"git {arguments[0]} failed: {words}", "is the repository complete, and are you allowed to?")
+    return done
+
+
+async def commit_in(spec: BuildSpec, ref: str, clone: Path, host: LocalHost) -> Source:
+    """One commit of a clone. Raises UserError if it has none of that name."""
+    return await _found(spec.model_copy(update={"ref": ref}), clone, host, is_clone=True)
+
+
+def _check(spec: BuildSpec) -> None:
+    obstacle = source_obstacle(spec)
+    if obstacle is not None:
+        raise UserError(obstacle)
+
+
+def _is_fixed(spec: BuildSpec) -> bool:
+    """Whether the ref is a commit's hash, which never names another commit."""
+    ref = spec.ref or ""
+    return len(ref) >= 7 and all(letter in "0123456789abcdef" for letter in ref)
+
+
+def _unknown(spec: BuildSpec) -> UserError:
+    return UserError(
+        f"server.build.ref = {spec.ref or 'HEAD'!r}: {spec.git} has no such commit, tag or branch",
+        f"git -C {spec.git} log --oneline" if Path(_origin(spec)).is_dir() else "",
+    )
+
+
+async def _found(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool) -> Source:
+    found = await _commit(spec, folder, host, is_clone)
+    if found is None:
+        raise _unknown(spec)
+    return found
+
+
+async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool) -> Source | None:
+    """The commit in a repository. In the cache's clone a branch is the origin's: the clone's own does not move."""
+    ref = spec.ref or "HEAD"
+    names = [f"refs/remotes/origin/{ref}", f"refs/tags/{ref}", ref] if is_clone else [ref]
+    for name in names:
+        shown = await git(
+            host, ["show", "--no-patch", "--format=%H%x00%ct%x00%cI%x00%an%x00%s", f"{name}^{{commit}}", "--"], folder,
+            check=False,
+        )  # fmt: skip
+        if shown.exit_code == 0:
+            commit, unix_s, date, author, subject = shown.output.strip("\n").split("\0", 4)
+            return Source(_name(spec), _origin(spec), commit, subject, author, date, int(unix_s))
+        if "not a git repository" in shown.output or "dubious ownership" in shown.output:
+            raise UserError(f"server.build.git: {spec.git}: {shown.output.strip().splitlines()[0]}")
+    return None
+
+
+def _of_folder(spec: BuildSpec) -> Source:
+    root = Path(_origin(spec))
+    return Source(root.name or "source", str(root), f"tree-{hash_of_tree(root)}")
+
+
+def hash_of_tree(root: Path) -> str:
+    """SHA-256 of the names, modes and contents below a folder, without .git."""
+    digest = hashlib.sha256()
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(files):
+            path = Path(folder) / name
+            if path.is_symlink():
+                content = f"link {path.readlink()}"
+            elif path.is_file():
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            else:
+                continue
+            mode = "x" if os.access(path, os.X_OK) else "-"
+            digest.update(f"{path.relative_to(root)}\0{mode}\0{content}\n".encode())
+    return digest.hexdigest()

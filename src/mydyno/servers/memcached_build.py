@@ -1,0 +1,30 @@
+"""A memcached on disk as a ServerBuild."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mydyno.errors import HostError
+from mydyno.hosts.local import LocalHost
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.version import ServerVersion
+
+
+async def memcached_build(
+    name: str, program: Path, root: Path, host: LocalHost, environment: Mapping[str, str], packages: Mapping[str, str]
+) -> ServerBuild:
+    """The build of this program, with the version that it reports. Raises HostError if it does not start."""
+    reported = await host.run([str(program), "--version"], environment=environment, timeout_s=30)
+    if reported.exit_code:
+        raise HostError(f"{program} does not start: {reported.output.strip()[-500:]}")
+    return ServerBuild(
+        name=name,
+        program=program,
+        basedir=root,
+        messages=root,
+        plugins=root,
+        version=ServerVersion.parse(reported.output.strip()),
+        environment=dict(environment),
+        packages=dict(packages),
+    )

@@ -1,0 +1,29 @@
+"use strict";
+/* A study that was started from the browser: what it prints, until it has a live page. */
+(() => {
+  const PERIOD_MS = 1000;
+  const note = document.getElementById("started");
+  const output = document.getElementById("output");
+
+  async function look() {
+    const answer = await fetch("/design/started/status").catch(() => null);
+    if (answer?.ok) {
+      const status = await answer.json();
+      if (status.study) {
+        location.replace(`/studies/${encodeURIComponent(status.study)}${status.state === "running" ? "/live" : ""}`);
+        return;
+      }
+      if (output.textContent !== status.output) output.textContent = status.output;
+      if (status.state === "ended") {
+        note.textContent = tr("The study has ended before its first run, with exit code {code}. Why, is the last thing that it printed:", { code: status.exit_code });
+        return;
+      }
+      if (status.state === "none") {
+        note.textContent = tr("No study was started since this server was.");
+        return;
+      }
+    }
+    setTimeout(look, PERIOD_MS);
+  }
+  look();
+})();

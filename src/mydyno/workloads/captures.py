@@ -1,0 +1,76 @@
+"""What the first line of a capture states, and what a step of a study plays of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.model.definition.experiment import Step, StepSpec
+from mydyno.model.definition.replay_speed import speed_of
+
+FORMAT = "dynoload-capture"
+MOST_HEADER_BYTES = 1_000_000
+"""Of the first line: it has the places of problems in the log."""
+
+
+@dataclass(frozen=True)
+class CaptureHeader:
+    """The numbers of a capture; dynoload checks the rest, and the version of the format."""
+
+    length_s: float
+    peak_sessions: int
+    statements: int
+    writing: int | None
+    """Statements that do not only read; None: captured by a version that did not count them."""
+
+
+def read_header(path: Path) -> CaptureHeader | None:
+    """The header of a capture; None if the file is none. Raises OSError."""
+    with path.open("rb") as file:
+        first = file.readline(MOST_HEADER_BYTES)
+    try:
+        header = json.loads(first)
+    except ValueError:
+        return None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        return None
+    writing = header.get("writing")
+    return CaptureHeader(
+        length_s=_number(header.get("duration_us")) / 1e6,
+        peak_sessions=max(1, int(_number(header.get("peak_sessions")))),
+        statements=int(_number(header.get("statements"))),
+        writing=None if writing is None else int(_number(writing)),
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A capture as a step plays it."""
+
+    speed: float | None
+    """How many times as fast as captured; None: without the captured times."""
+    length_s: float
+    """At this speed."""
+    statements: int
+    writing: int | None
+    """Statements that do not only read, of those that are played; None: unknown."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change data: a second pass then finds other data than the first."""
+        return self.writing != 0
+
+
+def captured(step: Step | StepSpec) -> Captured | None:
+    """What a step plays; None for a step that replays nothing. Raises OSError."""
+    header = None if step.replay is None else read_header(Path(step.replay))
+    if header is None:
+        return None
+    reads_only = step.options.get("read_only") is True
+    writing = 0 if reads_only else header.writing
+    return Captured(speed_of(step), header.length_s / (speed_of(step) or 1.0), header.statements, writing)

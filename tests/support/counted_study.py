@@ -1,0 +1,61 @@
+"""Records of a made-up study of `changed` against `base`, in which something was counted in slices of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
+from mydyno.model.stored.records import CountFacts, RunRecord, SliceRecord
+from mydyno.model.stored.slices_apart import CountedTotals
+from mydyno.model.stored.summary import RunSummary
+from mydyno.store.counts import CountedKind, totals_file, write_totals
+
+STEP = "oltp_read_write-8"
+COST = 0.9
+"""Throughput of slices in which something is counted, relative to the measured ones."""
+
+
+@dataclass
+class CountedStudy:
+    """What results are made of."""
+
+    experiment: Experiment
+    runs: list[RunRecord] = field(default_factory=list)
+    summaries: list[RunSummary] = field(default_factory=list)
+    slices: list[SliceRecord] = field(default_factory=list)
+    apart: list[SliceRecord] = field(default_factory=list)
+
+
+def counted_study(
+    folder: Path, kind: CountedKind, totals: Callable[[str, int], CountedTotals], blocks: int = 6
+) -> CountedStudy:
+    """Of so many blocks; `totals`: (arm, copy) → what was counted of one run, which is written to the folder."""
+    experiment = Experiment(
+        name=kind,
+        question="What does the server do?",
+        server=ServerSpec(name="mariadb-10.11"),
+        control="base",
+        arms=(ArmSpec(name="base"), ArmSpec(name="changed", treatments={"variables": {"innodb_io_capacity": 1}})),
+        steps=(StepSpec(workload="oltp_read_write", connections=(8,)),),
+        design=DesignSpec(kind="interleaved", blocks=blocks),
+    )
+    made = CountedStudy(experiment)
+    for block in range(1, blocks + 1):
+        for arm, number in (("base", 1), ("base", 2), ("changed", 1)):
+            of = f"blocks/{block:02d}/{arm}.{number}"
+            found = totals(arm, number)
+            write_totals(folder / of / totals_file(kind, STEP), found)
+            facts = CountFacts(step=STEP, file=totals_file(kind, STEP), slices=1, transactions=found.transactions)
+            place = {"block": block, "position": number, "arm": arm, "copy": number, "folder": of}
+            counted = {kind: (facts,)}
+            made.runs.append(RunRecord(**place, **counted, started_unix_ns=1, ended_unix_ns=2, valid=True))
+            made.summaries.append(RunSummary(**place, valid=True))
+            for cycle, share in ((1, 1.0), (1, COST), (2, 1.0)):
+                one = SliceRecord(
+                    block=block, step=STEP, cycle=cycle, position=1, arm=arm, copy=number, started_unix_ns=1,
+                    length_s=1.0, transactions=round(1000 * share), profiled=share < 1.0,
+                )  # fmt: skip
+                (made.apart if one.profiled else made.slices).append(one)
+    return made

@@ -1,0 +1,393 @@
+"""Bisections on a fake host with noise: decisions, skips, ends that do not differ, and interruptions."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from mydyno.bisect.bisection import run_bisection
+from mydyno.bisect.compare import CANDIDATE, Tools, experiment_for
+from mydyno.bisect.folder import RECORD, RESULT, BisectFolder
+from mydyno.bisect.walk import describe
+from mydyno.errors import BuildError, ServerError, StudyError
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.definition.search import CAPACITY
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.stored.bisection import BisectRecord, BisectResult
+from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
+from tests.support.memcached_commits import commit, new_repository
+from tests.support.stored_schemas import validator
+
+pytestmark = pytest.mark.slow
+
+HOST = LocalHost("tests", None)
+COMMITS = 9
+SCHEMAS = {"bisection": RECORD, "bisect-result": RESULT}
+TIME_S = 200.0
+STEP = StepSpec(workload="oltp_read_only", connections=(4,), warmup=0, measure=8)
+
+
+class KilledError(Exception):
+    """Ends the program in the middle of a slice."""
+
+
+@dataclass
+class World:
+    """A history whose commits make a fake server slower, and a host whose noise is known."""
+
+    paths: HostPaths
+    repository: Path
+    commits: list[str]
+    script: Script
+    effects: dict[int, float] = field(default_factory=dict)
+    """Commit → what it changes queries per second by, as a fraction; it stays changed."""
+    broken: frozenset[int] = frozenset()
+    """Commits that do not build."""
+    silent: frozenset[int] = frozenset()
+    """Commits whose server does not start."""
+    crashing: frozenset[int] = frozenset()
+    """Commits whose server fails under load."""
+    slice_sd: float = 0.02
+    start_sd: float = 0.0
+    skipped_s: float = 0.0
+    """The time that slices took on the clock; real time passes beside it."""
+    seed: int = 1
+    tested: list[int] = field(default_factory=list)
+    alarms: int = 0
+    """So many studies begin with a second copy of the control that is slower than the first."""
+    killed_at: int | None = None
+    """The commit in whose study the program ends, once."""
+    _random: Random = field(default_factory=Random)
+    _commit: int = 0
+
+    def rate(self, at: int) -> float:
+        """Queries per second of a commit."""
+        rate = 1000.0
+        for number, effect in self.effects.items():
+            rate *= 1 + effect if number <= at else 1.0
+        return rate
+
+    def rate_of(self, arm: str) -> float:
+        """Of an arm of the present study."""
+        return self.rate(self._commit if arm == CANDIDATE else 0)
+
+    def tools(self) -> Tools:
+        """The fake host, which knows what each commit does."""
+        random, starts = Random(self.seed), {}
+
+        def qps(arm: str, copy: int, _step: object, order: Any) -> float:
+            if self.killed_at == self._commit and order.id.startswith("oltp_read_only-4/2"):
+                self.killed_at = None
+                raise KilledError
+            self.skipped_s += order.washout_s + order.measure_s
+            key = (self._commit, arm, copy, order.stream)
+            start = starts.setdefault(key[:3], random.gauss(0, self.start_sd))
+            differs = -0.2 if self.alarms >= 0 and arm != CANDIDATE and copy == 2 else 0.0
+            return self.rate_of(arm) * (1 + start + differs + random.gauss(0, self.slice_sd))
+
+        def failing(arm: str, _copy: int, _step: object, _order: object) -> str | None:
+            return "lost connection" if arm == CANDIDATE and self._commit in self.crashing else None
+
+        self.script.slice_qps, self.script.slice_error = qps, failing
+        self.script.host_speed = lambda: random.uniform(0.95, 1.05)
+        made = opener(self.script)
+
+        async def open_(paths: HostPaths, asked: Experiment, study: str, path: Path, say: Any) -> Any:
+            ref = asked.arm(CANDIDATE).treatments["server"]["build"]["ref"]
+            self._commit = self.commits.index(ref)
+            self.alarms -= 1
+            if self._commit in self.silent:
+                raise ServerError("memcached ended with exit code 1")
+            return await made(paths, asked, study, path, say)
+
+        async def build(spec: BuildSpec) -> None:
+            at = self.commits.index(str(spec.ref))
+            if at not in (0, COMMITS - 1):
+                self.tested.append(at)
+            if at in self.broken:
+                raise BuildError(f"the build of {at} failed")
+
+        @contextmanager
+        def watch(_asked: Experiment) -> Iterator[Watched]:
+            yield Watched(self.script)
+
+        return Tools(self.paths, watch, build, open_, lambda _text: None)
+
+    def experiment(self, *steps: StepSpec, **design: object) -> Experiment:
+        """One load level unless others are given; the control is a build, and another arm is not compared."""
+        plain = {"kind": "interleaved", "quiet_wait": 0, "slice": 2, "washout": 0.5}
+        build = {"server": {"build": {"git": str(self.repository), "command": "make"}}}
+        return experiment(
+            ("plain", "other"), design={**plain, **design}, treatments={"plain": build}, steps=steps or (STEP,)
+        )  # fmt: skip
+
+    async def folder(self, path: Path, **changes: object) -> BisectFolder:
+        """A new bisection between the first and the last commit."""
+        asked = changes.pop("experiment", None) or self.experiment(blocks=6, cycles=4)
+        good, bad = [await describe(name, self.repository, HOST) for name in (self.commits[0], self.commits[-1])]
+        record = BisectRecord(
+            bisection=path.name, created_unix_ns=1, mydyno_version="0", experiment=asked, good=good, bad=bad,
+            commits=COMMITS - 1, **{"metric": "qps", **changes},
+        )  # type: ignore[arg-type]  # fmt: skip
+        return BisectFolder.create(path, record)
+
+    async def run(self, folder: BisectFolder) -> BisectResult:
+        """Run or continue it. Its files are valid by their schemas."""
+        try:
+            return await run_bisection(folder, self.repository, HOST, self.tools())
+        finally:
+            for name, file in SCHEMAS.items():
+                if (folder.path / file).exists():
+                    validator(name).validate(json.loads((folder.path / file).read_text()))
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A repository with COMMITS commits in a line; bisections only read it."""
+    repository = new_repository(tmp_path_factory.mktemp("history") / "source")
+    return repository, [commit(repository, f"Commit {at}") for at in range(COMMITS)]
+
+
+@pytest.fixture
+def world(paths: HostPaths, history: tuple[Path, list[str]], script: Script) -> World:
+    repository, commits = history
+    return World(paths, repository, commits, script)
+
+
+def outcomes(world: World, result: BisectResult) -> Mapping[int, str]:
+    return {world.commits.index(one.commit.hash): one.outcome for one in result.comparisons}
+
+
+async def test_the_commit_that_made_it_slower_is_found(world: World, tmp_path: Path) -> None:
+    world.effects = {6: -0.05, 3: -0.004}
+    folder = await world.folder(tmp_path / "one")
+    result = await world.run(folder)
+    assert result.state == "found"
+    assert result.first_bad is not None
+    assert (result.first_bad.hash, result.first_bad.subject) == (world.commits[6], "Commit 6")
+    assert outcomes(world, result) == {4: "good", 6: "bad", 5: "good"}
+    assert result.ends is not None
+    assert result.ends.limit == pytest.approx(0.973, abs=0.01)
+    for one in result.comparisons:
+        assert one.ratio == pytest.approx(world.rate(world.commits.index(one.commit.hash)) / 1000, abs=0.03)
+        assert one.low is not None
+        assert one.high is not None
+        assert one.low < one.ratio < one.high
+        assert (folder.path / one.study / "study.json").is_file()
+        assert one.blocks == 6
+    assert folder.result() == result
+
+
+async def test_equal_ends_are_told_and_nothing_else_is_compared(world: World, tmp_path: Path) -> None:
+    world.slice_sd = 0.003
+    result = await world.run(await world.folder(tmp_path / "one"))
+    assert (result.state, result.comparisons, world.tested) == ("no difference", (), [])
+
+
+async def test_a_bad_end_that_is_better_is_told(world: World, tmp_path: Path) -> None:
+    world.effects = {4: 0.2}
+    result = await world.run(await world.folder(tmp_path / "one"))
+    assert (result.state, result.comparisons) == ("better", ())
+
+
+async def test_ends_that_noise_hides_cannot_be_told(world: World, tmp_path: Path) -> None:
+    world.effects, world.slice_sd = {4: -0.02}, 0.3
+    result = await world.run(await world.folder(tmp_path / "one"))
+    assert (result.state, result.comparisons) == ("undecided", ())
+    assert result.ends is not None
+    assert result.ends.comparison.reason
+
+
+async def test_ends_whose_control_differs_from_its_copy_are_compared_once_more(world: World, tmp_path: Path) -> None:
+    world.effects, world.alarms = {6: -0.05}, 1
+    folder = await world.folder(tmp_path / "one")
+    result = await world.run(folder)
+    assert result.state == "found"
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[6]
+    assert result.ends is not None
+    assert "-again-" in result.ends.comparison.study
+    assert len([one for one in folder.studies.iterdir() if "-again-" in one.name]) == 1
+
+
+async def test_a_control_that_always_differs_from_its_copy_decides_nothing(world: World, tmp_path: Path) -> None:
+    world.effects, world.alarms = {6: -0.05}, 99
+    folder = await world.folder(tmp_path / "one")
+    result = await world.run(folder)
+    assert result.state == "undecided"
+    assert len(list(folder.studies.iterdir())) == 2
+    assert await world.run(folder) == result, "it is not compared a third time"
+
+
+async def test_what_does_not_build_start_or_run_is_skipped_and_the_range_is_told(world: World, tmp_path: Path) -> None:
+    world.effects = {4: -0.2}
+    world.broken, world.silent, world.crashing = frozenset({4}), frozenset({3}), frozenset({5})
+    result = await world.run(await world.folder(tmp_path / "one"))
+    why = {world.commits.index(one.commit.hash): one.skipped_because for one in result.comparisons}
+    assert {4: "build", 3: "start", 5: "failed"}.items() <= why.items()
+    assert result.state == "range"
+    assert [one.subject for one in result.suspects] == ["Commit 3", "Commit 4", "Commit 5", "Commit 6"]
+    assert result.first_bad is None
+
+
+async def test_a_threshold_makes_smaller_changes_good(world: World, tmp_path: Path) -> None:
+    world.effects = {2: -0.05, 6: -0.2}
+    result = await world.run(await world.folder(tmp_path / "one", threshold=0.1))
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[6]
+    assert result.ends is not None
+    assert result.ends.limit == pytest.approx(0.9)
+    small = await world.run(await world.folder(tmp_path / "two", threshold=0.4))
+    assert (small.state, small.comparisons) == ("no difference", ())
+
+
+STEPS = {
+    "sql": {"sql": "/files/shop.sql"},
+    "replay": {"replay": "/files/log.jsonl"},
+    "script": {"script": "/files/shop.lua"},
+    "search": {"workload": "oltp_read_write", "search": {"metric": "latency_p99_us", "limit": 0.02}},
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+async def test_one_load_level_of_a_step_keeps_all_that_the_step_has(world: World, tmp_path: Path, kind: str) -> None:
+    step = StepSpec.model_validate({**STEPS[kind], "connections": [4, 8], "warmup": 1, "measure": 8, "driver": "d"})
+    asked = world.experiment(STEP, step)
+    name = asked.resolved_steps[-1].id
+    record = (await world.folder(tmp_path / "one", experiment=asked)).record()
+    (only,) = experiment_for(record, record.bad, name, None).resolved_steps
+    assert only == asked.resolved_steps[-1]
+    assert (only.connections, only.driver) == (8, "d")
+
+
+async def test_of_an_open_loop_the_rate_of_the_step_is_kept(world: World, tmp_path: Path) -> None:
+    asked = world.experiment(StepSpec(workload="oltp_read_write", connections=(4, 8), rate=(100, 200)))
+    record = (await world.folder(tmp_path / "one", experiment=asked)).record()
+    for step in asked.resolved_steps:
+        assert experiment_for(record, record.bad, step.id, None).resolved_steps == (step,)
+
+
+async def test_a_commit_is_found_with_a_step_of_sql_transactions(world: World, tmp_path: Path) -> None:
+    world.effects = {6: -0.1}
+    asked = world.experiment(StepSpec.model_validate({**STEPS["sql"], "connections": 4}), blocks=6, cycles=2)
+    folder = await world.folder(tmp_path / "one", experiment=asked)
+    result = await world.run(folder)
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[6]
+    for one in result.comparisons:
+        (step,) = StudyFolder.open(folder.path / one.study).study().experiment.resolved_steps
+        assert (step.id, step.workload, step.sql) == ("shop-4", "shop", "/files/shop.sql")
+
+
+async def test_a_commit_is_found_with_a_search_for_the_capacity(world: World, tmp_path: Path) -> None:
+    world.effects, random = {6: -0.3}, Random(1)
+    tools = world.tools()
+    world.script.capacity = lambda arm, _copy, _order: (
+        3 * world.rate_of(arm) * random.lognormvariate(0, 0.03)
+    )  # fmt: skip
+    asked = world.experiment(StepSpec.model_validate({**STEPS["search"], "connections": 4}), blocks=6, cycles=10)
+    folder = await world.folder(tmp_path / "one", experiment=asked, metric=CAPACITY)
+    result = await run_bisection(folder, world.repository, HOST, tools)
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[6]
+    for one in result.comparisons:
+        assert one.ratio == pytest.approx(world.rate(world.commits.index(one.commit.hash)) / 1000, abs=0.05)
+
+
+async def test_a_step_whose_name_repeats_is_the_same_in_every_comparison(world: World, tmp_path: Path) -> None:
+    """The second of two equal names has a number that it loses where it is alone."""
+    world.effects = {6: -0.1}
+    second = STEP.model_copy(update={"options": {"range_size": 7}})
+    asked = world.experiment(STEP, second, blocks=6, cycles=2)
+    folder = await world.folder(tmp_path / "one", experiment=asked, step="oltp_read_only-4-2")
+    result = await world.run(folder)
+    assert result.state == "found"
+    assert result.ends is not None
+    for one in (result.ends.comparison, *result.comparisons):
+        (step,) = StudyFolder.open(folder.path / one.study).study().experiment.resolved_steps
+        assert step.options == {"range_size": 7}
+
+
+async def test_an_undecided_commit_gets_more_time_and_is_then_skipped(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commit 4 is exactly at the limit, which no time decides. Slices take their time on the clock alone."""
+    world.effects = {4: -0.1, 5: -0.3}
+    monotonic, unix_ns = time.monotonic, time.time_ns
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + world.skipped_s)
+    monkeypatch.setattr(time, "time_ns", lambda: unix_ns() + round(1e9 * world.skipped_s))
+    asked = world.experiment(time=TIME_S)
+    result = await world.run(
+        await world.folder(tmp_path / "one", experiment=asked, threshold=0.1, longest_s=2 * TIME_S)
+    )
+    (first, *_) = result.comparisons
+    assert (first.commit.subject, first.outcome, first.skipped_because) == ("Commit 4", "skipped", "undecided")
+    assert first.times > 1
+    assert first.blocks > 6
+    assert TIME_S < first.duration_s <= 2.2 * TIME_S
+    assert result.state == "range"
+
+
+async def test_an_interrupted_bisection_goes_on_where_it_was(world: World, tmp_path: Path) -> None:
+    world.effects, world.killed_at = {6: -0.1}, 6
+    folder = await world.folder(tmp_path / "one")
+    with pytest.raises(KilledError):
+        await world.run(folder)
+    kept = [path.name for path in folder.studies.iterdir()]
+    unfinished = folder.result()
+    assert unfinished is not None
+    assert (unfinished.state, unfinished.left) == ("unfinished", 4)
+    result = await world.run(BisectFolder.open(folder.path))
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[6]
+    assert set(kept) <= {path.name for path in folder.studies.iterdir()}, "the interrupted study was continued"
+    assert len(list(folder.studies.iterdir())) == 1 + len(result.comparisons)
+    before = list(world.tested)
+    assert await world.run(folder) == result
+    assert world.tested == before, "a complete bisection compares nothing again"
+
+
+async def test_a_control_that_fails_ends_the_bisection_and_skips_nothing(world: World, tmp_path: Path) -> None:
+    world.effects = {6: -0.1}
+    folder = await world.folder(tmp_path / "one")
+    tools = world.tools()
+    world.script.start_error = lambda arm, _copy: "no memory" if arm == "good" else None
+    with pytest.raises(StudyError, match="the control good failed in 3 blocks"):
+        await run_bisection(folder, world.repository, HOST, tools)
+    assert folder.comparisons() == []
+
+
+TRIALS = int(os.environ.get("MYDYNO_TEST_BISECTIONS", "2"))
+
+
+async def test_noise_hardly_ever_leads_to_a_wrong_commit(world: World, tmp_path: Path) -> None:
+    """An effect of 6 % under noise of 2 % in each slice: no path may end at a wrong commit, some end at the right one.
+
+    MYDYNO_TEST_BISECTIONS=100 makes so many, with noise of 1 % between starts besides.
+    """
+    states: Counter[str] = Counter()
+    world.start_sd = 0.01
+    for trial in range(TRIALS):
+        culprit = 1 + trial % (COMMITS - 1)
+        world.effects, world.seed = {culprit: -0.06}, 100 + trial
+        result = await world.run(await world.folder(tmp_path / f"trial-{trial}"))
+        named = [one.hash for one in (*filter(None, [result.first_bad]), *result.suspects)]
+        states["wrong" if named and world.commits[culprit] not in named else result.state] += 1
+    print(dict(states))
+    assert states["wrong"] <= 0.05 * TRIALS
+    assert states["found"] >= max(1, 0.2 * TRIALS)
+    assert states["wrong"] + states["found"] + states["range"] + states["undecided"] == TRIALS

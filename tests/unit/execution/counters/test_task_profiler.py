@@ -1,0 +1,60 @@
+"""The sampler of /proc as a profiler: it records until it is stopped, and takes no more than its share of a CPU."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mydyno.errors import HostError
+from mydyno.execution.counters.task_profiler import MOST_HZ, TaskProfiler, passes_ahead
+from mydyno.hosts.tracing.perf_script import Folded
+from mydyno.hosts.tracing.task_states import USER_CODE, TaskStates
+
+INTERVAL_S = 1 / MOST_HZ
+
+
+def test_passes_are_as_wanted_and_never_more_than_fifty_a_second() -> None:
+    assert [TaskProfiler(wanted).frequency_hz for wanted in (19, 50, 499)] == [19, MOST_HZ, MOST_HZ]
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "took_s", "passes"),
+    [(10.0005, 0.0005, 1), (10.002, 0.002, 1), (10.005, 0.005, 3), (10.065, 0.001, 4)],
+    ids=["quick", "a tenth", "long passes are made less often", "late passes are left out"],
+)
+def test_the_next_pass(ended_s: float, took_s: float, passes: int) -> None:
+    assert passes_ahead(10.0, ended_s, took_s, INTERVAL_S) == passes
+
+
+async def test_a_burning_process_is_recorded_until_the_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as burning:
+        try:
+            recording = await TaskProfiler().start([burning.pid])
+            while (await recording.folded()).samples < 20:
+                await asyncio.sleep(INTERVAL_S)
+            await recording.stop()
+            await recording.stop()
+            found = (await recording.folded()).samples
+        finally:
+            burning.kill()
+    assert (await recording.folded()).samples == found
+    assert {stack[-1] for stack in (await recording.folded()).stacks} & {USER_CODE}
+
+
+async def test_a_process_that_is_gone_is_an_error() -> None:
+    with pytest.raises(HostError, match="the threads of process 0 cannot be read"):
+        await TaskProfiler().start([0])
+
+
+async def test_a_sampler_that_fails_has_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_self: TaskStates, _folded: Folded) -> int:
+        raise ValueError("what is this")
+
+    monkeypatch.setattr(TaskStates, "count_into", broken)
+    recording = await TaskProfiler().start([os.getpid()])
+    with pytest.raises(HostError, match="failed: ValueError"):
+        await recording.stop()

@@ -1,0 +1,35 @@
+"""Waiting for a quieter host: decided by steal and by other programs, bounded, and counted."""
+
+from __future__ import annotations
+
+import time
+
+from mydyno.execution.interleaved import quiet_wait
+from mydyno.execution.interleaved.quiet_wait import QuietWait
+
+
+async def test_a_cycle_waits_after_one_with_far_more_steal_than_usual() -> None:
+    waiting = QuietWait(5.0)
+    for share in (0.02, 0.03, 0.02):
+        waiting.note_steal([share, share])
+        await waiting.before_cycle(0.0, lambda: 1e9)
+    assert waiting.waited_s == 0
+    waiting.note_steal([0.4, 0.5])
+    await waiting.before_cycle(0.0, lambda: 1e9)
+    assert 0 < waiting.waited_s <= quiet_wait.STEAL_PAUSE_S
+
+
+async def test_with_no_wait_allowed_none_is_made() -> None:
+    waiting = QuietWait(0.0)
+    for share in (0.02, 0.5):
+        waiting.note_steal([share])
+    await waiting.before_cycle(0.0, lambda: 0.0)
+    await waiting.after_slice(time.monotonic)  # a server that never stops working
+    assert waiting.waited_s == 0
+
+
+async def test_a_server_that_goes_on_working_after_its_slice_is_waited_for() -> None:
+    waiting = QuietWait(5.0)
+    busy = iter([0.0, 0.03, 0.06, 0.06, 0.06])
+    await waiting.after_slice(lambda: next(busy))
+    assert 0.05 < waiting.waited_s < 0.2

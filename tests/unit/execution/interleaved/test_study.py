@@ -1,0 +1,417 @@
+"""The interleaved design on a fake host: order, slices, failures, looks, resume; exact numbers, no server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mydyno.drivers.held import SliceOrder
+from mydyno.errors import StudyError, UserError
+from mydyno.execution.interleaved import study as interleaved_study
+from mydyno.execution.planning.pace import FixedCycles
+from mydyno.execution.planning.time_plan import TimePlan
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.definition.looks import SIX, looks_aimed_at
+from mydyno.model.stored.records import Evidence
+from mydyno.model.stored.summary import Summary
+from mydyno.results.summarise import summarise
+from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
+from mydyno.store.study_folder import StudyFolder
+from mydyno.study import Request, resume_study, run_study
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
+from tests.support.stored_schemas import check
+
+STEP = "oltp_read_only-4"
+
+
+class KilledError(Exception):
+    """Ends the program in the middle of a slice."""
+
+
+def interleaved(arms: tuple[str, ...] = ("glibc", "jemalloc"), **design: object) -> Experiment:
+    plain = {"kind": "interleaved", "blocks": 6, "cycles": 4, "quiet_wait": 0, "slice": 2, "washout": 0.5}
+    return experiment(arms, design={**plain, **design})
+
+
+async def study(
+    script: Script, paths: HostPaths, tmp_path: Path, asked: Experiment
+) -> tuple[StudyFolder, Summary, Watched]:
+    watcher = Watched(script)
+    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
+    folder, summary = await run_study(request, paths, watcher, opener(script))
+    return folder, summary, watcher
+
+
+def noisy(script: Script, effect: float, seed: int = 1) -> None:
+    """A host whose speed wanders by 30 % from slice to slice, and an arm that is faster by `effect`."""
+    random = Random(seed)
+    speed = {"now": 1.0}
+
+    def qps(arm: str, _copy: int, _step: object, _order: object) -> float:
+        return 1000.0 * (1 + effect * (arm == "jemalloc")) * random.gauss(1, 0.01)
+
+    def host_speed() -> float:
+        speed["now"] = random.uniform(0.7, 1.3)
+        return speed["now"]
+
+    script.slice_qps, script.host_speed = qps, host_speed
+
+
+async def test_each_cycle_loads_every_server_once_and_one_at_a_time(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    slices = read_slices(folder.block_path(1) / SLICES_FILE)
+    for step in {one.step for one in slices}:
+        for cycle in range(1, 5):
+            own = [(o.arm, o.copy_number, o.position) for o in slices if (o.step, o.cycle) == (step, cycle)]
+            assert sorted((arm, copy) for arm, copy, _ in own) == [("glibc", 1), ("glibc", 2), ("jemalloc", 1)]
+            assert [position for _, _, position in own] == [1, 2, 3]
+    orders = {tuple(o.arm for o in slices if (o.step, o.cycle) == (STEP, cycle)) for cycle in range(1, 5)}
+    assert len(orders) > 1
+    began = script.events.index("probe")
+    assert script.events[:began].count("start") == 3, "all servers are up before the first slice"
+    assert script.events[-1] == "close"
+
+
+async def test_the_hosts_speed_is_taken_out_and_a_planted_difference_has_its_size(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    noisy(script, 0.05, seed=2)
+    _, summary, _ = await study(script, paths, tmp_path, interleaved(cycles=6))
+    effects = [effect for effect in summary.effects if effect.metric == "qps"]
+    assert summary.design == "interleaved"
+    assert [effect.verdict for effect in effects] == ["higher", "higher"]
+    assert all(effect.ratio == pytest.approx(1.05, abs=0.02) for effect in effects)
+    assert summary.interleaving is not None
+    assert summary.interleaving.coefficients[STEP]["qps"]["driver_cpu"] == pytest.approx(-1, abs=0.1)
+    widths = [
+        (effect.ci_high - effect.ci_low, effect.unadjusted[2] - effect.unadjusted[1])
+        for effect in effects
+        if effect.ci_high and effect.ci_low and effect.unadjusted and effect.unadjusted[1] and effect.unadjusted[2]
+    ]
+    assert len(widths) == 2
+    assert all(unadjusted > 4 * adjusted for adjusted, unadjusted in widths)
+
+
+async def test_an_arm_that_changes_the_clients_cost_is_not_adjusted_for_it(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    noisy(script, -0.2)
+    script.driver_cost = lambda arm: 10e-6 * (1.3 if arm == "jemalloc" else 1.0)
+    _, summary, _ = await study(script, paths, tmp_path, interleaved(cycles=6))
+    assert summary.interleaving is not None
+    assert "driver_cpu" not in summary.interleaving.covariates
+    assert any("jemalloc changes it" in note for note in summary.interleaving.notes)
+
+
+async def test_an_arm_that_fails_in_some_blocks_is_never_called_higher(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    noisy(script, 0.05)
+    script.slice_error = lambda arm, _copy, _step, order: (
+        "lost connection" if arm == "jemalloc" and order.stream % 3 == 0 else None
+    )
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=10))
+    failed = {
+        one.block for block in range(1, 11) for one in read_slices(folder.block_path(block) / SLICES_FILE) if one.failed
+    }
+    assert len(failed) > 1
+    effects = [effect for effect in summary.effects if effect.metric == "qps"]
+    assert {effect.verdict for effect in effects} <= {"not_measurable"}
+    assert all(effect.ratio is None for effect in effects)
+
+
+async def test_an_arm_that_stalls_under_a_rate_in_some_blocks_has_failed_in_them(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    noisy(script, 0.05)
+    block = {"now": 0}
+
+    def unfinished(arm: str, _copy: int, order: SliceOrder) -> int:
+        stalls = arm == "jemalloc" and block["now"] % 3 == 1 and order.id.endswith("/2")
+        return 20 if stalls else 0
+
+    class Counted(Watched):
+        def block_begins(self, number: int, of: int, left_s: float | None, cycles: float) -> None:
+            block["now"] = number
+
+    script.unfinished = unfinished
+    steps = ({"workload": "oltp_read_only", "connections": [4], "rate": [100], "warmup": 1, "measure": 2},)
+    asked = Experiment.model_validate({**interleaved(blocks=10).model_dump(), "steps": steps})
+    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
+    folder, summary = await run_study(request, paths, Counted(script), opener(script))
+    (effect,) = (effect for effect in summary.effects if effect.metric == "qps")
+    assert (effect.verdict, effect.ratio) == ("not_measurable", None)
+    assert "failed in 4 of 10 blocks (it did not keep up: " in effect.sentence
+    second = next(
+        one for one in read_slices(folder.block_path(1) / SLICES_FILE) if (one.arm, one.cycle) == ("jemalloc", 2)
+    )
+    assert (second.planned, second.unfinished, second.dropped) == (200, 20, 0)
+
+
+async def test_an_arm_whose_treatment_is_not_proved_has_no_values_and_has_not_failed(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.evidence = lambda _: Evidence(treatment="fake", holds=False, text="malloc is libc's")
+    plain = interleaved(blocks=2)
+    asked = plain.model_copy(update={"arms": (plain.arms[0], ArmSpec(name="jemalloc", treatments={"fake": 1}))})
+    folder, summary, _ = await study(script, paths, tmp_path, asked)
+    runs = [run for run in folder.runs() if run.arm == "jemalloc"]
+    assert [(run.valid, run.failed, run.reasons[0].gate) for run in runs] == [(False, "", "unproved")] * 2
+    assert [step.failed for run in runs for step in run.steps] == [""] * 4
+    (effect,) = [one for one in summary.effects if one.metric == "qps" and one.step == STEP]
+    assert (effect.verdict, effect.details.failure) == ("not_measurable", "")
+    assert "treatment not proved (2 blocks)" in effect.sentence
+
+
+async def test_an_arm_that_never_starts_is_given_up_and_the_others_go_on(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.start_error = lambda arm, _copy: "cannot load library" if arm == "tcmalloc" else None
+    asked = interleaved(("glibc", "jemalloc", "tcmalloc"), blocks=6)
+    folder, summary, _ = await study(script, paths, tmp_path, asked)
+    runs = {run.block: run for run in folder.runs() if run.arm == "tcmalloc"}
+    assert "cannot load library" in runs[1].failed
+    assert "not started: it failed in the previous blocks" in runs[3].failed
+    verdicts = {effect.arm: effect.verdict for effect in summary.effects if effect.metric == "qps"}
+    assert verdicts["tcmalloc"] == "not_measurable"
+    assert verdicts["jemalloc"] != "not_measurable"
+
+
+async def test_a_control_that_never_starts_ends_the_study_with_its_reason(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.start_error = lambda arm, _copy: "no such file" if arm == "glibc" else None
+    with pytest.raises(StudyError, match="the control glibc failed in 3 blocks in a row: no such file"):
+        await study(script, paths, tmp_path, interleaved())
+
+
+async def test_a_study_that_is_killed_in_a_cycle_resumes_with_the_same_block(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    def kill(arm: str, _copy: int, _step: object, _order: object) -> float:
+        if script.events.count("block 3/6") and len(script.events) % 7 == 0:
+            raise KilledError
+        return 1000.0
+
+    script.slice_qps = kill
+    with pytest.raises(KilledError):
+        await study(script, paths, tmp_path, interleaved())
+    (path,) = (tmp_path / "studies").iterdir()
+    script.slice_qps = lambda *_: 1000.0
+    folder, summary = await resume_study(path, paths, Watched(script), opener(script))
+    assert summary.state == "complete"
+    assert sorted({run.block for run in folder.runs()}) == [1, 2, 3, 4, 5, 6]
+    assert not list(path.glob("blocks/.*"))
+
+
+async def test_with_a_time_no_effect_is_examined_before_a_look(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noisy(script, 0.5)
+    _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    assert summary.look is None
+    assert all(effect.verdict in (None, "inconclusive", "not_measurable") for effect in summary.effects)
+    assert len(watcher.ended) < 6 * 3
+
+
+async def test_a_study_with_a_time_is_continued_by_more_time(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    first = folder.plan()
+    assert first.sequential
+    folder, summary = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=1)
+    assert folder.plan().blocks[: len(first.blocks)] == first.blocks
+    assert len(folder.plan().blocks) > len(first.blocks)
+    assert {run.block for run in summary.runs} == {block.block for block in folder.plan().blocks}
+
+
+async def aimed(
+    script: Script,
+    paths: HostPaths,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    allowed: Sequence[int],
+    cycles: int = 2,
+) -> tuple[StudyFolder, Summary]:
+    """A study of which the time allows so many blocks before its first block, after it, and so on; nothing decides."""
+
+    def allows(_time_s: float, _shape: object, done: int = 0, _overhead_s: float | None = None) -> TimePlan:
+        blocks = allowed[min(done, len(allowed) - 1)]
+        return TimePlan(max(blocks, done), 1.0, 2.0, blocks > done)
+
+    monkeypatch.setattr(interleaved_study, "plan_time", allows)
+    monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(cycles))
+    noisy(script, 0.0)
+    what = interleaved(time=600, cycles=None)
+    what = what.model_copy(update={"verdict": what.verdict.model_copy(update={"margin": 0.00001})})
+    folder, summary, _ = await study(script, paths, tmp_path, what)
+    return folder, summary
+
+
+async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks take less time than planned at first, then more."""
+    folder, summary = await aimed(script, paths, tmp_path, monkeypatch, [10, 16, 16, 16, 16, 16, 16, 10])
+    aims = [(event["blocks"], event["after"]) for event in folder.journal.read() if event["event"] == "aim"]
+    assert aims == [(16, 1), (10, 7)]
+    assert (summary.look, summary.alpha, summary.state) == (10, 0.03125, "complete")
+    assert summary.looks == folder.plan().looks == looks_aimed_at(10).rates
+
+
+async def test_blocks_made_after_a_look_change_nothing_of_what_it_showed(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six blocks and two more give exactly the effects of the six, whose coefficients are not those of all eight."""
+    folder, _ = await aimed(script, paths, tmp_path, monkeypatch, [10], cycles=8)
+
+    def first(blocks: int) -> Summary:
+        for block in range(blocks + 1, 11):
+            shutil.rmtree(folder.block_path(block), ignore_errors=True)
+        return summarise(folder)
+
+    eight, six = first(8), first(6)
+    assert eight.look == six.look == 6
+    assert {run.block for run in eight.runs} == set(range(1, 9))
+    assert all(run.values for run in eight.runs), "later blocks have values too"
+    assert eight.effects == six.effects
+    assert eight.interleaving is not None
+    assert six.interleaving is not None
+    assert six.interleaving.coefficients[STEP]["qps"]
+    assert eight.interleaving.coefficients == six.interleaving.coefficients
+    assert eight.interleaving.cycles == six.interleaving.cycles / 6 * 8
+
+
+async def test_a_look_that_was_examined_keeps_its_error_rate(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, first = await aimed(script, paths, tmp_path, monkeypatch, [*[6] * 6, 10])
+    _, second = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=600)
+    assert [(one.look, one.alpha) for one in (first, second)] == [(6, 0.03125), (10, 0.004)]
+    assert second.looks == folder.plan().looks == SIX.rates
+
+
+async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    with pytest.raises(UserError, match="fixed number of blocks"):
+        await resume_study(folder.path, paths, Watched(script), opener(script), time_s=60)
+
+
+async def test_resuming_a_complete_study_without_a_time_runs_nothing(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    before = len(script.events)
+    await resume_study(folder.path, paths, Watched(script), opener(script))
+    assert len(script.events) == before
+
+
+async def test_carry_over_doubles_the_washout_of_the_blocks_to_come(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    random, last, washouts = Random(5), {"arm": ""}, list[float]()
+
+    def qps(arm: str, _copy: int, _step: object, order: SliceOrder) -> float:
+        after, last["arm"] = last["arm"], arm
+        if order.id.startswith(STEP):
+            washouts.append(order.washout_s)
+        slowed = after == "jemalloc" and order.washout_s < 1.0
+        return 1000.0 * (0.9 if slowed else 1.0) * random.gauss(1, 0.005)
+
+    script.slice_qps = qps
+    folder, summary, watcher = await study(script, paths, tmp_path, interleaved(blocks=6))
+    assert set(washouts) == {0.5, 1.0}
+    (event,) = [event for event in folder.journal.read() if event["event"] == "washout"]
+    assert event["washout_s"] == 1.0
+    assert any("the washout is 1 s from the next block on" in said for said in watcher.said)
+    assert summary.interleaving is not None
+    assert summary.interleaving.washout_s == 1.0
+    slices = read_slices(folder.block_path(6) / SLICES_FILE)
+    assert {one.washout_s for one in slices} == {1.0}
+
+
+async def test_the_control_is_loaded_alone_at_the_end_of_the_first_block(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    random = Random(6)
+    script.slice_qps = lambda *_: random.gauss(1000, 5)
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=6))
+    check(folder.path, "blocks/*/alone.jsonl")
+    alone = read_slices(folder.block_path(1) / ALONE_FILE)
+    assert [one.arm for one in alone] == ["glibc"] * 8
+    assert not (folder.block_path(2) / ALONE_FILE).exists()
+    first = next(index for index, event in enumerate(script.events) if event.startswith("slice alone/0"))
+    last = next(index for index, event in enumerate(script.events) if event.startswith("slice alone/7"))
+    assert script.events[:first].count("stop") == 2, "jemalloc and the control's copy"
+    assert script.events[first:last].count("stop") == 0
+    assert summary.interleaving is not None
+    assert summary.interleaving.alone is not None
+    assert summary.interleaving.alone.qps_low < 1 < summary.interleaving.alone.qps_high
+
+
+async def test_a_control_that_fails_when_loaded_alone_is_a_warning(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.slice_error = lambda _arm, _copy, _step, order: "lost" if order.id.startswith("alone") else None
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=6))
+    control = next(run for run in folder.runs() if (run.block, run.arm, run.copy_number) == (1, "glibc", 1))
+    assert not control.failed
+    assert any("loaded alone, it failed: lost" in warning for warning in control.warnings)
+    assert summary.interleaving is not None
+    assert summary.interleaving.alone is None
+
+
+async def test_short_studies_do_not_load_the_control_alone(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, interleaved(blocks=2))
+    assert not (folder.block_path(1) / ALONE_FILE).exists()
+
+
+async def test_a_slice_whose_connections_were_lost_before_its_measured_part_is_the_arms_failure(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.measured_share = lambda arm, _copy, order: 0.0 if arm == "jemalloc" and order.id.startswith(STEP) else 1.0
+    script.ignored_errors = lambda arm, _copy, _order: 8 if arm == "jemalloc" else 0
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    (failed,) = [run for run in summary.runs if run.arm == "jemalloc"]
+    assert "every connection was lost" in failed.failures[STEP]
+    assert not any(run.failures for run in summary.runs if run.arm == "glibc")
+    slices = read_slices(folder.block_path(1) / SLICES_FILE)
+    assert {one.arm for one in slices if one.failed} == {"jemalloc"}
+
+
+async def test_a_slice_that_passed_while_the_load_program_stood_still_is_made_again(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    pauses = {(arm, number): times for arm, number, times in (("jemalloc", 1, 3), ("glibc", 2, 1))}
+
+    def share(arm: str, copy_number: int, order: SliceOrder) -> float:
+        if order.id != f"{STEP}/1" or not pauses.get((arm, copy_number)):
+            return 1.0
+        pauses[arm, copy_number] -= 1
+        return 0.0
+
+    script.measured_share = share
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    assert set(pauses.values()) == {0}
+    assert all(run.valid and not run.failures for run in summary.runs)
+    assert all(one.queries > 0 for one in read_slices(folder.block_path(1) / SLICES_FILE))
+    told = {(run.arm, run.copy_number): run.warnings for run in folder.runs()}
+    assert "made 4 times, since the load program stood still" in " ".join(told["jemalloc", 1])
+    assert "made 2 times, since the load program stood still" in " ".join(told["glibc", 2])
+    assert "stood still" not in " ".join(told["glibc", 1])
+
+
+async def test_a_load_program_that_never_runs_ends_the_tries(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.measured_share = lambda arm, _copy, order: 0.0 if arm == "jemalloc" and order.id.startswith(STEP) else 1.0
+    _, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    (failed,) = [run for run in summary.runs if run.arm == "jemalloc"]
+    assert "stood still during it, 5 times in a row" in failed.failures[STEP]

@@ -1,0 +1,212 @@
+"""Links and namespaces without root: the commands that would be run, the addresses, and a trial's meaning."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import HostError
+from mydyno.hosts.network import link, namespace, network_capabilities
+from mydyno.hosts.network.link import (
+    LinkEnd,
+    Shape,
+    disciplines,
+    free_addresses,
+    make_link,
+    parse_bits_per_s,
+    shape_link,
+)
+from mydyno.hosts.undo import UndoJournal
+
+SERVER = LinkEnd(Path("/run/netns/mydyno-s-server"), link.SERVER_INTERFACE, "198.18.0.1")
+LOAD = LinkEnd(Path("/run/netns/mydyno-s-load"), link.LOAD_INTERFACE, "198.18.0.2")
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every command that link.py would run; tc tells of one tbf."""
+    ran: list[str] = []
+
+    def fake(argv: list[str]) -> str:
+        ran.append(" ".join(argv))
+        return '[{"kind":"tbf","options":{"rate":123049415}}]' if "show" in argv else ""
+
+    monkeypatch.setattr(link, "command", fake)
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("text", "bits_per_s"), [("1gbit", 1e9), ("100mbit", 1e8), ("2.5gbit", 2.5e9), ("64kbit", 64e3)]
+)
+def test_bandwidths_are_read_in_powers_of_a_thousand(text: str, bits_per_s: float) -> None:
+    assert parse_bits_per_s(text) == bits_per_s
+
+
+@pytest.mark.parametrize("text", ["1G", "gbit", "0gbit", "-1gbit", "1gbyte", "", 1000])
+def test_what_is_no_bandwidth_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="1gbit"):
+        parse_bits_per_s(text)
+
+
+def test_a_gigabit_is_expected_to_deliver_what_ethernet_does() -> None:
+    expected = Shape(1e9).payload_bits_per_s
+    assert expected is not None
+    assert round(expected / 1e6) == 941
+    assert Shape().payload_bits_per_s is None
+
+
+def test_the_pair_is_made_between_namespaces_and_never_in_the_hosts_own(
+    commands: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[Path | None] = []
+    monkeypatch.setattr(link, "inside", lambda path, _action: entered.append(path))
+    make_link(SERVER, LOAD)
+    assert entered == [SERVER.namespace, LOAD.namespace], "ports are set free in each namespace, and nowhere else"
+    assert commands[0] == (
+        "nsenter --net=/run/netns/mydyno-s-server -- ip link add name dyno-server type veth "
+        "peer name dyno-load netns mydyno-s-load"
+    )
+    assert all(line.startswith("nsenter --net=/run/netns/mydyno-s-") for line in commands)
+    assert "nsenter --net=/run/netns/mydyno-s-load -- ip address add 198.18.0.2/30 dev dyno-load" in commands
+
+
+def test_both_ends_are_shaped(commands: list[str]) -> None:
+    shape_link((SERVER, LOAD), Shape(1e9))
+    words = "root handle 10: tbf rate 984395319bit burst 131072b latency 10ms"
+    assert commands == [
+        f"nsenter --net=/run/netns/mydyno-s-server -- tc qdisc add dev dyno-server {words}",
+        f"nsenter --net=/run/netns/mydyno-s-load -- tc qdisc add dev dyno-load {words}",
+    ]
+
+
+def test_latency_comes_first_and_the_bandwidth_hangs_below_it() -> None:
+    lines = [" ".join(words) for words in Shape(1e9, "50us").commands("dyno-load")]
+    assert lines[0] == "tc qdisc add dev dyno-load root handle 1: netem delay 50us"
+    assert "parent 1:1 handle 10: tbf" in lines[1]
+    assert Shape().commands("dyno-load") == []
+
+
+def test_a_fast_link_gets_a_burst_of_a_millisecond() -> None:
+    assert "burst 1250000b" in " ".join(Shape(10e9).commands("x")[0])
+
+
+def test_disciplines_are_what_tc_tells(commands: list[str]) -> None:
+    assert disciplines(SERVER) == [{"kind": "tbf", "options": {"rate": 123049415}}]
+
+
+def test_free_addresses_stand_clear_of_everything_taken() -> None:
+    assert free_addresses(["192.0.2.2/24", "127.0.0.1/8"]) == ("198.18.0.1", "198.18.0.2")
+    assert free_addresses(["198.18.0.9/28"]) == ("198.18.0.17", "198.18.0.18")
+
+
+def test_every_link_of_this_process_has_a_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "taken_networks", lambda: ["198.18.0.4/30"])
+    monkeypatch.setattr(link, "_taken_here", set())
+    assert [link.take_addresses()[0] for _ in range(3)] == ["198.18.0.1", "198.18.0.9", "198.18.0.13"]
+    link.give_addresses_back("198.18.0.9")
+    link.give_addresses_back("198.18.0.9")
+    assert link.take_addresses() == ("198.18.0.9", "198.18.0.10")
+
+
+def test_a_namespace_has_the_number_of_its_server_and_tells_its_study() -> None:
+    assert namespace.namespace_path("network-1", "load").name == "mydyno-network-1-load"
+    path = namespace.namespace_path("network-1", "server", 3)
+    assert path.name == "mydyno-network-1-server-3"
+    assert namespace.study_of(path) == "network-1"
+    assert namespace.study_of(namespace.namespace_path("a-server-2", "load", 12)) == "a-server-2"
+    assert len(f"{link.SERVER_INTERFACE}-99") < 16, "IFNAMSIZ"
+
+
+def test_a_network_that_is_taken_whole_is_said_with_what_takes_it() -> None:
+    with pytest.raises(HostError, match=r"198\.18\.0\.0/15 is in use on this host \(198\.18\.0\.0/15\)") as caught:
+        free_addresses(["10.0.0.1/8", "198.18.0.0/15"])
+    assert "remove the address or route" in str(caught.value)
+
+
+def test_taken_networks_are_addresses_and_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {
+        "address": [{"addr_info": [{"local": "192.0.2.2", "prefixlen": 24}]}, {"addr_info": []}],
+        "route": [{"dst": "default"}, {"dst": "198.18.4.0/22"}],
+    }
+    monkeypatch.setattr(link, "command", lambda argv: json.dumps(answers[argv[3]]))
+    assert link.taken_networks() == ["192.0.2.2/24", "198.18.4.0/22"]
+
+
+def test_means_are_read_from_the_trial() -> None:
+    means = network_capabilities.read_means("namespaces\nveth\ntbf\nhtb\n", "Error: Specified qdisc kind is unknown.")
+    assert means.obstacle(bandwidth=True, latency=False) is None
+    assert "CONFIG_NET_SCH_NETEM" in (means.obstacle(bandwidth=True, latency=True) or "")
+
+
+@pytest.mark.parametrize(
+    ("output", "errors", "words"),
+    [
+        (
+            "",
+            "unshare: unshare failed: Operation not permitted",
+            "cannot create network namespaces: unshare: unshare failed",
+        ),
+        ("namespaces\ntbf\n", "", "CONFIG_VETH"),
+        ("namespaces\nveth\n", "", "CONFIG_NET_SCH_TBF"),
+    ],
+)
+def test_each_missing_means_has_its_word(output: str, errors: str, words: str) -> None:
+    obstacle = network_capabilities.read_means(output, errors).obstacle(bandwidth=True, latency=False)
+    assert words in (obstacle or "")
+
+
+def test_without_root_or_programs_it_is_said_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    untried = network_capabilities.network_capabilities.__wrapped__
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert untried().missing == "changing the network needs root; run mydyno as root"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(network_capabilities.shutil, "which", lambda name: None if name in ("ip", "tc") else "/bin/x")
+    assert untried().missing == "ip, tc not on PATH: needs iproute2"
+
+
+def test_only_namespaces_of_mydynos_own_are_ever_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "netns"
+    folder.mkdir()
+    monkeypatch.setattr(namespace, "FOLDER", folder)
+    theirs = folder / "production"
+    theirs.touch()
+    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": str(theirs)}) or "")
+    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": "/etc/mydyno-passwd"}) or "")
+    assert theirs.exists()
+    assert namespace.remove_namespace({"path": str(folder / "mydyno-gone-server")}) is None
+
+
+def test_a_namespace_that_never_came_to_be_is_undone_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the file and the mount."""
+    folder = tmp_path / "netns"
+    folder.mkdir()
+    monkeypatch.setattr(namespace, "FOLDER", folder)
+    path = namespace.namespace_path("network-1", "server")
+    journal = UndoJournal.begin(tmp_path / "undo", "network-1", tmp_path)
+    journal.will_change("namespace", path=str(path), interfaces=[])
+    path.touch()
+    assert namespace.stale_namespaces() == [path]
+    assert namespace.study_of(path) == "network-1"
+    assert journal.undo_all() == []
+    assert not path.exists()
+    assert not folder.exists()
+
+
+def test_a_name_that_is_taken_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace, "FOLDER", tmp_path)
+    path = namespace.namespace_path("network-1", "server")
+    path.touch()
+    with pytest.raises(HostError, match="mydyno-network-1-server exists already"):
+        namespace.make_namespace(path)
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(), "a name that is taken changes no mount"
+
+
+def test_what_fails_inside_a_namespace_fails_outside() -> None:
+    assert namespace.inside(None, lambda: 7) == 7
+    with pytest.raises(OSError, match="nowhere"):
+        namespace.inside(Path("/nowhere"), lambda: 7)

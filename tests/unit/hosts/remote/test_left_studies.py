@@ -1,0 +1,67 @@
+"""Folders of studies on a host that their controller lost: found unless in use, removed unless fresh."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mydyno.cli import make_app
+from mydyno.hosts.identity import STARTING_TRIES
+from mydyno.hosts.remote.left_studies import QUIET_S, arguments_in_use, left_studies
+
+
+def make(cache: Path, name: str, idle_s: float) -> Path:
+    folder = cache / "fleet" / name
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text("x" * 1000)
+    for path in (folder / "plan.json", folder):
+        os.utime(path, (time.time() - idle_s, time.time() - idle_s))
+    return folder
+
+
+def test_what_a_block_uses_is_not_left(tmp_path: Path) -> None:
+    assert left_studies(tmp_path) == []
+    old, used = make(tmp_path, "old", 3 * QUIET_S), make(tmp_path, "used", 3 * QUIET_S)
+    command = [sys.executable, "-c", "import sys; print('up', flush=True); sys.stdin.read()", str(used)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as block:
+        assert block.stdout is not None and block.stdout.readline() == b"up\n"
+        (found,) = left_studies(tmp_path)
+        assert (found.path, found.size_bytes, found.is_quiet) == (old, 1000, True)
+        assert "unused for 30 min" in str(found)
+        block.communicate()
+    assert [one.path for one in left_studies(tmp_path)] == [old, used]
+
+
+def test_a_process_that_is_just_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """execve empties the arguments before it sets those of the new program, and its caller may look in between."""
+    for pid, arguments in (("1", b"/sbin/init\0"), ("2", b""), ("30", b""), ("31", b"")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_bytes(arguments)
+        (tmp_path / pid / "environ").write_bytes(b"")
+        if pid != "2":  # a kernel thread
+            (tmp_path / pid / "exe").symlink_to("/bin/true")
+    waits: list[float] = []
+
+    def wait(wait_s: float) -> None:
+        waits.append(wait_s)
+        if len(waits) == 3:
+            (tmp_path / "30/cmdline").write_bytes(b"/cache/python/old/bin/python\0-c\0")
+
+    monkeypatch.setattr(time, "sleep", wait)
+    assert {"/sbin/init", "/cache/python/old/bin/python", "-c"} <= arguments_in_use(tmp_path)
+    assert 3 <= len(waits) <= 3 + STARTING_TRIES
+
+
+def test_clean_removes_old_ones_and_keeps_those_just_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYDYNO_CACHE", str(tmp_path))
+    old, fresh = make(tmp_path, "old", 3 * QUIET_S), make(tmp_path, "fresh", 0)
+    done = CliRunner().invoke(make_app(["clean", "doctor"]), ["clean"])
+    assert done.exit_code == 0, done.output
+    assert f"removed {old}" in done.output and f"kept {fresh}" in done.output
+    assert not old.exists() and fresh.is_dir()

@@ -1,0 +1,131 @@
+"""A study of format 1, in which reasons and deviations were sentences, still reads, evaluates and reports."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mydyno import reports
+from mydyno.errors import UserError
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.stored.reasons import GATE_LABELS, Reason, joined
+from mydyno.model.stored.records import READ_FORMATS
+from mydyno.results.summarise import summarise
+from mydyno.store.study_folder import StudyFolder
+from mydyno.study import resume_study
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script
+from tests.unit.cli.test_command_line import mydyno
+
+SAVED = Path(__file__).parents[3] / "support/data/format-1"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> StudyFolder:
+    shutil.copytree(SAVED, tmp_path / "old")
+    return StudyFolder.open(tmp_path / "old")
+
+
+def test_the_saved_study_is_of_format_1() -> None:
+    study = json.loads((SAVED / "study.json").read_bytes())
+    run = json.loads((SAVED / "blocks/01/1-glibc.2/run.json").read_bytes())
+    assert study["format"] == 1
+    assert run["reasons"] == ["treatment not proved: allocator: malloc binds to libc.so.6"]
+
+
+def test_its_reasons_read_as_gates(old: StudyFolder) -> None:
+    runs = {run.folder: run for run in old.runs()}
+    assert runs["blocks/01/1-glibc.2"].reasons == (
+        Reason(gate="unproved", text="allocator: malloc binds to libc.so.6"),
+    )
+    assert runs["blocks/02/1-glibc"].reasons == (Reason(gate="steady", instance=2, text="throughput drifts by +5.2 %"),)
+    step = next(step for step in runs["blocks/01/2-glibc"].steps if step.id == "oltp_read_only-16")
+    assert step.reasons == (Reason(gate="driver_health", text="dynoload: the generator was late"),)
+    summary = old.summary()
+    assert summary is not None
+    assert summary.runs[0].reasons == runs["blocks/01/1-glibc.2"].reasons
+    assert summary.runs[1].invalid_steps == {"oltp_read_only-16": step.reasons}
+
+
+def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
+    summary = summarise(old)
+    written = json.loads((old.path / "summary.json").read_bytes())
+    assert written["format"] == summary.format == 2
+    assert written["runs"][0]["reasons"] == [
+        {"gate": "unproved", "instance": None, "text": "allocator: malloc binds to libc.so.6"}
+    ]
+    assert any("treatment not proved (1), not steady (1)" in sentence for sentence in summary.sentences)
+    assert [[off.reading for off in canary.off] for canary in summary.canaries] == [["cpu_bytes_per_s", "fsyncs_per_s"]]
+    for name in reports.FORMATS:
+        made = reports.write(old, name)
+        text = made.read_text() if isinstance(made, Path) else made
+        if name != "json":
+            assert "treatment not proved: allocator: malloc binds to libc.so.6" in text, name
+
+
+@pytest.mark.parametrize("found", [0, 3, None, "2"])
+def test_another_format_is_refused(old: StudyFolder, found: object) -> None:
+    document = json.loads((old.path / "study.json").read_bytes())
+    (old.path / "study.json").write_text(json.dumps({**document, "format": found}))
+    with pytest.raises(UserError, match=f"has format {found}; this mydyno reads formats 1, 2"):
+        StudyFolder.open(old.path)
+    assert found not in READ_FORMATS
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("swap: the host swapped 3 MB", Reason(gate="swap", text="the host swapped 3 MB")),
+        ("sysbench calls its result invalid: late", Reason(gate="driver_health", text="sysbench: late")),
+        ("counters disagree: instance 3: a; b", Reason(gate="counters", instance=3, text="a; b")),
+        (
+            "no step is valid: not steady: instance 2: drift",
+            Reason(gate="no_valid_step", text="not steady: instance 2: drift"),
+        ),
+        ("the server ended: error log: x", Reason(gate="other", text="the server ended: error log: x")),
+        ("not steady", Reason(gate="other", text="not steady")),
+    ],
+)
+def test_a_sentence_of_format_1_is_split_once(sentence: str, reason: Reason) -> None:
+    assert Reason.model_validate(sentence) == reason
+
+
+def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
+    reasons = [Reason(gate="failed", text="not steady: swap: x"), Reason(gate="steady", instance=2, text="drift")]
+    assert [reason.label for reason in reasons] == ["failed", "not steady"]
+    assert joined(reasons) == "not steady: swap: x; not steady: instance 2: drift"
+    assert len(set(GATE_LABELS.values())) == len(GATE_LABELS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("report", "old"), 0, "studies/old/report.html"),
+        (("report", "old", "--format", "md"), 0, "treatment not proved"),
+        (("report", "old", "--format", "md", "--language", "zh"), 0, "区组"),
+        (("report", "old", "--format", "csv"), 0, "jemalloc"),
+        (("report", "old", "--format", "json"), 0, '"format": 2'),
+        (("list",), 0, "old"),
+        (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Cannot be told."),
+        (("compare", "old", "other"), 0, "allocators"),
+        (("compare", "old", "--arms", "glibc,jemalloc"), 0, "jemalloc"),
+        (("history", "allocators"), 0, "old"),
+        (("clean",), 0, "nothing to undo"),
+    ],
+)
+def test_every_command_opens_it(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    for name in ("old", "other"):
+        shutil.copytree(SAVED, tmp_path / "studies" / name)
+    done = mydyno(tmp_path, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stdout
+
+
+async def test_it_is_resumed(script: Script, paths: HostPaths, old: StudyFolder) -> None:
+    last = list(old.plan().runs)[-1].folder
+    shutil.rmtree(old.path / last)
+    folder, summary = await resume_study(old.path, paths, Watched(script), opener(script))
+    assert summary.state == "complete"
+    assert {run.folder for run in folder.runs()} == {run.folder for run in folder.plan().runs}
+    assert folder.run(last).format == 2

@@ -1,0 +1,102 @@
+"""A bisection's words and pages: every state, and subjects that other people wrote."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends
+from mydyno.reports.bisect.markdown import bisect_markdown
+from mydyno.reports.bisect.page import bisect_page
+from mydyno.reports.bisect.terminal import print_bisection
+from tests.support.fake_script import experiment
+
+NASTY = "Use <script>alert(1)</script> | *fast* [link](x)"
+
+
+def commit(number: int, subject: str = "") -> Commit:
+    return Commit(hash=f"{number:040x}", subject=subject or f"Change {number}", author="Ada Dev <ada@example.org>",
+                  date="2026-11-23T10:00:00+00:00")  # fmt: skip
+
+
+def compared(number: int, outcome: str, ratio: float | None = None, **changes: object) -> Comparison:
+    low, high = (None, None) if ratio is None else (ratio - 0.01, ratio + 0.01)
+    values = {
+        "outcome": outcome,
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "blocks": 6,
+        "study": "studies/x",
+        **changes,
+    }
+    return Comparison.model_validate({"commit": commit(number, str(changes.pop("subject", ""))), **values})
+
+
+RECORD = BisectRecord(
+    bisection="b", created_unix_ns=1, mydyno_version="0", experiment=experiment(), good=commit(0), bad=commit(9),
+    commits=9, metric="qps", longest_s=180,
+)  # fmt: skip
+ENDS = Ends(comparison=compared(9, "bad", 0.9), state="differ", step="oltp_read_only-4", limit=0.9487)
+FOUND = BisectResult(
+    bisection="b", state="found", first_bad=commit(5, NASTY), ends=ENDS,
+    comparisons=(
+        compared(4, "good", 1.001), compared(5, "bad", 0.905, subject=NASTY),
+        compared(3, "skipped", skipped_because="build", reason="its command ended with exit code 2", study=""),
+    ),
+)  # fmt: skip
+
+
+def text_of(result: BisectResult, record: BisectRecord = RECORD) -> str:
+    printed = io.StringIO()
+    print_bisection(record, result, printed)
+    return " ".join(printed.getvalue().split())
+
+
+def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
+    text = text_of(FOUND)
+    assert text.startswith(f"The first bad commit is {commit(5).hash} ({NASTY}; Ada Dev, 2026-11-23).")
+    assert f"{commit(9).short} differs from {commit(0).short} by -10 % (-11 % ... -9 %)." in text.replace(
+        "−", "-"
+    ).replace("…", "...")
+    assert "1 commit was skipped: 1 did not build." in text
+    assert f"{commit(3).short}: its command ended with exit code 2" in text
+    assert "9 commits after" in text
+    assert "is not decided within 3 min is skipped" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"state": "range", "first_bad": None, "suspects": (commit(4), commit(5), commit(6))},
+            f"The first bad commit is one of 3: {commit(4).short}, {commit(5).short} and {commit(6).short}. It",
+        ),
+        (
+            {"state": "unfinished", "first_bad": None, "left": 4},
+            "Interrupted: the first bad commit is one of 4. To continue: `mydyno bisect b`.",
+        ),
+        ({"state": "no difference", "first_bad": None, "comparisons": ()}, "do not differ in QPS"),
+        ({"state": "better", "first_bad": None, "comparisons": ()}, "is better than the good end"),
+        ({"state": "undecided", "first_bad": None, "comparisons": ()}, "It cannot be told whether"),
+    ],
+)
+def test_every_other_state_is_told(changes: dict[str, object], words: str) -> None:
+    result = FOUND.model_copy(update=changes)
+    assert words in text_of(result)
+    assert "<h1>" in bisect_page(RECORD, result)
+    assert bisect_markdown(RECORD, result).startswith("**")
+
+
+def test_subjects_are_text_on_every_page() -> None:
+    page = bisect_page(RECORD, FOUND)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("<svg") == 2, "one chart for wide pages, one for narrow ones"
+    assert re.search(r">bad end<", page)
+    markdown = bisect_markdown(RECORD, FOUND)
+    assert "\\<script\\>alert(1)\\</script\\> \\| \\*fast\\* \\[link\\](x)" in markdown
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}

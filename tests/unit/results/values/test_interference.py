@@ -1,0 +1,109 @@
+"""Whether servers of a block affect each other: carry-over between slices and the control loaded alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import SliceRecord
+from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
+from tests.support.fake_script import experiment
+from tests.support.fake_slices import QUIET, Simulation
+
+
+def asked(washout_s: float = 0.5) -> Experiment:
+    design = {"kind": "interleaved", "blocks": 6, "cycles": 8, "slice": 2, "washout": washout_s}
+    return experiment(("glibc", "jemalloc"), design=design)
+
+
+def with_carry_over(slices: Sequence[SliceRecord], arm: str, change: float, blocks: int = 99) -> list[SliceRecord]:
+    """The slices as if every one that comes after a slice of `arm` had served more by `change`."""
+    before = {(one.block, one.step, one.cycle, one.position): one.arm for one in slices}
+    found = []
+    for one in slices:
+        after = before.get((one.block, one.step, one.cycle, one.position - 1)) == arm and one.block <= blocks
+        found.append(scaled(one, 1 + change if after else 1.0))
+    return found
+
+
+def scaled(one: SliceRecord, factor: float) -> SliceRecord:
+    """The slice with `factor` times the work, at the same cost per query."""
+    changed = {name: factor * (getattr(one, name) or 0.0) for name in ("driver_cpu_s", "server_cpu_s")}
+    return one.model_copy(update={"queries": round(one.queries * factor), **changed})
+
+
+def values(
+    slices: Sequence[SliceRecord], alone: Sequence[SliceRecord] = (), washout_s: float = 0.5
+) -> InterleavedValues:
+    return interleaved_values(asked(washout_s), slices, client_untouched=True, alone=alone)
+
+
+def test_slices_that_depend_on_the_arm_before_them_are_noticed_with_the_size() -> None:
+    plain = list(Simulation(host=QUIET).slices(seed=1))
+    assert values(plain).record.carry_over == {}
+    record = values(with_carry_over(plain, "jemalloc", -0.10)).record
+    assert record.carry_over["oltp_read_only-4"] == pytest.approx(-0.10, abs=0.05)
+    assert any("use a longer washout: --set design.washout=1s" in note for note in record.notes)
+
+
+def test_only_slices_with_the_longest_washout_are_examined_and_the_change_is_noted() -> None:
+    slices = with_carry_over(list(Simulation(host=QUIET).slices(seed=2)), "jemalloc", -0.10, blocks=3)
+    lengthened = [one.model_copy(update={"washout_s": 0.5 if one.block <= 3 else 1.0}) for one in slices]
+    record = values(lengthened).record
+    assert record.carry_over == {}
+    assert record.washout_s == 1.0
+    assert any(note.startswith("from block 4 on the washout is 1 s") for note in record.notes)
+
+
+def test_responses_that_take_longer_than_the_washout_are_noted() -> None:
+    slices = [one.model_copy(update={"service_us": 1.2e6}) for one in Simulation(host=QUIET).slices(seed=3)]
+    (note,) = [note for note in values(slices).record.notes if "takes 1.2 s" in note]
+    assert note.endswith("use --set design.washout=3s --set design.slice=12s")
+    assert not [note for note in values(slices, washout_s=1.5).record.notes if "takes" in note]
+
+
+def alone(slices: Sequence[SliceRecord], factor: float) -> list[SliceRecord]:
+    """Slices of the control's first start with the other servers stopped, `factor` times as fast."""
+    own = [one for one in slices if (one.block, one.arm, one.copy_number) == (1, "glibc", 1)]
+    return [scaled(one, factor) for one in own]
+
+
+def test_the_control_alone_is_compared_with_its_own_slices_of_the_same_start() -> None:
+    slices = list(Simulation(host=QUIET, slice_sd=0.01).slices(seed=3))
+    record = values(slices, alone(slices, 1.25)).record
+    assert record.alone is not None
+    assert record.alone.qps_low < 1.25 < record.alone.qps_high
+    assert record.alone.qps_low > 1.15
+    assert any("with the other servers stopped, glibc served +2" in note for note in record.notes)
+    assert any("the servers affect each other" in note for note in record.notes)
+
+
+def test_servers_that_do_not_affect_each_other_are_reported_as_such() -> None:
+    slices = list(Simulation(host=QUIET, slice_sd=0.01).slices(seed=4))
+    record = values(slices, alone(slices, 1.0)).record
+    assert record.alone is not None
+    assert record.alone.qps_low <= 1.0 <= record.alone.qps_high
+    assert not any("affect each other" in note for note in record.notes)
+
+
+def test_without_such_slices_nothing_is_stated() -> None:
+    slices = list(Simulation(host=QUIET).slices(seed=5))
+    assert values(slices).record.alone is None
+    assert values(slices, alone(slices, 1.0)[:2]).record.alone is None
+
+
+def test_of_the_metrics_that_are_asked_for_alone_the_values_are_the_same() -> None:
+    slices = with_carry_over(list(Simulation(host=QUIET).slices(seed=1)), "jemalloc", -0.10)
+    whole = values(slices)
+    for only in (["qps"], ["qps", "server_cpu_ratio"], ["latency_p99_us", "qps"]):
+        found = interleaved_values(asked(), slices, client_untouched=True, only=only)
+        assert found.record.carry_over == whole.record.carry_over != {}
+        for lane, steps in whole.adjusted.items():
+            for step, all_values in steps.items():
+                expected = {name: all_values[name] for name in only if name in all_values}
+                assert expected.items() <= found.adjusted[lane][step].items()
+                assert "qps" in expected
+    quick = interleaved_values(asked(), slices, client_untouched=True, only=["qps"])
+    assert {name for steps in quick.adjusted.values() for of in steps.values() for name in of} == {"qps"}

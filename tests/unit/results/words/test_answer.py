@@ -1,0 +1,362 @@
+"""The answer in short sentences: it says what the verdicts say, names failures, and its times follow the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.records import Metric
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
+from mydyno.results.words.answer import answer_study
+from mydyno.results.words.plain import cut, plus_minus, signed
+from tests.support.fake_answer import effect, experiment, records, study, summary
+
+COST = "server_cpu_us_per_query"
+METRICS = {"qps": Metric(unit="1/s", better="higher"), COST: Metric(unit="us", better="lower")}
+
+
+def answer(effects: Sequence[EffectRecord], of: Experiment | None = None, blocks: int = 6, **changes: Any) -> str:
+    of = of or experiment()
+    made = summary(of, effects, blocks, metrics=METRICS, **changes)
+    found = answer_study(made, study(of), records(of, blocks))
+    assert 1 <= len(found.answer) <= 3
+    assert "no difference" not in " ".join(found.answer).lower()
+    return " ".join(found.answer)
+
+
+def cost(arm: str, verdict: str, percent: float, half: float = 1.0) -> EffectRecord:
+    return effect(arm, verdict, percent, half, metric=COST)
+
+
+def test_two_faster_arms_that_cost_less_are_one_sentence() -> None:
+    effects = [effect("jemalloc", "higher", 4.2), effect("tcmalloc", "higher", 6.1)]
+    effects += [cost("jemalloc", "lower", -5.0), cost("tcmalloc", "lower", -5.0)]
+    assert answer(effects) == (
+        "jemalloc and tcmalloc serve more queries than glibc: +4.2 % to +6.1 %, at 5 % less CPU per query."
+    )
+
+
+def test_one_arm_has_its_interval() -> None:
+    said = answer([effect("jemalloc", "higher", 4.2, 3.0), effect("tcmalloc", "equivalent", 0.1)])
+    assert said == (
+        "jemalloc serves more queries than glibc: +4.2 % (between +1.2 % and +7.3 %); "
+        "tcmalloc is equivalent to glibc within ±2 % in queries per second."
+    )
+
+
+def test_equivalent_arms_with_another_cost() -> None:
+    effects = [effect("jemalloc", "equivalent", 0.1), effect("tcmalloc", "equivalent", -0.2)]
+    effects += [cost("jemalloc", "lower", -8.0), cost("tcmalloc", "inconclusive", -1.0)]
+    assert answer(effects) == (
+        "jemalloc and tcmalloc are equivalent to glibc within ±2 % in queries per second; "
+        "jemalloc uses 8 % less CPU per query than glibc."
+    )
+
+
+def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_takes() -> None:
+    of = experiment()
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 6.0), effect("tcmalloc", "inconclusive", 0.2, 5.0)])
+    found = answer_study(made, study(of), records(of))
+    assert found.answer == (
+        "No difference is shown yet: differences in queries per second below about ±6 % "
+        "are hidden by this host's noise.",
+    )
+    needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
+    assert needed is not None and needed > 6 * 9
+    assert found.sharpen[0].startswith("Queries per second: ±6 % now; ±2 % needs about ")
+    assert "mydyno resume allocators-1 --time " in found.sharpen[0]
+    assert found.sharpen[1].startswith("Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at 10, 4 blocks ")
+
+
+def test_what_is_open_beside_what_is_decided_is_named() -> None:
+    said = answer([effect("jemalloc", "higher", 4.2), effect("tcmalloc", "inconclusive", 0.2, 5.0)])
+    assert "jemalloc serves more queries" in said
+    assert (
+        "tcmalloc is inconclusive: differences in queries per second below about ±5 % "
+        "are hidden by this host's noise." in said
+    )
+
+
+def test_a_lower_arm_serves_fewer_and_never_more() -> None:
+    said = answer([effect("jemalloc", "lower", -70.0), effect("tcmalloc", "lower", -66.0)])
+    assert said == "jemalloc and tcmalloc serve fewer queries than glibc: −70 % to −66 %."
+
+
+def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None:
+    failures = dict.fromkeys([(2, "jemalloc"), (5, "jemalloc")], "the server ran out of memory")
+    effects = [effect("jemalloc", "not_measurable"), effect("tcmalloc", "higher", 6.0)]
+    said = answer(effects, failures=failures)
+    assert said.endswith("jemalloc failed in 2 of 6 blocks (the server ran out of memory).")
+    assert said.count("jemalloc") == 1
+
+
+def test_a_failure_that_only_the_verdict_knows_is_named() -> None:
+    told = {"failure": "the arm failed in 1 of 6 blocks (it served nothing)"}
+    effects = [effect("jemalloc", "not_measurable", details=told), effect("tcmalloc", "higher", 6.0)]
+    assert answer(effects).endswith("jemalloc failed in 1 of 6 blocks (it served nothing).")
+
+
+def test_a_control_that_failed_is_said_as_such() -> None:
+    effects = [effect("jemalloc", "not_measurable"), effect("tcmalloc", "not_measurable")]
+    said = answer(effects, failures={(1, "glibc"): "mariadbd ended with signal 6"})
+    assert said == "The control glibc failed in 1 of 6 blocks (mariadbd ended with signal 6)."
+
+
+def test_under_an_alarm_nothing_is_concluded() -> None:
+    sentence = (
+        "Not measurable here: QPS of jemalloc against glibc; two copies of glibc differ by 3.1 % at step "
+        "oltp_read_only-64 (adjusted p = 0.01) although they are identical, so this study claims no difference."
+    )
+    said = answer([effect(arm, "not_measurable", 4.0, sentence=sentence) for arm in ("jemalloc", "tcmalloc")])
+    assert said.startswith(
+        "The control differs from its own copy, so no conclusion is drawn: two copies of glibc differ"
+    )
+    assert "jemalloc" not in said and "more" not in said
+
+
+def test_half_stolen_the_first_sentence_says_what_the_host_gives() -> None:
+    effects = [effect("jemalloc", "inconclusive", 1.0, 14.0), effect("tcmalloc", "inconclusive", 0.2, 12.0)]
+    effects += [cost("jemalloc", "lower", -9.0, 6.0), cost("tcmalloc", "inconclusive", -1.0, 5.0)]
+    of = experiment()
+    made = summary(of, effects, metrics=METRICS, steal=0.52)
+    found = answer_study(made, study(of), records(of))
+    assert found.answer[0].startswith(
+        "The hypervisor took 52 % of this host's CPU time: it can show differences from about ±14 % of queries per "
+        "second and ±6 % of CPU per query; ±2 % would take about "
+    )
+    assert found.answer[1] == "jemalloc uses 9 % less CPU per query than glibc."
+    assert found.answer[2] == "All comparisons of queries per second are inconclusive."
+
+
+@pytest.mark.parametrize(
+    ("steal", "strangers", "words"),
+    [
+        (0.02, 0.55, "Other programs used 55 % of this host's CPU time: it can show"),
+        (0.3, 0.25, "The hypervisor took 30 % of this host's CPU time, and other programs used 25 %: it can show"),
+        (0.5, 0.04, "The hypervisor took 50 % of this host's CPU time: it can show"),
+        (0.3, 0.15, ""),
+    ],
+)
+def test_what_other_programs_use_counts_as_what_the_hypervisor_takes(
+    steal: float, strangers: float, words: str
+) -> None:
+    of = experiment()
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 14.0)], steal=steal, strangers=strangers)
+    found = answer_study(made, study(of), records(of))
+    assert found.answer[0].startswith(words or "No difference is shown")
+    named = "Other programs used" in " ".join(found.sharpen)
+    assert named == (strangers >= 0.05)
+
+
+def test_before_the_first_look_there_is_no_answer() -> None:
+    said = answer([effect("jemalloc", "higher", 14.0)], blocks=3)
+    assert said == "No answer yet: 3 of 6 blocks; continue with: mydyno resume allocators-1 --time 6m."
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"runs": ()}, "No answer: no run has finished."),
+        ({"effects": ()}, "No answer: the study has no evaluated effect."),
+    ],
+)
+def test_what_cannot_be_answered_says_why(changes: dict[str, Any], words: str) -> None:
+    of = experiment()
+    made = summary(of, [effect("jemalloc", "higher", 4.0)]).model_copy(update=changes)
+    assert answer_study(made, study(of), records(of)).answer == (words,)
+
+
+def test_one_block_gives_no_interval() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=1))
+    only = effect("jemalloc", "inconclusive", 4.0, n=1, ci_low=None, ci_high=None)
+    made = summary(of, [only], 1, look=None)
+    assert answer_study(made, study(of), records(of, 1)).answer == (
+        "No difference is shown yet: one block gives no interval.",
+    )
+
+
+def test_a_control_alone_compares_nothing() -> None:
+    assert "is the only arm" in answer([], experiment(("glibc",)))
+
+
+def test_an_effect_at_some_levels_says_where() -> None:
+    of = experiment(("glibc", "jemalloc"), (16, 64))
+    effects = [
+        effect("jemalloc", "higher", 4.2),
+        effect("jemalloc", "inconclusive", 0.1, 3.0, step="oltp_read_only-16"),
+    ]
+    said = answer(effects, of)
+    assert "jemalloc serves more queries than glibc at 64 connections: +4.2 %" in said
+    assert "jemalloc is inconclusive at 16 connections" in said
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ({"oltp_read_only-64", "oltp_read_write-64"}, "than glibc at 64 connections: "),
+        ({"oltp_read_only-16", "oltp_read_only-64"}, "than glibc with oltp_read_only: "),
+        ({"oltp_read_only-64"}, "than glibc at 64 connections (oltp_read_only): "),
+        ({"oltp_read_only-64", "oltp_read_write-16"}, "than glibc at 2 of 4 load levels: "),
+    ],
+)
+def test_steps_are_named_by_what_they_share(steps: set[str], words: str) -> None:
+    workloads = ("oltp_read_only", "oltp_read_write")
+    of = experiment(steps=tuple(StepSpec(workload=one, connections=(16, 64)) for one in workloads))
+    effects = [
+        effect("jemalloc", "higher" if step in steps else "equivalent", 4.0 if step in steps else 0.1, step=step)
+        for step in (f"{workload}-{level}" for workload in workloads for level in (16, 64))
+    ]
+    assert words in answer(effects, of)
+
+
+def test_arms_that_differ_at_different_steps_have_a_clause_each() -> None:
+    of = experiment(connections=(16, 64))
+    small = "oltp_read_only-16"
+    effects = [effect("jemalloc", "higher", 4.0), effect("jemalloc", "higher", 3.0, step=small)]
+    effects += [effect("tcmalloc", "higher", 9.0), effect("tcmalloc", "equivalent", 0.1, step=small)]
+    said = answer(effects, of)
+    assert said.startswith("jemalloc serves more queries than glibc: +3 % to +4 %; tcmalloc serves more queries than ")
+    assert "glibc at 64 connections: +9 %" in said and "equivalent to glibc within ±2 % in queries" in said
+
+
+def test_many_arms_are_named_by_the_level_that_they_share() -> None:
+    specs = [
+        ArmSpec(name=f"{band}-{tls}-{zip_}", treatments={"network": band, "tls": tls, "compression": zip_})
+        for band in ("1gbit", "100mbit")
+        for tls in ("plain", "tls")
+        for zip_ in ("raw", "zlib")
+    ]
+    of = experiment(specs=specs)
+    effects = [
+        effect(arm.name, "lower" if "zlib" in arm.name else "equivalent", -70.0 if "zlib" in arm.name else 0.1,
+               control="1gbit-plain-raw")
+        for arm in specs[1:]
+    ]  # fmt: skip
+    said = answer(effects, of)
+    assert said.startswith("All 4 arms with zlib serve fewer queries than 1gbit-plain-raw: about −70 %; ")
+
+
+def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:
+    specs = [
+        ArmSpec(name=f"{band}-{tls}-{zip_}", treatments={"network": band, "tls": tls, "compression": zip_})
+        for band in ("1gbit", "100mbit")
+        for tls in ("plain", "tls")
+        for zip_ in ("raw", "zlib")
+    ]
+    sizes = {"1gbit-tls-raw": -4.0, "100mbit-plain-raw": -30.0, "100mbit-tls-raw": -38.0}
+    of = experiment(specs=specs)
+    effects = [
+        effect(arm.name, "lower", sizes.get(arm.name, -66.0 if "tls" in arm.name else -70.0), control="1gbit-plain-raw")
+        for arm in specs[1:]
+    ]
+    assert answer(effects, of) == (
+        "All 4 arms with zlib serve fewer queries than 1gbit-plain-raw: −70 % to −66 %; 3 other arms: −38 % to −4 %."
+    )
+
+
+def test_a_slower_arm_is_not_left_out_where_another_is_faster() -> None:
+    effects = [effect("jemalloc", "higher", 4.0, 1.0), effect("tcmalloc", "lower", -3.0, 1.0)]
+    effects += [effect("jemalloc", "inconclusive", 0.5, 3.0, step="oltp_read_only-16"),
+                effect("tcmalloc", "inconclusive", 0.5, 3.0, step="oltp_read_only-16")]  # fmt: skip
+    said = answer(effects, experiment(connections=(16, 64)))
+    assert "jemalloc serves more" in said and "tcmalloc serves fewer" in said and "inconclusive" in said
+
+
+def test_the_scope_is_said_once_with_what_is_up_together() -> None:
+    of = experiment()
+    found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
+    assert found.scope == (
+        "Host vm-1 (2 CPUs, 4.0 GiB); MariaDB 10.11.14; oltp_read_only at 64 connections; 8 tables of 100,000 rows, "
+        "0.18 times the buffer pool of 1.0 GiB; innodb_flush_log_at_trx_commit=1; sync_binlog=0; 6 blocks; 4 servers "
+        "up at the same time, one loaded at a time; 2026-11-18."
+    )
+
+
+def test_steal_and_starts_are_named_as_what_would_help() -> None:
+    of = experiment()
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 6.0)], steal=0.12)
+    assert made.interleaving is not None
+    spread = {"sd_within": {"oltp_read_only-64": {"qps": 0.01}}, "sd_between": {"oltp_read_only-64": {"qps": 0.03}}}
+    made = made.model_copy(update={"interleaving": made.interleaving.model_copy(update=spread)})
+    said = answer_study(made, study(of), records(of)).sharpen
+    assert any(line.startswith("The hypervisor took 12 % of the CPU time and up to 24 % in a slice") for line in said)
+    assert any(line.startswith("Server starts differ more than slices") for line in said)
+
+
+def test_a_decided_study_needs_nothing_more() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
+    assert found.sharpen == ("Every comparison is decided; more blocks would only make the intervals narrower.",)
+
+
+def test_four_times_the_blocks_halve_the_half_width() -> None:
+    effects = [effect("jemalloc", "inconclusive", 1.0, 4.0)]
+    assert half_width(effects[0]) == pytest.approx(0.04)
+    assert blocks_for(0.02, effects, 6, 0.05, looks=False) == 24
+    with_looks = blocks_for(0.02, effects, 6, 0.03125, looks=True)
+    assert with_looks is not None and with_looks > 24
+    assert blocks_for(0.05, effects, 6, 0.05, looks=True) == 6
+    assert blocks_for(0.02, [effect("jemalloc", "not_measurable")], 6, 0.05, looks=False) is None
+
+
+def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=6))
+    planned = effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9})
+    made = summary(of, [planned], design="blocks", look=None, interleaving=None, alpha=0.05)
+    assert answer_study(made, study(of), records(of)).sharpen == (
+        "Queries per second: ±6 % now; ±2 % needs about 15 blocks, 30 minutes, in a new study: --blocks 15.",
+    )
+
+
+def test_an_interleaved_study_of_a_fixed_number_of_blocks_has_no_looks() -> None:
+    of = experiment(("glibc", "jemalloc"), design=DesignSpec(blocks=3))
+    made = summary(of, [effect("jemalloc", "higher", 4.0)], 3, look=None, alpha=0.05)
+    found = answer_study(made, study(of), records(of, 3))
+    assert found.answer[0].startswith("jemalloc serves more queries")
+    assert not any("Verdicts are given at" in line for line in found.sharpen)
+
+
+def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 4.0)], 8, look=6)
+    needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
+    assert needed is not None
+    (time, look) = answer_study(made, study(of), records(of, 8)).sharpen
+    assert f"needs about {duration_words((needed - 8) * 120)} more" in time
+    assert "the next at 10, 2 blocks more, about 4 minutes" in look
+
+
+def test_times_are_round_and_numbers_have_few_digits() -> None:
+    times = (20, 130, 1500, 3550, 5400, 40_000, 200_000, 1e9)
+    assert [duration_words(time) for time in times] == [
+        "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than two months",
+    ]  # fmt: skip
+    assert [duration_option(time) for time in (20, 130, 1510, 20_000)] == ["1m", "3m", "30m", "6h"]
+    assert [plus_minus(share) for share in (0.02, 0.0049, 0.137, 9.0)] == [
+        "±2 %",
+        "±0.49 %",
+        "±14 %",
+        "more than ±100 %",
+    ]
+    assert [signed(share) for share in (0.042, -0.66, 0.0, 14.0)] == ["+4.2 %", "−66 %", "0 %", "×15"]
+
+
+def test_metrics_without_words_of_their_own_are_called_by_name() -> None:
+    assert phrase_of("latency_p99_us").more == "a higher 99th-percentile latency"
+    assert phrase_of("tpmc_instance_2").short_noun == "New-Order transactions per minute on instance 2"
+    assert phrase_of("threads_running").less == "a lower threads_running"
+
+
+def test_a_reason_is_cut_behind_the_words_of_the_log_and_not_behind_its_times() -> None:
+    head = "mariadb-10.11 ended with exit code 1\n  error log: 2026-11-22 20:27:36 0 [ERROR] "
+    told = cut(
+        f"{head}/opt/server/sbin/mariadbd: unknown variable 'x=1'\n  error log: 261122 20:37:50 [ERROR] Aborting"
+    )
+    assert told == "mariadb-10.11 ended with exit code 1: unknown variable 'x=1'; Aborting"
+    assert cut("the treatment\n is not proved.") == "the treatment is not proved"
+    assert cut("a " * 80).endswith("…")

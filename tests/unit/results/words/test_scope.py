@@ -1,0 +1,80 @@
+"""What a sentence is about: the two servers that are compared, and settings that no arm changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mydyno.model.definition.experiment import DataSpec
+from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.stored.records import RunRecord
+from mydyno.results.summarise import _scope
+from mydyno.results.why.server_differences import server_differences
+from mydyno.results.words.scope_line import load_words
+from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts import Scope
+from mydyno.workloads.data import kind_of
+from mydyno.workloads.oltp import SYSTEM_BYTES
+from tests.support.fake_study_folder import Shape, build
+
+SCOPE = Scope(workload="oltp", server="MySQL 5.5.9, MySQL 5.6.14 and MariaDB 10.11.19")
+
+
+def test_a_contrast_of_two_servers_names_them_and_no_third() -> None:
+    names = {"old": "MySQL 5.5.9", "new": "MySQL 5.6.14", "other": "MariaDB 10.11.19"}
+    scope = replace(SCOPE, server_of=names)
+    assert scope.between("old", "new").server == "MySQL 5.5.9 against MySQL 5.6.14"
+    assert scope.between("old", "old").server == "MySQL 5.5.9"
+    assert SCOPE.between("old", "new") == SCOPE
+
+
+def changed(run: RunRecord) -> RunRecord:
+    """jemalloc's arm runs another server with another durability."""
+    server = run.servers[0]
+    if run.arm == "jemalloc":
+        variables = {**server.variables, "innodb_flush_log_at_trx_commit": "2", "innodb_io_capacity": "200.000"}
+        server = server.model_copy(update={"version": "5.6.14", "variables": variables})
+    else:
+        variables = {**server.variables, "innodb_io_capacity": "200", "innodb_version": "10.11.14"}
+        server = server.model_copy(update={"variables": variables})
+    return run.model_copy(update={"servers": (server,)})
+
+
+def study_of_two_servers(path: Path) -> tuple[StudyFolder, list[RunRecord]]:
+    """A study whose second arm runs another server."""
+    folder = build(path, Shape(blocks=2, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    runs = [changed(run) for run in folder.runs()]
+    return folder, runs
+
+
+def test_a_setting_that_an_arm_changes_is_no_part_of_where_a_sentence_holds(tmp_path: Path) -> None:
+    folder, runs = study_of_two_servers(tmp_path / "two")
+    study = folder.study()
+    scope = _scope(study, study.experiment.resolved_steps[0], runs)
+    assert scope.durability == "sync_binlog=0"
+    assert scope.data_to_buffer_pool is not None, "the pool is the same in both arms"
+    assert scope.between("jemalloc", "glibc").server == "MySQL 5.6.14 against MariaDB 10.11.14"
+
+
+def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:
+    _, runs = study_of_two_servers(tmp_path / "two")
+    assert list(server_differences(runs)) == ["innodb_flush_log_at_trx_commit"]
+
+
+def test_a_small_table_is_held_against_the_buffer_pool_without_the_servers_own_files() -> None:
+    tiny = DataSpec(workload="oltp", tables=1, rows=10_000)
+    kind = kind_of(tiny)
+    assert kind.rows_bytes(tiny) == 2_400_000
+    assert kind.size_bytes(tiny) - kind.rows_bytes(tiny) == SYSTEM_BYTES
+
+
+def test_the_scope_names_the_hosts_of_server_and_load(tmp_path: Path) -> None:
+    study = build(tmp_path / "study", Shape(blocks=1, connections=(16,), measure_s=5, arms=("glibc",))).study()
+    pair = HostGroup(name="a", server="bench@a1", clients=("bench@a2", "bench@a3"), address="10.0.0.5")
+    one = study.model_copy(update={"host_groups": (pair,), "host": {"hostname": "a1.example"}})
+    assert load_words(study) == ""
+    assert load_words(one) == "server on a1.example, load from a2 and a3"
+    other = pair.model_copy(update={"name": "b", "server": "b1", "clients": ("b2",)})
+    assert load_words(study.model_copy(update={"host_groups": (pair, other)})) == (
+        "each server was loaded from 1 to 2 other hosts"
+    )

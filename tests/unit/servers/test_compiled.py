@@ -1,0 +1,349 @@
+"""Builds from source: once per commit and recipe, whole or not at all, with proof of what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import BuildError, HostError, UserError
+from mydyno.hosts.local import LocalHost
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.packages.progress import silent
+from mydyno.servers.catalogue import get_alternating
+from mydyno.servers.compiled import link_order
+from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
+from mydyno.servers.compiled.source import hash_of_tree, is_memcached
+from mydyno.servers.compiled.toolchain import padding_bytes
+from mydyno.treatments.build_proof import prove_build
+from tests.support.memcached_commits import commit, git, new_repository
+from tests.unit.cli.test_command_line import mydyno
+
+HOST = LocalHost("tests", None)
+PROGRAM = '#include <stdio.h>\nint line(void);\nint main(void) { printf("memcached 1.6.18\\n"); return line(); }\n'
+COMMAND = "cc -c memcached.c -o a.o && cc -c line.c -o b.o && cc -o memcached a.o b.o"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose program says that it is a memcached; two commits."""
+    made = new_repository(tmp_path / "stand-in")
+    (made / "memcached.c").write_text(PROGRAM)
+    (made / "line.c").write_text("int line(void) { return 0; }\n")
+    commit(made, "Begin")
+    git(made, "tag", "v1")
+    (made / "line.c").write_text("int line(void) { volatile int n = 5; return n - 5; }\n")
+    commit(made, "Count")
+    return made
+
+
+def spec(repository: Path, **changes: object) -> BuildSpec:
+    return BuildSpec.model_validate({"git": str(repository), "command": COMMAND, **changes})
+
+
+def left_over(cache: Path) -> list[str]:
+    """What lies in the folder of builds, but for locks, logs and the clone."""
+    found = [path.name for path in (cache / "builds").glob("*") if path.name not in ("work", "failed")]
+    return sorted(name for name in found if not name.endswith(".lock"))
+
+
+async def test_a_commit_is_built_once_and_its_record_says_how(repository: Path, cache: Path) -> None:
+    said: list[str] = []
+    (build,) = await get_compiled(spec(repository, ref="v1"), cache, HOST, said.append)
+    assert build.version.name == "memcached 1.6.18"
+    record = build.compiled
+    assert record is not None
+    assert (record.commit, record.subject, record.ref) == (git(repository, "rev-parse", "v1"), "Begin", "v1")
+    assert record.author == "Ada Dev"
+    assert record.toolchain.compilers[0].version.startswith("cc ")
+    assert record.compiled_by[0].startswith("GCC: ")
+    assert len(record.build_id) == 40
+    assert [line.partition(" ")[0] for line in said] == ["cloning", "building"]
+    said.clear()
+    (again,) = await get_compiled(spec(repository, ref="v1"), cache, HOST, said.append)
+    assert (said, again.program) == ([], build.program)
+    (newest,) = await get_compiled(spec(repository), cache, HOST, silent)
+    assert newest.compiled is not None
+    assert newest.compiled.commit == git(repository, "rev-parse", "HEAD")
+    assert len(read_builds(cache)) == 2
+    remove_build(record.name, cache)
+    assert list(read_builds(cache)) == [newest.compiled.name]
+    assert left_over(cache) == [newest.compiled.name]
+
+
+async def test_what_decides_about_the_program_is_part_of_its_recipe(repository: Path, cache: Path) -> None:
+    async def recipe(**changes: object) -> str:
+        _, _, builds = await planned_builds(spec(repository, **changes), cache, HOST)
+        return builds[0].recipe
+
+    plain = await recipe()
+    assert plain == await recipe()
+    others = [
+        await recipe(ref="v1"),
+        await recipe(command=COMMAND + " -g"),
+        await recipe(environment={"CFLAGS": "-O3"}),
+    ]
+    assert len({plain, *others}) == 4
+    assert left_over(cache) == [], "a plan builds nothing"
+
+
+async def test_a_branch_that_moves_is_another_build(repository: Path, cache: Path) -> None:
+    await get_compiled(spec(repository, ref="main"), cache, HOST, silent)
+    (repository / "line.c").write_text("int line(void) { return 1 - 1; }\n")
+    newest = commit(repository, "Move")
+    (build,) = await get_compiled(spec(repository, ref="main"), cache, HOST, silent)
+    assert build.compiled is not None
+    assert build.compiled.commit == newest
+
+
+async def test_a_branch_that_moves_while_a_study_runs_does_not_change_its_server(repository: Path, cache: Path) -> None:
+    of_study = ServerSpec(build=spec(repository, ref="main"))
+    (first,) = await get_alternating(of_study, cache, HOST)
+    (repository / "line.c").write_text("int line(void) { return 2 - 2; }\n")
+    commit(repository, "Move")
+    assert await get_alternating(of_study, cache, HOST) == [first]
+    assert first.compiled is not None
+    remove_build(first.compiled.name, cache)
+    (again,) = await get_alternating(of_study, cache, HOST)
+    assert again.program == first.program, "a build that was removed is made anew, of the same commit"
+
+
+async def test_a_failed_build_shows_the_end_of_its_log_and_leaves_nothing(repository: Path, cache: Path) -> None:
+    broken = spec(repository, command="echo working; echo 'no such header' >&2; touch $PREFIX/half; exit 3")
+    with pytest.raises(BuildError) as error:
+        await get_compiled(broken, cache, HOST, silent)
+    assert "its command ended with exit code 3\n  | working\n  | no such header" in error.value.message
+    log = Path(error.value.hint.removeprefix("the whole log: "))
+    assert log.read_text() == "working\nno such header\n"
+    assert left_over(cache) == []
+    (work,) = (cache / "builds/work").iterdir()
+    assert not (work / "prefix").exists()
+    assert [path.name for path in (work / "source").iterdir()] == [".git"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("true", "ended well, but it installed nothing into $PREFIX"),
+        ("mkdir $PREFIX/bin && echo x > $PREFIX/bin/tool", "ended well, but no mysqld or mariadbd in bin/"),
+        (f"{COMMAND} && cp memcached.c memcached", "ended well, but "),
+    ],
+)
+async def test_a_command_that_makes_no_server_has_failed(
+    repository: Path, cache: Path, command: str, words: str
+) -> None:
+    with pytest.raises(BuildError) as error:
+        await get_compiled(spec(repository, command=command), cache, HOST, silent)
+    assert words in error.value.message
+    assert left_over(cache) == []
+
+
+async def test_a_build_ends_at_its_time_limit_with_everything_that_it_started(repository: Path, cache: Path) -> None:
+    marker = f"mydyno-test-{os.getpid()}"
+    slow = spec(
+        repository, command=f"sh -c 'exec -a {marker} sleep 600' & sleep 600".replace("sh -c", "bash -c"), timeout=1
+    )
+    with pytest.raises(BuildError, match="did not end within 1 s"):
+        await get_compiled(slow, cache, HOST, silent)
+    deadline = time.monotonic() + 30
+    while _runs(marker) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert not _runs(marker)
+    assert left_over(cache) == []
+
+
+def _runs(marker: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(marker.encode()):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+async def test_two_at_once_build_once(repository: Path, cache: Path, tmp_path: Path) -> None:
+    counting = spec(repository, command=f"echo x >> {tmp_path}/count; {COMMAND}")
+    one, two = await asyncio.gather(*(get_compiled(counting, cache, HOST, silent) for _ in range(2)))
+    assert one[0].program == two[0].program
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+async def test_several_builds_of_a_commit_differ_in_layout_alone(repository: Path, cache: Path) -> None:
+    builds = await get_compiled(spec(repository, builds=3), cache, HOST, silent)
+    records = [build.compiled for build in builds if build.compiled is not None]
+    assert [record.layout for record in records] == [1, 2, 3]
+    assert len({record.sha256 for record in records}) == 3
+    assert len({record.commit for record in records}) == 1
+    assert records[0].padding_bytes == padding_bytes(1) == {"text": 0, "data": 0, "rodata": 0, "bss": 0}
+    assert all(size % 16 == 0 and size for size in padding_bytes(3).values())
+    (alone,) = await get_compiled(spec(repository), cache, HOST, silent)
+    assert alone.program == builds[0].program, "the first of several is the only one of one"
+
+
+async def test_builds_whose_layout_does_not_differ_are_refused(repository: Path, cache: Path) -> None:
+    path = shutil.which("cc")
+    fixed = spec(repository, builds=2, command=COMMAND.replace("cc ", f"{path} "))
+    with pytest.raises(BuildError, match=r"builds 1 and 2 of [0-9a-f]{12} are the same file"):
+        await get_compiled(fixed, cache, HOST, silent)
+
+
+async def test_ccache_is_used_where_it_is(
+    repository: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ccache").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/used\nexec "$@"\n')
+    (programs / "ccache").chmod(0o755)
+    (plain,) = await get_compiled(spec(repository), cache, HOST, silent)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    other = tmp_path / "other-cache"
+    (cached,) = await get_compiled(spec(repository), other, HOST, silent)
+    assert plain.compiled is not None
+    assert cached.compiled is not None
+    assert (plain.compiled.toolchain.ccache, cached.compiled.toolchain.ccache) == ("", str(programs / "ccache"))
+    assert (tmp_path / "used").read_text().splitlines() == [shutil.which("cc")] * 3
+    assert plain.compiled.sha256 == cached.compiled.sha256
+    assert plain.compiled.recipe == cached.compiled.recipe
+
+
+async def test_a_folder_is_known_by_its_content(repository: Path, cache: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(repository, folder)
+    own = BuildSpec(source=str(folder), command=COMMAND)
+    (build,) = await get_compiled(own, cache, HOST, silent)
+    assert build.compiled is not None
+    assert build.compiled.commit == f"tree-{hash_of_tree(folder)}"
+    assert not (folder / "memcached").exists(), "it is built in a copy"
+    before = hash_of_tree(folder)
+    (folder / "line.c").write_text("int line(void) { return 0 * 3; }\n")
+    assert hash_of_tree(folder) != before
+    (changed,) = await get_compiled(own, cache, HOST, silent)
+    assert changed.program != build.program
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"ref": "no-such-branch"}, "server.build.ref = 'no-such-branch'"),
+        ({"git": "/nowhere/at/all"}, "/nowhere/at/all is neither a folder nor a URL"),
+        ({"git": None, "source": "/nowhere/at/all"}, "/nowhere/at/all is not a folder"),
+    ],
+)
+async def test_a_source_that_is_not_there_is_a_users_mistake(
+    repository: Path, cache: Path, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        await get_compiled(spec(repository, **changes), cache, HOST, silent)
+    assert words in error.value.message
+
+
+async def test_a_compiler_that_is_not_there_is_named(repository: Path, cache: Path) -> None:
+    with pytest.raises(HostError, match="no compiler no-such-cc on PATH"):
+        await get_compiled(spec(repository, environment={"CC": "no-such-cc"}), cache, HOST, silent)
+
+
+def test_memcached_is_recognised_by_its_source(repository: Path, cache: Path, tmp_path: Path) -> None:
+    assert is_memcached(spec(repository), cache)
+    (tmp_path / "server").mkdir()
+    assert not is_memcached(BuildSpec(source=str(tmp_path / "server"), command="make"), cache)
+    assert is_memcached(BuildSpec(git="https://host.example/me/memcached.git", command="make"), cache)
+    assert not is_memcached(BuildSpec(git="https://host.example/MariaDB/server.git", command="make"), cache)
+
+
+async def test_the_proof_tells_another_file_from_the_build(repository: Path, cache: Path) -> None:
+    sleeping = 'int line(void) { __builtin_printf(""); for (;;) sleep(600); }\n'
+    (repository / "line.c").write_text(f"#include <unistd.h>\n#include <stdio.h>\n{sleeping}")
+    (repository / "memcached.c").write_text(PROGRAM.replace("return line();", "return c > 1 ? 0 : line();")
+                                            .replace("main(void)", "main(int c, char **v)"))  # fmt: skip
+    commit(repository, "Sleep")
+    (build,) = await get_compiled(spec(repository), cache, HOST, silent)
+    record = build.compiled
+    assert record is not None
+    process = await HOST.start([str(build.program)])
+    try:
+        await _until_it_executes(process.pid, build.program)
+        proof = prove_build(process.pid, build.program, record)
+        assert (proof.reasons, proof.facts["running_sha256"]) == ([], record.sha256)
+        copy = build.program.with_name("copy")
+        shutil.copy2(build.program, copy)
+        assert prove_build(process.pid, copy, record).reasons == [f"the process does not run the file {copy}"]
+        other = record.model_copy(update={"sha256": "0" * 64})
+        assert "the build has 0000000000000000…" in prove_build(process.pid, build.program, other).reasons[0]
+    finally:
+        await process.end(0.0)
+    assert "cannot be read" in prove_build(process.pid, build.program, record).reasons[0]
+
+
+async def _until_it_executes(pid: int, program: Path) -> None:
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}/exe").readlink() != program:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+EXPERIMENT = """name = "x"
+question = "Which commit is faster?"
+server.build = {{ git = "{repository}", command = "{command}" }}
+data.workload = "kv"
+[arms]
+control = "old"
+old = {{ server.build.ref = "v1" }}
+new = {{ server.build = {{ builds = 2 }} }}
+[[steps]]
+workload = "kv_get"
+"""
+
+
+async def test_plan_and_servers_tell_what_is_built_and_what_is_not(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(EXPERIMENT.format(repository=repository, command=COMMAND))
+    await get_compiled(spec(repository, ref="v1"), tmp_path / "cache", HOST, silent)
+    (name,) = read_builds(tmp_path / "cache")
+    planned = mydyno(tmp_path, "plan", "x.toml")
+    commit_ = git(repository, "rev-parse", "HEAD")[:12]
+    assert f"stand-in at v1 ({git(repository, 'rev-parse', 'v1')[:12]} Begin): in the cache, {name}" in planned.stdout
+    into = f"into {tmp_path / 'cache/builds'}/stand-in-{commit_}-"
+    for number in (1, 2):
+        (line,) = [
+            line for line in planned.stdout.splitlines() if f"({commit_} Count), build {number}: will be" in line
+        ]
+        assert "will be built with cc " in line
+        assert into in line
+    assert f"by {COMMAND} (at most 2 h)" in planned.stdout
+    assert list(read_builds(tmp_path / "cache")) == [name]
+    assert "stand-in has no such commit" not in planned.stderr
+    listed = mydyno(tmp_path, "servers").stdout
+    assert f"{name}  memcached 1.6.18, " in listed
+    assert f"(Begin), from {repository}" in listed
+    wrong = mydyno(tmp_path, "servers", "remove", f"{name[:-1]}x")
+    assert (wrong.returncode, f"did you mean {name}?" in wrong.stderr) == (2, True)
+    assert mydyno(tmp_path, "servers", "remove", name).stdout == f"{name} is removed\n"
+    assert read_builds(tmp_path / "cache") == {}
+    (tmp_path / "x.toml").write_text(EXPERIMENT.format(repository=repository, command=COMMAND).replace('"v1"', '"v9"'))
+    refused = mydyno(tmp_path, "plan", "x.toml")
+    assert (refused.returncode, "server.build.ref = 'v9'" in refused.stderr) == (2, True)
+
+
+def test_a_link_is_shuffled_and_padded_and_nothing_else_is() -> None:
+    objects = [f"{name}.o" for name in "abcdefgh"]
+    arguments = ["-O2", "-o", "out.o.program", *objects, "-lfirst", "x.o", "y.o", "-lsecond"]
+    shuffled = link_order.reordered(arguments, 2)
+    assert shuffled != arguments
+    assert sorted(shuffled[3:11]) == objects
+    assert (shuffled[11], sorted(shuffled[12:14]), shuffled[14]) == ("-lfirst", ["x.o", "y.o"], "-lsecond")
+    assert shuffled == link_order.reordered(arguments, 2)
+    assert len({tuple(link_order.reordered(arguments, seed)) for seed in range(2, 12)}) > 8
+    linked = link_order.command(["2", "pad.o", "gcc", "--", *arguments])
+    assert linked[:3] == ["gcc", "-Wl,--undefined=mydyno_layout_padding", "pad.o"]
+    for passed_on in (["-c", "a.c", "-o", "a.o"], ["-r", "a.o", "b.o", "-o", "c.o"], ["--version"], ["-E", "a.c"]):
+        assert link_order.command(["2", "pad.o", "gcc", "--", *passed_on]) == ["gcc", *passed_on]
