@@ -145,10 +145,9 @@ impl Recording {
 
     /// Every text statement on the tables, with how often it came, since the last call.
     fn statements(&self, connections: usize) -> BTreeMap<String, u64> {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while self.said.lock().unwrap().len() < connections && std::time::Instant::now() < deadline {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        dyno_patience::wait_until(10.0, "all connections are closed", || {
+            self.said.lock().unwrap().len() >= connections
+        });
         let mut seen = BTreeMap::new();
         for bytes in self.said.lock().unwrap().drain(..) {
             let mut rest = &bytes[..];

@@ -2,19 +2,16 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::freeze::on_a_still_host;
-use common::{command, parse, signal, NullServer, Run, PROGRAM};
+use common::{command, signal, NullServer, Run, Running, PROGRAM};
+use dyno_patience::{wait_until, Patience};
 use nix::sys::signal::Signal;
 
 /// A run with two agents, under way.
 struct Started {
-    coordinator: Child,
+    coordinator: Running,
     agents: Vec<u32>,
-    began: Instant,
 }
 
 fn children(id: u32) -> Vec<u32> {
@@ -32,16 +29,11 @@ fn is_alive(id: u32) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
-/// Those still alive after at most 4 s: a process that has been sent SIGKILL ends only when it next gets a CPU.
-fn left_after_a_while(ids: &[u32]) -> Vec<u32> {
-    let deadline = Instant::now() + Duration::from_secs(4);
-    loop {
-        let left: Vec<u32> = ids.iter().copied().filter(|id| is_alive(*id)).collect();
-        if left.is_empty() || Instant::now() > deadline {
-            return left;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// A process that has been sent SIGKILL ends only when it next gets a CPU.
+fn assert_none_left(ids: &[u32]) {
+    wait_until(4.0, "none of the processes is left", || {
+        !ids.iter().any(|id| is_alive(*id))
+    });
 }
 
 impl Started {
@@ -53,32 +45,37 @@ impl Started {
     /// Waits until all agents have threads of a load.
     fn with(server: &NullServer, more: &str, agents: &[&str]) -> Self {
         let arguments = format!(
-            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 {more}",
+            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 --interval 10ms {more}",
             server.port()
         );
         let mut command = command(&arguments);
         command.args(agents).env("DYNO_PASSWORD", "hunter2-secret");
-        let coordinator = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let began = Instant::now();
+        let coordinator = Running::spawn(&mut command);
         let mut started = Self {
             coordinator,
             agents: Vec::new(),
-            began,
         };
-        while started.agents.len() < agents.len() && began.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(10));
-            started.agents = children(started.coordinator.id());
-        }
-        assert_eq!(started.agents.len(), agents.len());
+        wait_until(10.0, "the agents are started", || {
+            started.agents = children(started.coordinator.child.id());
+            started.agents.len() == agents.len()
+        });
         started
     }
 
-    fn end(self) -> (Run, Duration) {
-        let result = parse(self.coordinator.wait_with_output().unwrap());
-        let took = self.began.elapsed();
-        assert_eq!(left_after_a_while(&self.agents), [0; 0], "these agents are left");
+    /// Waits until the load has been under way for so long.
+    fn wait_for_measurement(&mut self, load: Duration) {
+        self.coordinator.wait_for_measurement();
+        std::thread::sleep(load);
+    }
+
+    /// The result, which must come in time.
+    fn end(self, limit_s: f64) -> Run {
+        let patience = Patience::seconds(limit_s);
+        let result = self.coordinator.end();
+        patience.check("the end of the run");
+        assert_none_left(&self.agents);
         assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
-        (result, took)
+        result
     }
 }
 
@@ -93,27 +90,24 @@ fn assert_failed(result: &Run, words: &[&str]) {
 
 #[test]
 fn an_interrupted_run_has_what_the_agents_measured() {
-    on_a_still_host("an_interrupted_run_has_what_the_agents_measured", || {
-        let server = NullServer::start();
-        // Intervals so short that reports never cease.
-        let run = Started::start(&server, "--duration 60s --interval 10ms --rate 1000");
-        std::thread::sleep(Duration::from_millis(2500));
-        signal(run.coordinator.id(), Signal::SIGINT);
-        let (result, took) = run.end();
-        assert_eq!(result.code, 130, "{}", result.stderr);
-        assert!(took < Duration::from_secs(8), "{took:?}");
-        assert_eq!(result.last()["interrupted"], true);
-        assert_eq!(result.last().get("failure"), None, "{}", result.last());
-        assert!(result.count("/counts/transactions") > 300, "{}", result.last());
-    });
+    let server = NullServer::start();
+    // Intervals so short that reports never cease.
+    let mut run = Started::start(&server, "--duration 60s --rate 1000");
+    run.wait_for_measurement(Duration::from_millis(1500));
+    signal(run.coordinator.child.id(), Signal::SIGINT);
+    let result = run.end(6.0);
+    assert_eq!(result.code, 130, "{}", result.stderr);
+    assert_eq!(result.last()["interrupted"], true);
+    assert_eq!(result.last().get("failure"), None, "{}", result.last());
+    assert!(result.count("/counts/transactions") > 300, "{}", result.last());
 }
 
 #[test]
 fn the_password_is_in_no_agents_arguments_or_environment() {
     let server = NullServer::start();
-    let run = Started::start(&server, "--duration 2s");
+    let mut run = Started::start(&server, "--duration 2s");
     // Before it becomes the agent, the new process has what its parent has.
-    std::thread::sleep(Duration::from_millis(500));
+    run.wait_for_measurement(Duration::ZERO);
     for id in &run.agents {
         for file in ["cmdline", "environ"] {
             let bytes = std::fs::read(format!("/proc/{id}/{file}")).unwrap();
@@ -121,18 +115,17 @@ fn the_password_is_in_no_agents_arguments_or_environment() {
             assert!(!text.is_empty() && !text.contains("hunter2"), "{file}: {text}");
         }
     }
-    let (result, _) = run.end();
+    let result = run.end(20.0);
     assert!(result.count("/counts/transactions") > 0, "{}", result.stderr);
 }
 
 #[test]
 fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
     let server = NullServer::start();
-    let run = Started::start(&server, "--duration 60s");
-    std::thread::sleep(Duration::from_millis(2500));
+    let mut run = Started::start(&server, "--duration 60s");
+    run.wait_for_measurement(Duration::from_millis(500));
     signal(run.agents[1], Signal::SIGKILL);
-    let (result, took) = run.end();
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    let result = run.end(6.0);
     assert_failed(&result, &["ended (signal: 9"]);
     assert!(result.count("/counts/transactions") > 0);
 }
@@ -140,22 +133,20 @@ fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
 #[test]
 fn an_agent_that_is_interrupted_on_its_host_says_so() {
     let server = NullServer::start();
-    let run = Started::start(&server, "--duration 60s");
-    std::thread::sleep(Duration::from_millis(2500));
+    let mut run = Started::start(&server, "--duration 60s");
+    run.wait_for_measurement(Duration::from_millis(500));
     signal(run.agents[0], Signal::SIGTERM);
-    let (result, took) = run.end();
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    let result = run.end(6.0);
     assert_failed(&result, &["interrupted on its host"]);
 }
 
 #[test]
 fn an_agent_that_hangs_ends_the_run_by_the_hard_stop() {
     let server = NullServer::start();
-    let run = Started::start(&server, "--duration 3s --grace 500ms");
-    std::thread::sleep(Duration::from_millis(2500));
+    let mut run = Started::start(&server, "--duration 3s --grace 500ms");
+    run.wait_for_measurement(Duration::from_millis(500));
     signal(run.agents[0], Signal::SIGSTOP);
-    let (result, took) = run.end();
-    assert!(took < Duration::from_secs(12), "{took:?}");
+    let result = run.end(10.0);
     assert_failed(&result, &["did not end by the hard stop"]);
 }
 
@@ -163,10 +154,10 @@ fn an_agent_that_hangs_ends_the_run_by_the_hard_stop() {
 fn a_killed_coordinator_leaves_no_agent() {
     let server = NullServer::start();
     let mut run = Started::start(&server, "--duration 60s");
-    std::thread::sleep(Duration::from_millis(700));
-    signal(run.coordinator.id(), Signal::SIGKILL);
-    run.coordinator.wait().unwrap();
-    assert_eq!(left_after_a_while(&run.agents), [0; 0], "these agents are left");
+    run.wait_for_measurement(Duration::ZERO);
+    signal(run.coordinator.child.id(), Signal::SIGKILL);
+    run.coordinator.child.wait().unwrap();
+    assert_none_left(&run.agents);
 }
 
 #[test]
@@ -176,25 +167,21 @@ fn a_command_that_never_becomes_an_agent_is_ended_with_all_it_has_started() {
     // The shell's own child is in its group.
     let never = format!("--agent=sh -c 'sleep 1000 & echo $! > {marker}; wait'");
     let run = Started::with(&server, "--duration 1s", &[&never]);
-    while !Path::new(&marker).exists() && run.began.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_millis(200));
-    let sleeper: u32 = std::fs::read_to_string(&marker).unwrap().trim().parse().unwrap();
+    let mut sleeper = 0;
+    wait_until(10.0, "the command has started its child", || {
+        let written = std::fs::read_to_string(&marker).unwrap_or_default();
+        sleeper = written.trim().parse().unwrap_or_default();
+        sleeper != 0
+    });
     std::fs::remove_file(&marker).unwrap();
     assert!(is_alive(sleeper));
-    signal(run.coordinator.id(), Signal::SIGINT);
-    let (result, took) = run.end();
+    signal(run.coordinator.child.id(), Signal::SIGINT);
+    let result = run.end(10.0);
     assert_eq!(result.code, 130, "{}", result.stderr);
     assert!(
         result.stderr.contains("agent 'sh -c") && result.stderr.contains("interrupted"),
         "{}",
         result.stderr
     );
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    assert_eq!(
-        left_after_a_while(&[sleeper]),
-        [0; 0],
-        "the child of the command is left"
-    );
+    assert_none_left(&[sleeper]);
 }

@@ -105,13 +105,14 @@ fn policies(id: u32) -> (Vec<u32>, Vec<u32>) {
 fn the_workers_of_planned_load_run_in_real_time_where_that_is_allowed_and_no_other_thread() {
     let server = NullServer::start();
     let during = |rest: &str| {
-        let child = common::command(&base(&server, &format!("--connections 2 --duration 2s {rest}")))
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1000));
-        let seen = policies(child.id());
-        (seen, common::parse(child.wait_with_output().unwrap()))
+        let arguments = base(
+            &server,
+            &format!("--connections 2 --duration 2s --interval 100ms {rest}"),
+        );
+        let mut running = common::Running::start(&mut common::command(&arguments));
+        running.wait_for_measurement();
+        let seen = policies(running.child.id());
+        (seen, running.end())
     };
     let ((workers, others), planned) = during("--rate 100");
     let priority = planned.last()["settings"]["priority"].clone();

@@ -5,11 +5,10 @@
 
 mod common;
 
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
-use common::{client, command, parse, plain, run, signal, variable, PrivateServer};
+use common::{client, command, plain, run, signal, variable, PrivateServer, Running};
+use dyno_mysql::blocking::Client;
+use dyno_patience::{wait_until, Patience};
 use nix::sys::signal::Signal;
 
 fn prepare(socket: &str, database: &str, rest: &str) {
@@ -83,6 +82,17 @@ fn a_frozen_server_shows_in_response_time_by_the_closed_form() {
     });
 }
 
+/// Starts a load, and waits until the server has counted 20 more statements of a kind.
+fn start_and_wait_for(arguments: &str, control: &mut Client, counter: &str) -> Running {
+    let question =
+        format!("SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{counter}'");
+    let mut count = || -> u64 { control.query_text(&question).unwrap().unwrap().parse().unwrap() };
+    let before = count();
+    let running = Running::start(&mut command(arguments));
+    wait_until(30.0, "the load begins", || count() > before + 20);
+    running
+}
+
 #[test]
 fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
     let test = "a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise";
@@ -93,29 +103,15 @@ fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
     prepare(&socket, "sbtest", "--table-size 1000");
     let load = |rest: &str| {
         let arguments = format!(
-            "oltp run --workload oltp_read_write --socket {socket} --table-size 1000 --connections 4 --duration 2s --quiet \
+            "oltp run --workload oltp_read_write --socket {socket} --table-size 1000 --connections 4 --duration 4s --quiet \
              {rest}"
         );
         let mut control = client(&socket);
-        let mut commits = || -> u64 {
-            let question =
-                "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'COM_COMMIT'";
-            control.query_text(question).unwrap().unwrap().parse().unwrap()
-        };
-        let before = commits();
-        let child = command(&arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while commits() < before + 20 && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let running = start_and_wait_for(&arguments, &mut control, "COM_COMMIT");
         let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id DESC LIMIT 1";
         let victim = control.query_text(question).unwrap().unwrap();
         control.exec(&format!("KILL {victim}")).unwrap();
-        parse(child.wait_with_output().unwrap())
+        running.end()
     };
     let ended = load("");
     assert_eq!(ended.code, 1, "{}", ended.stderr);
@@ -147,16 +143,11 @@ fn a_killed_server_ends_the_run_with_what_was_measured() {
     let arguments = format!(
         "oltp run --workload oltp_point_select --socket {socket} --table-size 1000 --connections 4 --duration 30s --quiet"
     );
-    let began = Instant::now();
-    let child = command(&arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(2200));
+    let running = start_and_wait_for(&arguments, &mut client(&socket), "COM_SELECT");
+    let patience = Patience::seconds(8.0);
     signal(server.id, Signal::SIGKILL);
-    let result = parse(child.wait_with_output().unwrap());
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let result = running.end();
+    patience.check("the end of the run");
     assert_eq!(result.code, 1, "{}", result.stderr);
     assert!(result.count("/counts/transactions") > 0);
     assert!(

@@ -8,11 +8,11 @@ mod common;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use common::{client, plain, run, variable};
 use dyno_load::sql::oltp::CATALOGUE;
 use dyno_mysql::blocking::Client;
+use dyno_patience::wait_until;
 
 /// Digests and the general log are of the whole server: one test at a time.
 static SERVER: Mutex<()> = Mutex::new(());
@@ -86,11 +86,9 @@ fn workloads() -> impl Iterator<Item = (&'static str, u32)> {
 /// The server counts a statement after its answer is sent: only a session that has ended is counted whole.
 fn wait_for_sessions(client: &mut Client, database: &str) {
     let open = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{database}'");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while client.query_text(&open).unwrap().as_deref() != Some("0") {
-        assert!(Instant::now() < deadline, "sessions on {database} do not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(30.0, "the sessions on the database end", || {
+        client.query_text(&open).unwrap().as_deref() == Some("0")
+    });
 }
 
 /// Count by digest of the statements on the tables, the table's number left out: the choice of it is random.

@@ -6,10 +6,10 @@
 mod common;
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use common::{client, command, parse, plain, run, signal, PrivateServer, Run};
 use dyno_mysql::blocking::Client;
+use dyno_patience::wait_until;
 use nix::sys::signal::Signal;
 
 const TABLES: &str = "warehouse, district, customer, history, item, stock, orders, new_orders, order_line";
@@ -185,7 +185,7 @@ fn every_acknowledged_order_survives_a_killed_server() {
     prepare(&server, "tpcc", "--warehouses 2");
     let orders = server.folder.join("orders.txt");
     let child = command(&format!(
-        "tpcc run --socket {} --database tpcc --connections 16 --duration 60s --quiet --acknowledged {}",
+        "tpcc run --socket {} --database tpcc --connections 16 --duration 600s --quiet --acknowledged {}",
         server.socket(),
         orders.display()
     ))
@@ -194,14 +194,10 @@ fn every_acknowledged_order_survives_a_killed_server() {
     .spawn()
     .unwrap();
     let acknowledged = || std::fs::read_to_string(&orders).map_or(0, |text| text.lines().count());
-    let deadline = Instant::now() + Duration::from_secs(50);
-    while acknowledged() < 300 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until(50.0, "300 orders are acknowledged", || acknowledged() >= 300);
     signal(server.id, Signal::SIGKILL);
     let result = parse(child.wait_with_output().unwrap());
     assert_eq!(result.code, 1, "{}", result.stderr);
-    assert!(acknowledged() >= 300, "{}", acknowledged());
     restart(&mut server);
     assert_consistent(&server, &format!("--acknowledged {}", orders.display()));
     assert_delivered_once(&mut client(&server.socket()), 2);
@@ -220,11 +216,10 @@ fn every_acknowledged_order_survives_a_killed_server() {
 
 /// Waits until the killed server is gone, and starts it again on the same data.
 fn restart(server: &mut PrivateServer) {
-    let deadline = Instant::now() + Duration::from_secs(20);
     let old = format!("/proc/{}/fd", server.id);
-    while std::fs::read_dir(&old).is_ok_and(|mut entries| entries.next().is_some()) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until(20.0, "the killed server is gone", || {
+        std::fs::read_dir(&old).map_or(true, |mut entries| entries.next().is_none())
+    });
     let command = std::env::var("DYNO_TEST_SERVER_COMMAND").unwrap();
     let status = Command::new(command)
         .arg(&server.folder)

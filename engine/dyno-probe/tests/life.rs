@@ -45,12 +45,10 @@ fn a_process_that_ends_is_told_once_and_the_run_goes_on_or_ends_as_asked() {
     assert!(sample["metrics"]["instance:1"]["server_rss_bytes"].as_u64().unwrap() > 0);
     process.kill().unwrap();
     // Not waited for yet: a zombie is as gone as one that was.
-    while !std::fs::read_to_string(format!("/proc/{}/stat", process.id()))
-        .unwrap()
-        .contains(") Z")
-    {
-        std::thread::yield_now();
-    }
+    dyno_patience::wait_until(20.0, "the killed process is a zombie", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+        stat.contains(") Z")
+    });
     probe.say("sample 1000000000");
     let records = probe.until("footer");
     process.wait().unwrap();

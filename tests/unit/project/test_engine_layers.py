@@ -34,6 +34,7 @@ LAYERS = {
         constants counters endpoint error tls options packet auth value compress handshake layers intake resultset
         command outcome login replies connection blocking
     """,
+    "dyno-patience": "",
     "dyno-probe": """
         clock control deltas metric schedule text cost_limiter sample speed waiter machine mysql record arguments
         collector groups pseudo_file keyed families catalogue roster server run cli

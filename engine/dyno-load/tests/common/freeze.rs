@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -12,11 +11,11 @@ use nix::sched::{sched_setaffinity, CpuSet};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::{command, parse, signal, Run};
+use super::{command, signal, Run, Running};
 
 /// What no test that looks at times can stand: TCP on loopback sends again after less than a CPU's absence of this length.
 const STALL: Duration = Duration::from_millis(10);
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 2;
 
 /// Said past the test harness, which keeps what a passing test prints to itself.
 pub fn aloud(words: &str) {
@@ -81,18 +80,14 @@ impl Watch {
 
 /// Runs the program and stops a server's process meanwhile; the result, and how long the server stood still, s.
 pub fn freeze(server_id: u32, arguments: &str, after_ms: u64, for_ms: u64) -> (Run, f64) {
-    let child = command(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let running = Running::start(&mut command(arguments));
     std::thread::sleep(Duration::from_millis(after_ms));
     let frozen = Instant::now();
     signal(server_id, Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(for_ms));
     signal(server_id, Signal::SIGCONT);
     let freeze_s = frozen.elapsed().as_secs_f64();
-    (parse(child.wait_with_output().unwrap()), freeze_s)
+    (running.end(), freeze_s)
 }
 
 /// What an open loop at `rate` over `duration_s` must show of a server that stood still for `freeze_s`.

@@ -3,15 +3,16 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{channel, Receiver};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::time::Duration;
 
+use dyno_patience::{wait_until, Patience};
 use serde_json::Value;
 
 use crate::common::PROGRAM;
 
-/// How long any record may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long any record may take, s.
+const LIMIT_S: f64 = 60.0;
 
 /// A load on hold, its connections ready.
 pub struct Held {
@@ -60,7 +61,7 @@ impl Held {
 
     /// The next record, which must have this name.
     pub fn next(&mut self, name: &str) -> Value {
-        let Ok(record) = self.records.recv_timeout(PATIENCE) else {
+        let Some(record) = self.receive() else {
             let _ = self.child.kill();
             let mut said = String::new();
             self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -68,6 +69,18 @@ impl Held {
         };
         assert_eq!(record["record"], name, "{record}");
         record
+    }
+
+    /// None: there is none any more, or it takes too long.
+    fn receive(&self) -> Option<Value> {
+        let patience = Patience::seconds(LIMIT_S);
+        loop {
+            match self.records.recv_timeout(Duration::from_millis(100)) {
+                Ok(record) => return Some(record),
+                Err(RecvTimeoutError::Timeout) if !patience.is_over() => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Runs a slice.
@@ -82,7 +95,7 @@ impl Held {
 
     /// The exit code, after there is no record left.
     pub fn exit_code(&mut self) -> i32 {
-        if let Ok(record) = self.records.recv_timeout(PATIENCE) {
+        if let Some(record) = self.receive() {
             panic!("a record too many: {record}");
         }
         self.child.wait().unwrap().code().unwrap()
@@ -101,22 +114,33 @@ impl Held {
 
     /// The same once all threads are asleep after a slice.
     pub fn settled_activity(&self) -> (u64, u64) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let before = self.activity();
+        let mut before = (0, 0);
+        wait_until(LIMIT_S, "all threads sleep", || {
+            let seen = std::mem::replace(&mut before, self.activity());
             std::thread::sleep(Duration::from_millis(50));
-            if self.activity() == before {
-                return before;
-            }
-            assert!(Instant::now() < deadline, "the program is never at rest");
-        }
+            seen == before && self.statuses().iter().all(|status| status.contains("State:\tS"))
+        });
+        before
+    }
+
+    /// Waits until a closed loop of load is under way: until it has used a tenth of a second of CPU time.
+    pub fn wait_for_load(&self) {
+        let before = cpu_ticks(self.child.id());
+        wait_until(LIMIT_S, "the load begins", || cpu_ticks(self.child.id()) >= before + 10);
+    }
+
+    /// proc_pid_status(5) of each thread.
+    fn statuses(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        tasks
+            .map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap())
+            .collect()
     }
 
     /// Clock ticks of CPU that the program has used, and how often its threads have gone to sleep.
     pub fn activity(&self) -> (u64, u64) {
         let mut switches = 0;
-        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
-            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        for status in self.statuses() {
             let line = status
                 .lines()
                 .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

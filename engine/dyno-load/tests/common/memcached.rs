@@ -5,11 +5,12 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use dyno_patience::wait_until;
 use nix::sys::signal::Signal;
 
-use crate::common::{signal, variable};
+use crate::common::{free_port, signal, variable};
 
 /// A memcached of one test's own.
 pub struct Memcached {
@@ -20,12 +21,7 @@ pub struct Memcached {
 
 impl Memcached {
     pub fn start(test: &str, more: &[&str]) -> Option<Memcached> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        Self::start_at(test, port, more)
+        Self::start_at(test, free_port(), more)
     }
 
     pub fn start_at(test: &str, port: u16, more: &[&str]) -> Option<Memcached> {
@@ -52,11 +48,7 @@ impl Memcached {
             port,
             socket: None,
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !answers(port) {
-            assert!(Instant::now() < deadline, "memcached does not answer at port {port}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(20.0, "memcached answers", || answers(port));
         Some(server)
     }
 
@@ -72,15 +64,9 @@ impl Memcached {
             command.args(["-u", "root"]);
         }
         let child = command.spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-            assert!(
-                Instant::now() < deadline,
-                "memcached does not answer at {}",
-                socket.display()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(20.0, "memcached answers at its socket", || {
+            std::os::unix::net::UnixStream::connect(&socket).is_ok()
+        });
         Some(Memcached {
             child,
             port: 0,
@@ -97,11 +83,7 @@ impl Memcached {
 
     /// Waits until the server has counted so many gets.
     pub fn wait_for_gets(&self, count: u64) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while gets(self.port) < count {
-            assert!(Instant::now() < deadline, "memcached has not counted {count} gets");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until(60.0, "memcached has counted these gets", || gets(self.port) >= count);
     }
 
     pub fn kill(&mut self) {

@@ -5,11 +5,13 @@ pub mod freeze;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Endpoint, Options};
+use dyno_patience::Patience;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -107,8 +109,9 @@ impl Drop for PrivateServer {
     fn drop(&mut self) {
         signal(self.id, Signal::SIGCONT);
         signal(self.id, Signal::SIGKILL);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Path::new(&format!("/proc/{}", self.id)).exists() && Instant::now() < deadline {
+        // Its parent, which is not this process, may never wait for it.
+        let patience = Patience::seconds(10.0);
+        while Path::new(&format!("/proc/{}", self.id)).exists() && !patience.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
         std::fs::remove_dir_all(&self.folder).unwrap();
@@ -152,6 +155,72 @@ pub fn command(arguments: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments.split_ascii_whitespace()).args(["--json", "-"]);
     command
+}
+
+/// A run under way.
+pub struct Running {
+    pub child: Child,
+    output: BufReader<ChildStdout>,
+    /// What was read of it.
+    read: Vec<u8>,
+}
+
+impl Running {
+    pub fn spawn(command: &mut Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Running {
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            read: Vec::new(),
+        }
+    }
+
+    /// One that has written its header: it connects now, and then the load begins.
+    pub fn start(command: &mut Command) -> Running {
+        let mut running = Self::spawn(command);
+        running.wait_for(r#""record":"header""#);
+        running
+    }
+
+    /// Waits for the first interval of the measurement.
+    pub fn wait_for_measurement(&mut self) {
+        self.wait_for(r#""phase":"measure""#);
+    }
+
+    /// Reads up to a record with these words, or to the end.
+    fn wait_for(&mut self, words: &str) {
+        loop {
+            let before = self.read.len();
+            let count = self.output.read_until(b'\n', &mut self.read).unwrap();
+            if count == 0 || String::from_utf8_lossy(&self.read[before..]).contains(words) {
+                return;
+            }
+        }
+    }
+
+    /// Its result when it has ended.
+    pub fn end(mut self) -> Run {
+        self.read.extend_from_slice(self.output.buffer());
+        self.child.stdout = Some(self.output.into_inner());
+        let mut output = self.child.wait_with_output().unwrap();
+        output.stdout.splice(..0, self.read);
+        parse(output)
+    }
+}
+
+/// A port that is free, and that no client gets meanwhile: the kernel takes those from 32768 on (ip(7)).
+pub fn free_port() -> u16 {
+    /// How many ports this program has looked at.
+    static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
+    // Programs that look at the same time begin at different places.
+    let first = std::process::id().wrapping_mul(97);
+    loop {
+        let offset = first.wrapping_add(LOOKED_AT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        let port = 10_000 + offset as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Runs the program to its end.
