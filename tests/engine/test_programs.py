@@ -51,4 +51,4 @@ def test_a_program_passes_its_tests_of_times(target: Target, programs: dict[str,
 
 
 def test_the_examples_of_the_documentation_compile() -> None:
-    run_test_program([*CARGO_TEST, "--doc"], ENGINE, dict(os.environ))
+    run_test_program([*CARGO_TEST, "--doc"], ENGINE, dict(os.environ), "documentation")

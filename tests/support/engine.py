@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,20 +18,16 @@ ENGINE = ROOT / "engine"
 CARGO_TEST = ["cargo", "test", "--locked", "--quiet"]
 SIGNS_OF_A_SERVER = ("DYNO_TEST_", "PrivateServer", "Memcached::", "by_socket(", "by_tcp(", "variable(", "setting(")
 """In a test program's own file: it needs a server or sysbench, which it finds by variables of the environment."""
-GIVEN = (
-    "DYNO_TEST_SERVER_SOCKET",
-    "DYNO_TEST_SERVER_PORT",
-    "DYNO_TEST_SERVER_COMMAND",
-    "DYNO_TEST_MEMCACHED",
-    "DYNO_TEST_SYSBENCH",
-    "DYNO_TEST_SYSBENCH_SHARE",
-)
-"""The variables that tests/server/test_engine.py sets. Others are for servers that a person starts."""
 SIGN_OF_TIMES = "on_a_still_host("
 """In a test: it judges times, and repeats what another program's load disturbs."""
 TEST = re.compile(r"^#\[test\]\s+fn (\w+)\(", re.MULTILINE)
 THREADS = "--test-threads=4"
 """Most tests wait: for a load of a set rate to end, or for a time-out."""
+UNSET = re.compile(r": DYNO_TEST_\w+ is not set")
+FAILURES = re.compile(r"^failures:\n\n(---- .*?)^failures:\n((?:    \S+\n)+)", re.MULTILINE | re.DOTALL)
+"""In the output of a test program: what the failed tests printed, and their names."""
+TESTS_FAILED = 101
+"""Exit code of a test program that executed all its tests."""
 
 
 @dataclass(frozen=True)
@@ -96,26 +93,58 @@ def build_test_programs() -> dict[str, tuple[Path, Path]]:
     return found
 
 
+def example(name: str) -> Path:
+    """A program of an examples/ folder; Cargo builds them with the test programs."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ENGINE / "target")) / "debug" / "examples" / name
+
+
 def run_timed_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:
     """Those that judge times, alone."""
     program, folder = programs[target.id]
-    run_test_program([str(program), THREADS, "--exact", *target.timed_tests], folder, environment)
+    command = [str(program), THREADS, "--exact"]
+    run_test_program(command, folder, environment, f"{target.id}-times", target.timed_tests)
 
 
-def run_other_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:
-    """All but those that judge times."""
+def run_other_tests(
+    target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str], server: str = ""
+) -> None:
+    """All but those that judge times. `server`: names the server, where it is not the usual one."""
     program, folder = programs[target.id]
     skipped = [word for name in target.timed_tests for word in ("--skip", name)]
-    run_test_program([str(program), THREADS, "--exact", *skipped], folder, environment)
+    run_test_program([str(program), THREADS, "--exact", *skipped], folder, environment, f"{target.id}{server}")
 
 
-def run_test_program(command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    """Fail with its output. What it did not run is listed at the end; a missing variable of GIVEN is a failure."""
+def run_test_program(
+    command: list[str], folder: Path, environment: dict[str, str], run: str, tests: Sequence[str] = ()
+) -> None:
+    """Fail with the names of the tests that failed, and what these printed. What was not run is listed at the end; a
+    variable that is not set is a failure.
+
+    `run` names this run: the failed tests go to rust/RUN in $MYDYNO_TEST_LOGS, and with MYDYNO_TEST_AGAIN=1 only those
+    are executed. `tests`: only these, else all.
+    """
+    logs = os.environ.get("MYDYNO_TEST_LOGS")
+    file = Path(logs) / "rust" / run if logs else None
+    if file is not None and file.exists() and os.environ.get("MYDYNO_TEST_AGAIN") == "1":
+        tests = file.read_text().splitlines()
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+        [*command, *tests], cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     not_run = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("NOT RUN: ")]
     for line in not_run:
         note_not_run(line.removeprefix("NOT RUN: "))
+    failed, words = failures(done.stdout) if done.returncode == TESTS_FAILED else ([], "")
+    if file is not None and failed:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{name}\n" for name in failed))
+    if failed:
+        again = shlex.join([command[0], "--exact", *failed])
+        raise AssertionError(f"failed: {', '.join(failed)}\nagain: cd {folder} && {again}\n{words}")
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
-    assert not any(f": {name} is not set" in line for line in not_run for name in GIVEN), not_run
+    assert not any(UNSET.search(line) for line in not_run), not_run
+
+
+def failures(output: str) -> tuple[list[str], str]:
+    """The names of the tests that failed, and what these printed; empty if the output has no list of them."""
+    found = FAILURES.search(output)
+    return (found[2].split(), found[1].rstrip()) if found else ([], "")
