@@ -58,6 +58,8 @@ make_environment() {
 make_engine() {
     local folder=$1
     mkdir -p "$folder/bin"
+    # Cargo compares times alone: what another checkout has built since these sources were written would count as theirs.
+    rm -rf "$cache/engine/target/release/.fingerprint/"{dyno-,mydyno-}*
     cargo build --manifest-path "$here/engine/Cargo.toml" -p mydyno-engine --release --locked --target-dir "$cache/engine/target"
     find "$cache/engine/target/release" -maxdepth 1 -type f -executable -name 'dyno*' -exec cp -t "$folder/bin" {} +
 }
