@@ -12,7 +12,8 @@ import pytest
 
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.undo import stale_journals
-from tests.support.real import wait_until
+from tests.support.patience import wait_until
+from tests.support.processes import has_ended
 
 HOLDER = """
 import asyncio, sys, time
@@ -36,15 +37,6 @@ asyncio.run(main())
 """
 
 
-def has_ended(pid: str) -> bool:
-    """Whether the process is gone or dead; nobody may have waited for it yet."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state == "Z"
-
-
 def test_a_group_left_by_kill_9_is_removed_by_clean(tmp_path: Path) -> None:
     _, reasons = Cgroups().slots(["cpu"])
     if reasons:
@@ -55,11 +47,11 @@ def test_a_group_left_by_kill_9_is_removed_by_clean(tmp_path: Path) -> None:
         assert holder.stdout is not None
         folder, pid = holder.stdout.readline().split()
         holder.send_signal(signal.SIGKILL)
-        holder.wait(60)
+        holder.wait()
     assert Path(folder).is_dir()
     assert Path(f"/proc/{pid}").exists()
     (journal,) = stale_journals(tmp_path)
     assert journal.undo_all() == []
     assert not Path(folder).exists()
-    assert wait_until(lambda: has_ended(pid))
+    assert wait_until(lambda: has_ended(int(pid)))
     assert not journal.path.exists()

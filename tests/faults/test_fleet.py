@@ -14,7 +14,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.live import LiveSecond
 from tests.support.interleaved import interleaved_text, summary_of
 from tests.support.live_records import live_records
-from tests.support.real import wait_until
+from tests.support.patience import wait_until
 from tests.support.real_fleet import Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
 from tests.support.ssh_server import children

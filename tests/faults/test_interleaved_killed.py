@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
-from tests.support.real import TWO_ARMS, Leftovers, Program, study_processes, wait_for, wait_until
+from tests.support.patience import wait_until
+from tests.support.real import TWO_ARMS, Leftovers, Program, interrupt, study_processes
 
 LANES = 3
 CYCLES = 4
 SLICE_S = 0.2
 
 
-def loads() -> int:
-    """Load programs that hold connections for slices just now."""
-    return sum("--slices" in command for command in study_processes().values())
-
-
-def in_block(program: Program, block: int) -> bool:
-    """Whether that block's servers are up and loaded in turn."""
-    return program.events().count("block_began") == block and loads() == LANES
-
-
-STAGES: dict[str, Callable[[Program], bool]] = {
-    "servers start": lambda program: len(list(program.paths.data.glob("runs/*-*/server-*/my.cnf"))) == LANES,
-    "first block": lambda program: "pilot" in program.events() and in_block(program, 1),
-    "second block": lambda program: in_block(program, 2),
+IN_CYCLE_2 = ",slice" * (LANES + 2)
+STAGES = {
+    "servers start": "block_began" + ",start mariadbd" * LANES,
+    "first block": "block_began,pilot" + IN_CYCLE_2,
+    "second block": "block_began,block_began" + IN_CYCLE_2,
 }
+"""Stage → MYDYNO_TEST_STOP_AT."""
 
 
 def finished_blocks(study: Path) -> dict[str, bytes]:
@@ -62,10 +53,8 @@ def resumed(program: Program) -> None:
 def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, before: Leftovers, stage: str) -> None:
     text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
-    with program.started("run", path) as process:
-        wait_for(lambda: STAGES[stage](program), process, 120)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    with program.stopped_at(STAGES[stage], "run", path) as process:
+        process.kill()
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
     assert len(list(program.study().glob("blocks/[0-9]*"))) == (1 if stage == "second block" else 0)
     resumed(program)
@@ -76,10 +65,8 @@ def test_a_study_interrupted_inside_a_cycle_ends_cleanly_and_is_finished_by_resu
 ) -> None:
     text = interleaved_text("interrupted", TWO_ARMS, [("oltp_read_only", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
-    with program.started("run", path) as process:
-        wait_for(lambda: STAGES["first block"](program), process, 120)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+    with program.stopped_at(STAGES["first block"], "run", path) as process:
+        assert interrupt(process) == 130
     assert not study_processes()
     assert program.leftovers() == before, "what an interrupted study began is undone at once"
     assert "mydyno resume" in program.output()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_killed import STAGES, exists, resumed
+from tests.faults.test_killed import PREPARING, STAGES, resumed
 from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, interrupt, wait_for
 
 
@@ -19,8 +19,7 @@ def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     program: Program, before: Leftovers, stage: str, signal_number: int
 ) -> None:
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
-    with program.started("run", path) as process:
-        wait_for(lambda: STAGES[stage](program), process)
+    with program.stopped_at(STAGES[stage], "run", path) as process:
         assert end(process, signal_number) == 130
     assert "interrupted; the host is restored and finished runs are kept" in program.output()
     assert "Traceback" not in program.output()
@@ -32,8 +31,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before:
     program.paths = replace(program.paths, data=tmp_path / "fresh")
     nothing = program.leftovers()
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
-    with program.started("run", path) as process:
-        wait_for(lambda: exists(program, "templates/.*/data/mysql"), process)
+    with program.stopped_at(PREPARING, "run", path) as process:
         assert interrupt(process) == 130
     assert program.leftovers() == nothing
     assert not list(program.paths.data.glob("templates/*"))
@@ -41,24 +39,24 @@ def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before:
 
 def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) -> None:
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
-    with program.started("run", path) as process:
-        wait_for(lambda: STAGES["measure"](program), process)
+    with program.stopped_at(STAGES["measure"], "run", path) as process:
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         assert interrupt(process) == 130
     assert "Traceback" not in program.output()
 
 
 def test_a_second_study_is_refused_and_told_which_is_first(program: Program, before: Leftovers) -> None:
-    # Longer than two refusals take on the busiest host; it is interrupted at the end.
-    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "300s"')))
+    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP))
     with program.started("run", path) as process:
-        wait_for(lambda: STAGES["warm-up"](program), process)
+        wait_for(lambda: "run_began" in program.events(), process)
+        process.send_signal(signal.SIGSTOP)
         second = replace(program, folder=program.folder / "second")
         second.folder.mkdir()
-        refused = second.run_once("run", path)
+        refused = second.run("run", path)
         assert refused.returncode == 3
         assert f"another study is running on this host: {program.study().name} (pid {process.pid})" in refused.stderr
         assert not second.studies.exists() or not list(second.studies.iterdir())
-        resume = second.run_once("resume", str(program.study()))
+        resume = second.run("resume", str(program.study()))
         assert resume.returncode == 3
         assert interrupt(process) == 130

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mydyno.store.study_folder import StudyFolder
+from tests.support.patience import wait_until
 from tests.support.real import (
     ONE_ARM,
     SHORT_STEP,
@@ -20,51 +18,25 @@ from tests.support.real import (
     experiment_text,
     finished_files,
     study_processes,
-    wait_for,
-    wait_until,
 )
 
-Stage = Callable[[Program], bool]
-
-
-def text_in(program: Program, pattern: str, words: str) -> bool:
-    return any(words in path.read_text(errors="replace") for path in program.studies.glob(pattern))
-
-
-def proves(program: Program) -> bool:
-    """Whether the dynamic linker is being asked for its bindings just now."""
-    for pid in study_processes():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if b"LD_DEBUG=bindings" in environment:
-            return True
-    return False
-
-
-def exists(program: Program, pattern: str) -> bool:
-    return any(True for _ in program.paths.data.glob(pattern))
-
-
-STAGES: dict[str, Stage] = {
-    "restore": lambda program: exists(program, "runs/*-*/run/data"),
-    "start": lambda program: exists(program, "runs/*-*/run/my.cnf"),
-    "evidence": proves,
-    "warm-up": lambda program: text_in(program, "*/blocks/01/.*/driver.log", "Threads started!"),
-    "measure": lambda program: text_in(program, "*/blocks/01/.*/driver.log", "Checkpoint report"),
-    "stop": lambda program: text_in(program, "*/blocks/01/.*/server.log", "Normal shutdown"),
-    "second run": lambda program: program.events().count("run_began") == 2,
+STAGES = {
+    "restore": "run_began,start cp",
+    "start": "run_began,start mariadbd",
+    "evidence": "run_began,start mariadbd,start mariadbd",
+    "warm-up": "run_began,start sysbench",
+    "measure": "run_began,start sysbench,load",
+    "stop": "run_began,end mariadbd",
+    "second run": "run_began,run_began",
 }
-"""Stage → how it is seen from outside that the study is in it."""
+"""Stage → MYDYNO_TEST_STOP_AT. The proof starts the server's program under LD_DEBUG; the warm-up lasts one second."""
+PREPARING = "study_created,start sysbench"
+"""Data are stored in a new server's tables, of which the template is made."""
 
 
-def kill_at(program: Program, stage: Stage, *arguments: str) -> subprocess.Popen[bytes]:
-    with program.started(*arguments) as process:
-        wait_for(lambda: stage(program), process)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    return process
+def kill_at(program: Program, stages: str, *arguments: str) -> None:
+    with program.stopped_at(stages, *arguments) as process:
+        process.kill()
 
 
 def resumed(program: Program) -> StudyFolder:
@@ -107,7 +79,7 @@ def test_a_study_killed_while_it_prepares_data_leaves_no_half_made_template(
     program.paths = replace(program.paths, data=tmp_path / "fresh")
     nothing = program.leftovers()
     path = program.write(experiment_text("killed", ONE_ARM, SHORT_STEP))
-    kill_at(program, lambda program: exists(program, "templates/.*/data/mysql"), "run", path)
+    kill_at(program, PREPARING, "run", path)
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
     assert not list(program.paths.data.glob("templates/[!.]*")), "half-made data have the name of whole ones"
     assert program.run("clean").returncode == 0

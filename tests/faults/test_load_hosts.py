@@ -16,7 +16,8 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import interleaved_text
-from tests.support.real import experiment_text, wait_until
+from tests.support.patience import wait_until
+from tests.support.real import experiment_text
 from tests.support.real_fleet import BETWEEN, Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
 
@@ -104,7 +105,7 @@ def assert_turns(fleet: Fleet) -> None:
     """The interleaved design, over the same hosts."""
     program, groups = fleet.program, fleet.groups_file()
     path = program.write(interleaved_text("turns", ARMS, [("oltp_point_select", 4)], blocks=1, cycles=2, slice_s=1.0))
-    done = program.run("run", path, "--hosts", str(groups), "--studies", str(program.folder / "turns"), timeout_s=200)
+    done = program.run("run", path, "--hosts", str(groups), "--studies", str(program.folder / "turns"))
     assert done.returncode == 0, done.stderr
     (path,) = (program.folder / "turns").iterdir()
     slices = read_slices(StudyFolder.open(path).block_path(1) / SLICES_FILE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,10 @@ import pytest
 
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.network.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
-from tests.support.network_study import OTHER_STUDY, NetworkStudy, means_or_words, network_study, wait_until
+from tests.support.network_study import NetworkStudy, means_or_words, network_study
+from tests.support.patience import HANG_S, wait_until
+from tests.support.processes import state
+from tests.support.real import STUDY_LOCK
 
 EXPERIMENT = """
 name = "netfault"
@@ -37,41 +39,21 @@ canary = false
 """
 
 
-def under_load(study: NetworkStudy) -> bool:
-    """Whether a load runs."""
-    for pid in study.processes():
-        try:
-            if b"dynoload\0oltp\0run" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return True
-        except OSError:
-            continue  # gone meanwhile
-    return False
-
-
-def killed_under_load(study: NetworkStudy) -> bool:
-    """Start, wait until the load runs, kill -9; false where somebody else's study was in the way."""
-    process = study.start("run", str(study.file), "--studies", str(study.studies))
-    try:
-        assert wait_until(lambda: under_load(study) or process.poll() is not None, 180)
-        if process.poll() is None:
-            return True
-        output = process.stdout.read() if process.stdout else ""
-        assert OTHER_STUDY in output, output
-        return False
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait(30)
-        if process.stdout:
-            process.stdout.close()
+def kill_under_load(study: NetworkStudy) -> None:
+    """Start, let it stop itself as the first slice begins, kill -9."""
+    process = study.start("run", str(study.file), "--studies", str(study.studies), stop_at="warm-up")
+    with process:
+        assert wait_until(lambda: state(process.pid) == "T" or process.poll() is not None, 180)
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        process.kill()
 
 
 def test_clean_removes_the_namespaces_of_a_killed_study(apart: list[str]) -> None:
     if not means_or_words():
         return
     with network_study("netfault", EXPERIMENT, apart) as study:
-        assert wait_until(lambda: killed_under_load(study), 600)
-        assert wait_until(lambda: not study.processes(), 20), "server and load die with mydyno"
+        kill_under_load(study)
+        assert wait_until(lambda: not study.processes()), "server and load die with mydyno"
         left = study.namespaces()
         ends = [match[1] for path in left if (match := re.search(r"-(load|server)(-\d+)?$", path.name))]
         assert sorted(ends) == ["load"] * 3 + ["server"] * 3, "two for each server of the block"
@@ -98,9 +80,9 @@ def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone
             foreign.touch()
             _, told = study.finish("doctor")
             assert orphan.name in told
-            with study_lock("a study of somebody else's"):
+            with study_lock("a study of somebody else's", f"\0{STUDY_LOCK}"):
                 process = study.start("clean")
-                words, _ = process.communicate(timeout=60)
+                words, _ = process.communicate(timeout=HANG_S)
                 assert process.returncode == 1
                 assert "another study is running on this host" in words
                 assert orphan.exists()
@@ -123,7 +105,9 @@ def in_mount_namespace(lines: str) -> str:
     # Whoever has used `ip netns` on this host since it started has left a mount over the folder.
     hidden = 'while umount /run/netns 2>/dev/null; do :; done; mount -t tmpfs none /run && exec "$@"'
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh", sys.executable, "-c"]
-    done = subprocess.run([*command, program + lines, source], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*command, program + lines, source], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

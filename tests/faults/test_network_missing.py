@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
+from tests.support.patience import HANG_S
 
 EXPERIMENT = """
 name = "netmissing"
@@ -58,7 +59,7 @@ def told(study: NetworkStudy, command: str, before: list[str], path: str | None 
     asked = [command, *([str(study.file)] if command != "doctor" else [])]
     words = [*study.prefix, *before, sys.executable, "-m", "mydyno.cli", *asked]
     environment = study.environment | ({"PATH": path} if path else {})
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert study.namespaces() == []
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr

@@ -15,19 +15,18 @@ from pathlib import Path
 import pytest
 
 from tests.faults.test_killed import STAGES
-from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, experiment_text, server_pid, wait_for
+from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, server_pid
 
 
 def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
     program: Program, before: Leftovers
 ) -> None:
     path = program.write(experiment_text("dies", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "3s"')))
-    with program.started("run", path, "--json") as process:
-        wait_for(lambda: STAGES["measure"](program), process)
+    with program.stopped_at(STAGES["measure"], "run", path, "--json") as process:
         pid = server_pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert process.wait(120) == 0
+        assert end(process, signal.SIGCONT) == 0
     summary = json.loads((program.study() / "summary.json").read_text())
     assert [run["valid"] for run in summary["runs"]] == [False, True]
     dead = summary["runs"][0]
@@ -96,10 +95,9 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
     path = program.write(experiment_text("full", ONE_ARM, inserts))
     with small_disk(disk, "480m") as (seen, enter):
         inside = replace(program, prefix=[*program.prefix, *enter], paths=replace(program.paths, data=disk / "data"))
-        with inside.started("run", path) as process:
-            wait_for(lambda: STAGES["warm-up"](program), process)
+        with inside.stopped_at(STAGES["warm-up"], "run", path) as process:
             filler = fill(seen)
-            assert process.wait(120) == 3
+            assert end(process, signal.SIGCONT) == 3
         assert "INVALID: sysbench oltp_insert-2 failed" in inside.output()
         assert "The table 'sbtest1' is full" in inside.output()
         assert "free on the disk of" in inside.output(), "the next run is not begun on a full disk"
@@ -120,12 +118,9 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
     path = program.write(experiment_text("full", ONE_ARM, SHORT_STEP))
     with small_disk(program.studies, "16m") as (seen, enter):
         inside = replace(program, prefix=[*program.prefix, *enter])
-        seen_from_here = _Seen(program.folder, program.paths, seen=seen)
-        with inside.started("run", path) as process:
-            wait_for(lambda: seen_from_here.events().count("run_finished") == 1, process)
-            wait_for(lambda: STAGES["warm-up"](seen_from_here), process)
+        with inside.stopped_at(f"run_finished,{STAGES['warm-up']}", "run", path) as process:
             filler = fill(seen)
-            assert process.wait(120) == 1
+            assert end(process, signal.SIGCONT) == 1
         assert "mydyno: error: No space left on device" in inside.output()
         assert "continue with: mydyno resume" in inside.output()
         assert "Traceback" not in inside.output()
@@ -135,15 +130,3 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
         done = inside.run("resume", str(program.studies / study.name))
         assert done.returncode == 0, done.stderr
         assert json.loads((study / "summary.json").read_text())["state"] == "complete"
-
-
-class _Seen(Program):
-    """The program's studies as they are seen from outside its mount namespace."""
-
-    def __init__(self, *arguments: object, seen: Path) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self.seen = seen
-
-    @property
-    def studies(self) -> Path:
-        return self.seen

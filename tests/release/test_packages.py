@@ -29,6 +29,7 @@ from mydyno import __version__
 from tests.support import ROOT
 from tests.support.golden import check_golden
 from tests.support.not_run import note_not_run
+from tests.support.patience import HANG_S
 
 PROGRAMS = ("dynoload", "dynomem", "dynoprobe")
 EPOCH_S = 1_700_000_000
@@ -178,10 +179,10 @@ def install(release: Release, folder: Path) -> Path:
     venv.create(folder, with_pip=True)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
-    subprocess.run([*pip, *locked], cwd=ROOT, check=True, timeout=600)
+    subprocess.run([*pip, *locked], cwd=ROOT, check=True, timeout=HANG_S)
     # No index: the locked packages are all that mydyno needs, and the engine is the one beside it.
     own = ["--no-index", f"--find-links={release.out}", f"mydyno=={__version__}"]
-    subprocess.run([*pip, *own], check=True, timeout=120)
+    subprocess.run([*pip, *own], check=True, timeout=HANG_S)
     return folder / "bin"
 
 
@@ -196,7 +197,7 @@ def start(installed: Path, folder: Path, *command: str) -> subprocess.CompletedP
     assert not any(shutil.which(name, path=environment["PATH"]) for name in ("cc", "gcc", "rustc", "cargo"))
     return subprocess.run(
         [str(installed / command[0]), *command[1:]],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
 
 
@@ -233,7 +234,7 @@ def test_the_engine_s_wheel_needs_no_other_package(release: Release, tmp_path: P
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", f"--target={folder}",
          str(release.file("mydyno_engine-*.whl"))],
         env={**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "pycache")},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     code = "from mydyno_engine import find_bin; print(find_bin('dynoload'))"

@@ -22,6 +22,7 @@ from mydyno.servers.running.base import CONTROL_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Control
 from tests.server.test_catalogue_servers import instance
+from tests.support.patience import HANG_S
 
 __all__ = ["instance"]
 SCHEMA = "telemetry_test"
@@ -63,7 +64,7 @@ def manual_probe(instance: MysqldServer, folder: Path) -> Iterator[ManualProbe]:
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(60)
+            process.wait(HANG_S)
 
 
 async def engine_text(control: Control) -> tuple[int, int, int]:

@@ -14,6 +14,7 @@ from mydyno.hosts.cgroups import Cgroups, Limits, cpu_set
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.treatments.cgroup import CgroupTreatment, make_group, usable_cpus
+from tests.support.patience import HANG_S
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ async def test_a_process_is_inside_with_all_its_threads_and_on_its_cpus(host: Lo
         assert tree.wrong_settings(group, limits) == []
         assert group.processes() == [process.pid]
         assert host.undo.undo(number) is None
-        assert await process.wait(60) != 0
+        assert await process.wait(HANG_S) != 0
     finally:
         await process.end(0)
 
@@ -81,7 +82,7 @@ async def test_a_cpu_quota_is_throttled_and_counted(host: LocalHost) -> None:
     group, _ = make_group(Cgroups(), host, f"{host.cookie}-1", limits)
     burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     process = await host.start(["python3", "-c", burn], entering=group.entering())
-    assert await process.wait(60) == 0
+    assert await process.wait(HANG_S) == 0
     throttled = group.throttled()
     assert throttled is not None
     assert throttled[0] >= 5

@@ -15,13 +15,15 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.build import ServerBuild
 from mydyno.store.query import window_means
 from mydyno.store.study_folder import StudyFolder
 from tests.support.not_run import note_not_run
 from tests.support.other_server import START_SERVER, open_copy
-from tests.support.real import Program, wait_until
+from tests.support.patience import HANG_S, wait_until
+from tests.support.real import Program
 from tests.support.real_sshd import Sshd, real_sshd, sshd_packages
 
 PASSWORD = "not a secret"
@@ -69,7 +71,7 @@ class External:
         text = EXPERIMENT.format(
             pid=os.getpid(), port=self.port, ssh=self.sshd.address, folder=self.folder, restart=restart
         )
-        return self.program.run("run", self.program.write(text), *arguments, timeout_s=200)
+        return self.program.run("run", self.program.write(text), *arguments)
 
     def server_pid(self) -> int:
         return int((self.folder / "server" / "mysqld.pid").read_text())
@@ -84,8 +86,7 @@ def external(build: ServerBuild, real_paths: HostPaths, tmp_path: Path) -> Itera
     # Not below tmp_path, which the server's user cannot enter.
     folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
     folder.chmod(0o755)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = open_copy(build, folder)
     server = folder / "server"
     script = folder / "restart"
@@ -100,7 +101,7 @@ def external(build: ServerBuild, real_paths: HostPaths, tmp_path: Path) -> Itera
             note_not_run(f"hooks over SSH: {sshd}")
             pytest.skip(sshd)
         try:
-            subprocess.run([script], check=True, timeout=120)
+            subprocess.run([script], check=True, timeout=HANG_S)
             sql = (
                 "CREATE DATABASE sbtest",
                 f"CREATE USER bench IDENTIFIED BY '{PASSWORD}'",

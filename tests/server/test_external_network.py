@@ -13,6 +13,7 @@ import pytest
 
 from mydyno.servers.build import ServerBuild
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
+from tests.support.patience import HANG_S
 from tests.support.second_host import CARD, PASSWORD, SecondHost, second_host
 
 pytestmark = [pytest.mark.needs_cpus, pytest.mark.alone]
@@ -68,7 +69,7 @@ class FarStudy:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=600,
+            timeout=HANG_S,
         )
         return done.returncode, done.stdout
 

@@ -18,6 +18,7 @@ from mydyno.errors import ServerError, UserError
 from mydyno.execution.environments.builds import check_variables
 from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.build import ServerBuild, find_build
@@ -29,6 +30,7 @@ from mydyno.servers.sources.tarball import unpacked
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
 from tests.server.support import small_experiment
+from tests.support.patience import HANG_S
 
 
 async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None:
@@ -109,9 +111,7 @@ async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Mysql
 
 
 async def test_a_server_on_a_port_listens_on_loopback_alone(instance: MysqldServer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    instance.port = port
+    instance.port = port = free_port()
     await instance.start()
     address = Address(user="dyno", password=instance.credentials.load, host="127.0.0.1", port=port)
     async with Control(address) as control:
@@ -141,7 +141,7 @@ async def test_a_server_that_died_says_so_when_stopped(instance: MysqldServer) -
     await instance.start()
     os.kill(instance.pid, signal.SIGKILL)
     assert instance.process is not None
-    await instance.process.wait(60)
+    await instance.process.wait(HANG_S)
     assert "had ended with exit code -9" in str(await instance.stop())
 
 

@@ -32,6 +32,7 @@ from tests.support.interleaved import (
     summary_of,
 )
 from tests.support.not_run import note_not_run
+from tests.support.patience import ended
 from tests.support.real import TWO_ARMS, Program, study_processes, wait_for
 
 CONNECTIONS = 8
@@ -264,7 +265,7 @@ killed = {{ environment = {{ MARK = "killed" }} }}
         pid = marked_server("killed")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert process.wait(180) == 0
+        assert ended(process, "the study") == 0
     assert program.leftovers() == before
     summary = summary_of(program.study())
     for arm, (words, blocks) in FAILING.items():
@@ -335,7 +336,7 @@ def test_a_server_that_dies_between_two_slices_is_that_arms_failure(program: Pro
         assert pid is not None
         wait_for(lambda: is_idle(pid), process)
         os.kill(pid, signal.SIGKILL)
-        assert process.wait(180) == 0
+        assert ended(process, "the study") == 0
     assert program.leftovers() == before
     summary = summary_of(program.study())
     (dead,) = [run for run in summary["runs"] if run["arm"] == "dies"]

@@ -14,7 +14,8 @@ from mydyno.hosts.tracing.bpftrace import kernel_obstacle, with_tracefs
 from mydyno.store.slices import KERNEL_FILE, read_slices
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
 from tests.support.not_run import note_not_run
-from tests.support.real import ROOT, Program, wait_until
+from tests.support.patience import wait_until
+from tests.support.real import ROOT, Program
 
 ARMS = """\
 control = "relaxed"

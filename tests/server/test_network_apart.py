@@ -61,7 +61,7 @@ def runs_of(fleet: Fleet, name: str, text: str) -> list[RunRecord]:
     """The runs of a whole study; afterwards nothing is left on either host."""
     studies = fleet.program.folder / name
     path = fleet.program.write(text)
-    done = fleet.program.run("run", path, "--hosts", str(fleet.groups_file()), "--studies", str(studies), timeout_s=400)
+    done = fleet.program.run("run", path, "--hosts", str(fleet.groups_file()), "--studies", str(studies))
     (found,) = studies.iterdir()
     runs = list(StudyFolder.open(found).runs())
     assert [(run.reasons, run.failed) for run in runs if not run.valid] == [], done.stderr

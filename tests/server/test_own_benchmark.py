@@ -12,6 +12,7 @@ import pytest
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
+from tests.support.patience import HANG_S
 from tests.support.real import ROOT
 
 GUIDE = ROOT / "docs/guides/own-benchmark.md"
@@ -21,7 +22,7 @@ CONNECT = "function thread_init() connection = sysbench.sql.driver():connect() e
 def dynoload(paths: HostPaths, instance: MysqldServer, words: list[str]) -> subprocess.CompletedProcess[str]:
     options = ["--socket", str(instance.socket), "--user", LOAD_USER]
     return subprocess.run(
-        [paths.program("dynoload"), *words, *options], capture_output=True, text=True, timeout=120, check=False,
+        [paths.program("dynoload"), *words, *options], capture_output=True, text=True, timeout=HANG_S, check=False,
         cwd=ROOT, env={**os.environ, "DYNO_PASSWORD": instance.credentials.load},
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Control
+from tests.support.patience import HANG_S
 from tests.support.real import ROOT
 
 TABLES = [
@@ -111,7 +112,7 @@ class Dynoload:
     def __call__(self, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
         server = self._server if words[0] in ("replay", "sql") else []
         return subprocess.run(
-            [self._program, *words, *server], capture_output=True, text=True, timeout=120, check=False,
+            [self._program, *words, *server], capture_output=True, text=True, timeout=HANG_S, check=False,
             cwd=self._folder, env=self._environment, input=text,
         )  # fmt: skip
 
@@ -241,6 +242,6 @@ def test_files_that_are_no_captures_are_refused(real_paths: HostPaths, tmp_path:
     for words, text in cases.items():
         (tmp_path / "file").write_text(text)
         program = [real_paths.program("dynoload"), "replay", str(tmp_path / "file"), "--socket", "/nonexistent"]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+        done = subprocess.run(program, capture_output=True, text=True, timeout=HANG_S, check=False, cwd=ROOT)
         assert done.returncode == 2, done.stderr
         assert words in done.stderr

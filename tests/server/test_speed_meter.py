@@ -14,6 +14,7 @@ from mydyno.execution.environments.probe import Probe
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.quiet import process_cpu_s
+from tests.support.patience import HANG_S
 
 pytestmark = pytest.mark.alone
 
@@ -66,7 +67,7 @@ async def test_without_a_meter_or_without_a_probe_there_is_no_reading(real_paths
     assert await killed.speed() is not None
     assert killed._process is not None
     killed._process.send(signal.SIGKILL)
-    await killed._process.wait(60)
+    await killed._process.wait(HANG_S)
     assert await killed.speed() is None
     (words,) = await killed.stop()
     assert "ended by itself" in words

@@ -15,6 +15,7 @@ from mydyno.experiments.files import STANDARD_FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
+from tests.support.patience import HANG_S
 
 LOADS = {"ycsb": [f"ycsb-{letter}" for letter in "abcdef"], "social-graph": ["social-graph"],
          "time-series": ["time-series"], "bulk-import": ["bulk-import"]}  # fmt: skip
@@ -25,7 +26,7 @@ ELSEWHERE = "tpch-like"
 def dynoload(paths: HostPaths, instance: MysqldServer, *arguments: str) -> str:
     options = ["--socket", str(instance.socket), "--user", LOAD_USER, "--database", "sbtest"]
     done = subprocess.run(
-        [paths.program("dynoload"), "sql", *arguments, *options], capture_output=True, text=True, timeout=300,
+        [paths.program("dynoload"), "sql", *arguments, *options], capture_output=True, text=True, timeout=HANG_S,
         check=False, env={**os.environ, "DYNO_PASSWORD": instance.credentials.load},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.paths import HostPaths
-from tests.support.real import experiment_text, wait_until
+from tests.support.patience import ended, wait_until
+from tests.support.real import experiment_text
 from tests.support.real_fleet import Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
 
@@ -76,7 +77,7 @@ def test_a_script_with_modules_and_sql_with_a_csv_file_run_on_other_hosts_and_no
     with program.started("run", path, "--hosts", str(fleet.groups_file())) as controller:
         assert wait_until(lambda: bool(fleet.servers(server)), 200), program.output()
         assert copies(server) and copies(client)
-        assert controller.wait(200) == 0, program.output()
+        assert ended(controller, "the study") == 0, program.output()
     study = fleet.study()
     assert {Path(name).name for name in study.study().files} == {"shop.lua", "look.sql", "towns.csv", *MODULES}
     for run in study.runs():

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -28,9 +29,9 @@ from tests.support.real import (
     SHORT_STEP,
     TWO_ARMS,
     Program,
+    end,
     experiment_text,
     study_processes,
-    wait_for,
 )
 from tests.support.real_fleet import link_or_copy
 
@@ -137,11 +138,11 @@ def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Prog
         return [word for word in words if len(word) == 32]
 
     path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))
-    with program.started("run", "--verbose", path) as process:
-        wait_for(lambda: STAGES["warm-up"](program), process)
-        words = wait_for(lambda: found if len(found := passwords()) == 2 else None, process)
+    with program.stopped_at(STAGES["warm-up"], "run", "--verbose", path) as process:
+        words = passwords()
         listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
-        assert process.wait(120) == 0, program.output()
+        assert end(process, signal.SIGCONT) == 0, program.output()
+    assert len(words) == 2
     assert "mariadbd" in listed
     assert not [word for word in words if word in listed]
     assert "mydyno.commands: " in program.output()

@@ -20,6 +20,7 @@ from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
 from mydyno.store.live_log import LiveLog
 from tests.support import ROOT
+from tests.support.patience import first_line
 
 KINDS: dict[str, type[LiveRecord]] = {"second": LiveSecond, "note": LiveNote, "run": LiveRun, "ended": LiveEnded}
 
@@ -35,7 +36,7 @@ class LiveWriter:
             [sys.executable, "-m", "tests.support.live_writer", str(self.folder)], cwd=ROOT, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         )  # fmt: skip
-        assert self.process.stdout is not None and self.process.stdout.readline() == "open\n"
+        first_line(self.process, "the writer of live.jsonl", "open\n")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,10 +48,10 @@ class LiveWriter:
 
     def write(self, record: str, **fields: Any) -> None:
         """Append a record, and wait until it is written."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"record": record, **fields}) + "\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "written\n"
+        first_line(self.process, "the writer of live.jsonl", "written\n")
 
     def kill(self) -> None:
         """As kill -9 does."""

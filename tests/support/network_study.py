@@ -7,19 +7,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.paths import HostPaths
+from mydyno.stages import STOP_AT
 from tests.support.not_run import note_not_run
+from tests.support.patience import HANG_S
 from tests.support.processes import processes
-
-OTHER_STUDY = "another study is running"
-WAIT_S = 600.0
+from tests.support.real import STUDY_LOCK
 
 
 def means_or_words() -> bool:
@@ -69,23 +68,20 @@ class NetworkStudy:
     def environment(self) -> dict[str, str]:
         engine = str(HostPaths.resolve().engine)
         source = str(Path(__file__).parents[2] / "src")
-        return {**os.environ, "MYDYNO_CACHE": str(self.cache), "MYDYNO_ENGINE": engine, "PYTHONPATH": source}
+        own = {"MYDYNO_CACHE": str(self.cache), "MYDYNO_ENGINE": engine, "MYDYNO_TEST_STUDY_LOCK": STUDY_LOCK}
+        return {**os.environ, "PYTHONPATH": source, **own}
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stop_at: str = "") -> subprocess.Popen[str]:
+        """`stop_at`: see mydyno.stages."""
         command = [*self.prefix, sys.executable, "-m", "mydyno.cli", *arguments]
-        return subprocess.Popen(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        environment = {**self.environment, STOP_AT: stop_at}
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def finish(self, *arguments: str) -> tuple[int, str]:
-        """Run to the end; a study of somebody else's on this host is waited for."""
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            process = self.start(*arguments)
-            output, _ = process.communicate(timeout=WAIT_S)
-            if OTHER_STUDY not in output or time.monotonic() > deadline:
-                return process.returncode, output
-            time.sleep(2)
+        """Run to the end."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=HANG_S)
+        return process.returncode, output
 
     def namespaces(self) -> list[Path]:
         found = self.entering("find", "/run/netns", "-name", f"mydyno-{self.name}-*")
@@ -99,13 +95,3 @@ class NetworkStudy:
         """Every process that carries a study's cookie of this experiment."""
         cookie = f"MYDYNO_STUDY={self.name}-".encode()
         return [pid for pid, _, environment in processes() if cookie in environment]
-
-
-def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
-    """Look again and again; false where it never held."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False

@@ -1,23 +1,25 @@
 """How long a test waits: by the CPU time that this host could have given it, not by the clock.
 
-A wait in a test is a bound against a hang and judges nothing, so a busy host must not shorten it. `Patience(30)` is used
-up when the host has had 30 seconds to give:
+A wait in a test is a bound against a hang and judges nothing, so a busy host must not shorten it. `Patience(30)` is
+used up when the host has had 30 seconds to give:
 
     given = (time that the hypervisor did not take, a CPU) × (1 − share of time in which runnable tasks waited / 2)
 
-summed between readings, from /proc/stat (every column but steal) and /proc/pressure/cpu (`some`, total). On an idle host
-a second of the clock counts whole; where tasks wait all the time, half; at 60 % steal, 0.4 or less. Where these files
-are missing the host is taken for idle. Every wait ends after `MOST` times its bound by the clock.
+summed between readings, from /proc/stat (every column but steal) and /proc/pressure/cpu (`some`, total). On an idle
+host a second of the clock counts whole; where tasks wait all the time, half; at 60 % steal, 0.4 or less. Where these
+files are missing the host is taken for idle. Every wait ends after `MOST` times its bound by the clock.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import AnyStr
 
 HANG_S = 600.0
 """By the clock, for what either ends soon or never; far longer than anything takes on the busiest host."""
@@ -83,9 +85,14 @@ def wait_until(condition: Callable[[], bool], cpu_s: float = 30, pause_s: float 
         before_s = time.thread_time()
         if condition():
             return True
-        # Who waits must not use the CPU of what it waits for.
-        time.sleep(max(pause_s, 2 * (time.thread_time() - before_s)))
+        pause(before_s, pause_s)
     return condition()
+
+
+def pause(before_s: float, least_s: float) -> None:
+    """Between two looks, `before_s` being the CPU time of this thread before the last one: who waits must not use the
+    CPU of what it waits for."""
+    time.sleep(max(least_s, 2 * (time.thread_time() - before_s)))
 
 
 def ended(process: subprocess.Popen[bytes] | subprocess.Popen[str], what: str, timeout_s: float = HANG_S) -> int:
@@ -96,6 +103,21 @@ def ended(process: subprocess.Popen[bytes] | subprocess.Popen[str], what: str, t
         process.kill()
         process.wait()
         raise AssertionError(f"{what} did not end within {timeout_s:.0f} s and was killed") from None
+
+
+def first_line(process: subprocess.Popen[AnyStr], what: str, expected: AnyStr | None = None) -> AnyStr:
+    """The next line that the process prints. Where none comes, kills it and raises AssertionError.
+
+    To be used where it prints one line at a time: what follows in the same write is in the stream's buffer.
+    """
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], HANG_S)
+    if not ready:
+        process.kill()
+        raise AssertionError(f"{what} printed nothing for {HANG_S:.0f} s and was killed")
+    line = process.stdout.readline()
+    assert expected in (None, line), f"{what} printed {line!r}"
+    return line
 
 
 def _not_stolen_s(stat: Path, clock_s: float) -> float:

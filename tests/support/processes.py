@@ -25,3 +25,16 @@ def _content(path: str) -> bytes:
 def shown(command: bytes) -> str:
     """A command line as ps shows it."""
     return command.replace(b"\0", b" ").decode(errors="replace")
+
+
+def state(pid: int) -> str:
+    """The letter of proc(5): R, S, T (stopped), Z (ended, nobody has waited for it yet); empty where there is none."""
+    try:
+        return _content(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0].decode()
+    except OSError:
+        return ""
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone or dead."""
+    return state(pid) in ("", "Z")

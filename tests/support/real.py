@@ -10,19 +10,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from mydyno.hosts.identity import COOKIE
-from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from tests.support.processes import processes, shown
+from mydyno.stages import STOP_AT
+from tests.support.patience import HANG_S, Patience, ended, pause
+from tests.support.processes import processes, shown, state
 
 Found = TypeVar("Found")
 ROOT = Path(__file__).parents[2]
-LOCK_WAIT_S = 300.0
-"""Another study on this host is waited for; two at once are refused."""
+STUDY_LOCK = f"mydyno-test-{os.getpid()}"
+"""The programs of one test process refuse each other's studies, and nobody else's."""
 PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPYCACHEPREFIX", "OPENBLAS_NUM_THREADS")
 """Of the environment of the tests."""
 SMALL = """\
@@ -56,34 +57,17 @@ SHORT_STEP = (
 )
 
 
-def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], timeout_s: float = 240) -> Found:
-    """Poll until there is something. Raises AssertionError where the process ends first, or time is up."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+def wait_for(what: Callable[[], Found | None], process: subprocess.Popen[bytes], cpu_s: float = 240) -> Found:
+    """Poll until there is something. Raises AssertionError where the process ends first, or patience does."""
+    patience = Patience(cpu_s)
+    while not patience.expired:
         before_s = time.thread_time()
         found = what()
         if found:
             return found
         assert process.poll() is None, f"the program ended with {process.returncode} before it came to that"
-        _pause(before_s, 0.005)
-    raise AssertionError(f"did not happen within {timeout_s:.0f} s")
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> bool:
-    """Poll until the condition holds; gives whether it did."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        before_s = time.thread_time()
-        if condition():
-            return True
-        _pause(before_s, 0.02)
-    return condition()
-
-
-def _pause(before_s: float, least_s: float) -> None:
-    """Between two looks, `before_s` being the CPU time of this thread before the last one: who waits must not use the
-    CPU of what it waits for."""
-    time.sleep(max(least_s, 2 * (time.thread_time() - before_s)))
+        pause(before_s, 0.005)
+    raise AssertionError(f"did not happen within {patience}")
 
 
 def lend_cache(cache: Path, own: Path) -> None:
@@ -137,6 +121,7 @@ class Program:
             "MYDYNO_CACHE": str(self.paths.cache),
             "MYDYNO_DATA": str(self.paths.data),
             "MYDYNO_ENGINE": str(self.paths.engine),
+            "MYDYNO_TEST_STUDY_LOCK": STUDY_LOCK,
             "TMPDIR": str(self.temporary),
         }
         return {**plain, **own, **self.environment}
@@ -145,32 +130,21 @@ class Program:
         """The whole command line."""
         return [*self.prefix, sys.executable, *self.start, *arguments]
 
-    def run(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
-        """Run to the end; waits for another study on this host to end first."""
-        deadline = time.monotonic() + LOCK_WAIT_S
-        while True:
-            done = self.run_once(*arguments, timeout_s=timeout_s)
-            if "another study is running" not in done.stderr or time.monotonic() > deadline:
-                return done
-            wait_until(lock_is_free, LOCK_WAIT_S)
-
-    def run_once(self, *arguments: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
-        """Run to the end, whoever else runs a study."""
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run to the end."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
             env=self.all_environment(),
             capture_output=True,
             text=True,
-            timeout=timeout_s,
+            timeout=HANG_S,
             check=False,
         )
 
     @contextmanager
     def started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         """The command while it runs, its output in output.txt; killed at the end where it still runs."""
-        if not self.prefix:
-            assert wait_until(lock_is_free, LOCK_WAIT_S), "another study has been running on this host for minutes"
         with (self.folder / "output.txt").open("wb") as output:
             process = subprocess.Popen(
                 self.command(*arguments), cwd=self.folder, env=self.all_environment(), stdout=output, stderr=output
@@ -184,6 +158,16 @@ class Program:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+    @contextmanager
+    def stopped_at(self, stages: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The command, stopped (SIGSTOP) at the last of these stages, which it reached in this order (mydyno.stages);
+        its children run on.
+        """
+        at = replace(self, environment={**self.environment, STOP_AT: stages})
+        with at.started(*arguments) as process:
+            wait_for(lambda: state(process.pid) == "T", process)
+            yield process
 
     def output(self) -> str:
         """What the command started last has said so far."""
@@ -248,21 +232,11 @@ def server_pid() -> int | None:
     return None
 
 
-def lock_is_free() -> bool:
-    """Whether no study runs on this host."""
-    try:
-        with study_lock("a test that looks"):
-            return True
-    except Exception as error:
-        if "another study" in str(error):
-            return False
-        raise
-
-
 def end(process: subprocess.Popen[bytes], signal_number: int) -> int:
-    """Send a signal and give the exit code."""
+    """Send a signal, which a stopped process receives as it goes on, and give the exit code."""
     process.send_signal(signal_number)
-    return process.wait(60)
+    process.send_signal(signal.SIGCONT)
+    return ended(process, "the program")
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> int:

@@ -60,7 +60,7 @@ class Fleet:
         with (folder / "prepared-host.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.is_dir():
-                done = self.program.run("hosts", "prepare", "--hosts", first.address, timeout_s=400)
+                done = self.program.run("hosts", "prepare", "--hosts", first.address)
                 assert done.returncode == 0, done.stderr
                 shutil.copytree(first.home / INSTALLED, kept, symlinks=True, copy_function=link_or_copy)
         for host in self.hosts:

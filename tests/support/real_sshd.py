@@ -10,7 +10,6 @@ import asyncio
 import os
 import pwd
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -21,9 +20,11 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh_connection import Login
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
+from tests.support.patience import Patience
 from tests.support.ssh_server import children, prepare
 
 CONFIG = """\
@@ -92,8 +93,7 @@ def real_sshd(
     """
     prepare(folder)
     entering = ["nsenter", f"--net={net}", "--"] if net else []
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = CONFIG.format(port=port, folder=folder, listen=listen)
     if environment:
         config += "SetEnv " + " ".join(f'{name}="{value}"' for name, value in environment.items()) + "\n"
@@ -131,13 +131,11 @@ def real_sshd(
         log.close()
 
 
-def _answers(
-    entering: list[str], listen: str, port: int, process: subprocess.Popen[bytes], timeout_s: float = 20
-) -> bool:
+def _answers(entering: list[str], listen: str, port: int, process: subprocess.Popen[bytes]) -> bool:
     read = "import socket, sys; print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).recv(4))"
     command = [*entering, sys.executable, "-c", read, listen, str(port)]
-    deadline = time.monotonic() + timeout_s
-    while process.poll() is None and time.monotonic() < deadline:
+    patience = Patience(20)
+    while process.poll() is None and not patience.expired:
         if "SSH-" in subprocess.run(command, capture_output=True, text=True, check=False).stdout:
             return True
         time.sleep(0.05)

@@ -18,6 +18,8 @@ from mydyno.hosts.network.certificates import make_certificates
 from mydyno.servers.build import ServerBuild
 from tests.support.fake_ethtool import FakeEthtool
 from tests.support.other_server import START_SERVER, open_copy
+from tests.support.patience import HANG_S, first_line, wait_until
+from tests.support.processes import has_ended
 
 CARD, FAR_CARD = "near0", "far0"
 NEAR, FAR = "198.51.100.1", "198.51.100.2"
@@ -52,8 +54,7 @@ def make_namespace() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"made\n"
+    first_line(holder, "the holder of a network namespace", b"made\n")
     return holder
 
 
@@ -84,8 +85,8 @@ def second_host(build: ServerBuild, folder: Path) -> Iterator[SecondHost]:
         with contextlib.suppress(OSError, ValueError):
             pid = int((server / "pid").read_text())
             os.kill(pid, 9)
-            while Path(f"/proc/{pid}").exists():
-                os.sched_yield()
+            # A dead process stays where nobody waits for it, as in a container whose first process does not.
+            assert wait_until(lambda: has_ended(pid)), f"the second host's server {pid} outlives SIGKILL"
         for holder in (near, far):
             holder.communicate(b"")
 
@@ -108,7 +109,7 @@ def in_namespace(net: str, *command: str, environment: dict[str, str] | None = N
         text=True,
         check=False,
         env={**os.environ, **(environment or {})},
-        timeout=120,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -21,6 +21,7 @@ import asyncssh
 
 from mydyno.hosts.remote.ssh_connection import Login
 from tests.support import ROOT
+from tests.support.patience import first_line
 
 SESSION = '/bin/sh -c "$1"; exit "$?"'
 """Stands for sshd's process of a session: the parent of the login shell."""
@@ -74,8 +75,7 @@ def ssh_server(folder: Path, more_host_keys: Sequence[str] = ()) -> Iterator[Ssh
         env=environment, stdout=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        line = first_line(process, "the SSH server")
         assert line.strip().isdigit(), "the server did not start"
         server = SshServer(folder, int(line), process)
         key = (folder / "host_key.pub").read_text()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import ROOT
+from tests.support.patience import HANG_S, ended, first_line
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,7 @@ class WebServer:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(cache)},
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
+        self.url = first_line(self._process, "mydyno serve").strip()
         origin, _, self.token = self.url.partition("/#token=")
         self.port = int(origin.rpartition(":")[2])
         self.cookie = ""
@@ -46,9 +46,11 @@ class WebServer:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        try:
+            ended(self._process, "mydyno serve")
+        finally:
+            assert self._process.stdout is not None
+            self._process.stdout.close()
 
     @property
     def pid(self) -> int:
@@ -59,7 +61,7 @@ class WebServer:
         self, path: str, method: str = "GET", body: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One request, by the path as it is written."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
         try:
             connection.putrequest(method, path, skip_host="Host" in (headers or {}))
             sent = {"Content-Length": str(len(body or "")), **(headers or {})}

@@ -6,21 +6,18 @@ import http.client
 import json
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
-from playwright.sync_api import Error as PlaywrightError
 
 from mydyno.hosts.paths import HostPaths
+from tests.support.patience import wait_until
 from tests.support.real import (
     ONE_ARM,
     SHORT_STEP,
     Program,
     experiment_text,
     interrupt,
-    lock_is_free,
     study_processes,
     wait_for,
-    wait_until,
 )
 
 LIMIT_MS = 120_000
@@ -72,29 +69,12 @@ def test_a_study_is_started_from_the_browser_and_seen_to_its_end(
 
 
 def start_study(page: Page, design: str, text: str) -> None:
-    """Fill in the page and press the button, again where another study holds the host."""
-    for _ in range(20):
-        assert wait_until(lock_is_free, LIMIT_MS / 1000)
-        page.goto(design)
-        expect(page.locator("#toml")).not_to_have_value("", timeout=LIMIT_MS)  # the form has loaded
-        page.locator("#toml").fill(text)
-        expect(page.locator("#verdict")).to_have_text("valid", timeout=LIMIT_MS)
-        page.get_by_role("button", name="Run the study on this host").click()
-        note = page.locator("#run-note")
-        # Not page.wait_for_function(), which the page's security policy forbids whenever it has to look twice.
-        assert wait_until(lambda: not page.url.endswith("/design") or is_ready(page), LIMIT_MS / 1000)
-        if not page.url.endswith("/design"):
-            return
-        assert "another study" in note.inner_text()
-    pytest.fail("other studies held the host all the time")
-
-
-def is_ready(page: Page) -> bool:
-    """Whether the button can be pressed; also where the page is being left."""
-    try:
-        return page.locator("#run").is_enabled(timeout=1000)
-    except PlaywrightError:
-        return not page.url.endswith("/design")
+    """Fill in the page and press the button."""
+    page.goto(design)
+    expect(page.locator("#toml")).not_to_have_value("", timeout=LIMIT_MS)  # the form has loaded
+    page.locator("#toml").fill(text)
+    expect(page.locator("#verdict")).to_have_text("valid", timeout=LIMIT_MS)
+    page.get_by_role("button", name="Run the study on this host").click()
 
 
 def study_of(program: Program) -> str:

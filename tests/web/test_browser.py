@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from mydyno.store.live_log import LIVE_FILE
 from tests.support.breaking_proxy import BreakingProxy
 from tests.support.live_writer import LiveWriter
+from tests.support.patience import ended
 from tests.support.web_server import WebServer
 from tests.web.conftest import COMPLETE, HOSTILE, LIMIT_MS, RUNNING
 
@@ -79,7 +80,7 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
     page.get_by_role("button", name="Stop the study").click()
     page.get_by_role("button", name="Stop it").click()
     expect(page.locator("#ended")).to_contain_text("interrupted; finished runs are kept")
-    assert writer.process.wait(60) == 130
+    assert ended(writer.process, "the study") == 130
 
 
 def test_host_groups_are_shown_and_one_of_them_is_chosen(page: Page, server: WebServer, writer: LiveWriter) -> None:

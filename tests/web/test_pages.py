@@ -18,6 +18,7 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.store.live_log import LIVE_FILE, read_live
 from tests.support import ROOT
 from tests.support.live_writer import LiveWriter
+from tests.support.patience import HANG_S, ended, first_line
 from tests.support.web_server import WebServer
 from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
 
@@ -238,7 +239,7 @@ def test_fifty_clients_at_once_all_get_every_line(server: WebServer, studies: Pa
 
 def _notes(server: WebServer, path: str, last_event_id: str = "") -> list[str]:
     """The texts of the first 20 notes of a stream; each event's id is checked to lead to the next line."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=100) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S) as connection:
         extra = f"Last-Event-ID: {last_event_id}\r\n" if last_event_id else ""
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {server.cookie}\r\n{extra}\r\n".encode())
         found: list[str] = []
@@ -288,7 +289,7 @@ def test_only_the_studys_own_process_is_ever_stopped(server: WebServer, studies:
             assert answer.status == 409 and "does not write this study" in answer.text
             assert victim.poll() is None
             assert server.post(f"/studies/{RUNNING}/stop").status == 202
-            assert writer.process.wait(60) == 130
+            assert ended(writer.process, "the study") == 130
         again = server.post(f"/studies/{RUNNING}/stop")
         assert again.status == 409 and "has ended" in again.text
     finally:
@@ -304,16 +305,14 @@ def test_a_unix_socket_is_for_its_owner_alone(studies: Path, short_folder: Path)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(studies.parent / "cache")}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("http://localhost/#token=")
+        assert first_line(process, "mydyno serve").startswith("http://localhost/#token=")
         assert path.stat().st_mode & 0o777 == 0o600
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(60)
+            client.settimeout(HANG_S)
             client.connect(str(path))
             client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"401" in client.recv(100)
     finally:
         process.terminate()
-        process.wait(30)
-        process.stdout.close()
+        process.communicate(timeout=HANG_S)
     assert not path.exists()

@@ -16,6 +16,7 @@ from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.mount_access import entering_command
 from mydyno.hosts.undo import UndoJournal
+from mydyno.stages import stage
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
 """What a child inherits; everything else is explicit, so that a run is the same from every shell."""
@@ -70,6 +71,11 @@ class Process:
         self.pid = process.pid
 
     @property
+    def name(self) -> str:
+        """The program's file name."""
+        return Path(self.argv[0]).name
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs; negative: ended by that signal."""
         return self._process.returncode
@@ -99,6 +105,7 @@ class Process:
         began = time.monotonic()
         if self._process.returncode is None:
             self.send(signal.SIGTERM)
+            stage(f"end {self.name}")
             try:
                 await self.wait(grace_s)
             except TimeoutError:
@@ -224,7 +231,9 @@ class LocalHost:
             raise HostError(
                 f"cannot start {argv[0]}: {error}", "setpriv and env come with util-linux, coreutils"
             ) from error
-        return Process(transport, protocol, argv)
+        process = Process(transport, protocol, argv)
+        stage(f"start {process.name}")
+        return process
 
 
 def _group_of(user: str) -> str:

@@ -29,7 +29,7 @@ class HostPaths:
     allow_writes: bool = False
     """Whether an external server may be written to."""
     study_lock_address: str = ADDRESS
-    """Of the lock that a study holds on this host; tests have their own."""
+    """Of the lock that a study holds on this host."""
 
     @property
     def undo(self) -> Path:
@@ -38,7 +38,7 @@ class HostPaths:
 
     @classmethod
     def resolve(cls, data: Path | None = None, allow_writes: bool = False) -> HostPaths:
-        """From MYDYNO_CACHE, MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER.
+        """From MYDYNO_CACHE, MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER, MYDYNO_TEST_STUDY_LOCK.
 
         Raises HostError if the server's user does not exist.
         """
@@ -49,6 +49,7 @@ class HostPaths:
             engine=_engine_folder(cache),
             server_user=_server_user(),
             allow_writes=allow_writes,
+            study_lock_address=f"\0{name}" if (name := os.environ.get("MYDYNO_TEST_STUDY_LOCK")) else ADDRESS,
         )
 
     def program(self, name: str) -> Path:

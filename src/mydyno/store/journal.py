@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mydyno.stages import stage
+
 
 class Journal:
     """The study's journal. A last line cut short by a crash is dropped when it is read."""
@@ -27,6 +29,7 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        stage(event)
 
     def read(self) -> list[dict[str, Any]]:
         """All whole events, oldest first."""

@@ -10,6 +10,7 @@ import pytest
 
 from mydyno import __version__
 from mydyno.errors import HostError
+from mydyno.hosts.lock import ADDRESS
 from mydyno.hosts.paths import HostPaths
 from tests.support import ROOT
 
@@ -88,3 +89,10 @@ def test_find_bin_names_the_programs_and_where_it_looked(tmp_path: Path, monkeyp
     (programs / "dynomem").unlink()
     with pytest.raises(FileNotFoundError, match=str(programs)):
         find_bin("dynomem")
+
+
+def test_a_test_has_a_study_lock_of_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MYDYNO_TEST_STUDY_LOCK", raising=False)
+    assert HostPaths.resolve().study_lock_address == ADDRESS
+    monkeypatch.setenv("MYDYNO_TEST_STUDY_LOCK", "mine")
+    assert HostPaths.resolve().study_lock_address == "\0mine"

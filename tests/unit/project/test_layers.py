@@ -33,6 +33,7 @@ LAYERS = (
     "stats",
     "model",
     "language",
+    "stages",
     "errors",
 )
 """From top to bottom: a module imports from its own layer and from those below."""

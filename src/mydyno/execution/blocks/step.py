@@ -20,6 +20,7 @@ from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, InstanceStep, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
+from mydyno.stages import stage
 from mydyno.store.samples import Sample
 from mydyno.workloads.reconcile import growth
 
@@ -180,6 +181,7 @@ class _SummedProgress:
         def take(progress: Progress) -> None:
             self._latest[number] = progress
             if number == 1:
+                stage("load")
                 rates = self._latest.values()
                 qps, tps = sum(one.qps for one in rates), sum(one.tps for one in rates)
                 # Percentiles of several drivers cannot be added.

@@ -38,6 +38,7 @@ from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
+from mydyno.stages import stage
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
@@ -346,6 +347,7 @@ class _Block:
         await apart.slices.cycle(step, cycle, lanes, order, lambda lane: self._begins(apart.kind, step, cycle, lane))
 
     def _begins(self, kind: SliceKind, step: Step, cycle: int, lane: Lane) -> None:
+        stage(kind)
         self._watcher.slice_begins(kind, step, cycle, lane.planned, [one.number for one in lane.instances])
 
     def _present(self, step: Step) -> list[Lane]:

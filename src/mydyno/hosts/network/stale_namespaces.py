@@ -33,7 +33,7 @@ def remove_ownerless(paths: HostPaths) -> tuple[list[str], list[str]]:
         return [], []
     names = ", ".join(path.name for path in found)
     try:
-        with study_lock(CLEANING):
+        with study_lock(CLEANING, paths.study_lock_address):
             results = {path.name: remove_namespace({"path": str(path)}) for path in ownerless_namespaces(paths)}
     except HostError as error:
         return [], [f"{names}: {error.message}"]

@@ -1,0 +1,32 @@
+"""Stages of a study at which a test can stop this process, to end it in a known state.
+
+MYDYNO_TEST_STOP_AT is a list of stages, separated by commas, to be reached in this order; at the last one the process
+stops (SIGSTOP) until it is continued, while the processes that it started run on. Unset, as in every study that is not
+a test, a stage costs one look into the environment.
+
+| stage | reached |
+|---|---|
+| an event of journal.jsonl | when it is in the journal |
+| `start PROGRAM` | when a program of that file name has been started |
+| `end PROGRAM` | when it has got SIGTERM |
+| `load` | after each second of a step's load (design "blocks") |
+| `slice`, `pilot`, `warm-up`, … | before a slice of that kind (design "interleaved") |
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+STOP_AT = "MYDYNO_TEST_STOP_AT"
+
+
+def stage(name: str) -> None:
+    """The study has reached this stage."""
+    awaited = os.environ.get(STOP_AT, "")
+    if awaited:
+        first, _, rest = awaited.partition(",")
+        if first == name:
+            os.environ[STOP_AT] = rest
+            if not rest:
+                os.kill(os.getpid(), signal.SIGSTOP)
