@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from mydyno.reports import write
+from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.browser import ARGUMENTS, NONE, browser_path
 from tests.support.fake_interleaved_folder import Interleaved
@@ -56,15 +57,30 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def comparable(studies: Path) -> Iterator[list[str]]:
-    """Two finished studies of one experiment, in the folder while a file's tests of comparisons need them."""
-    names = ["flush-20261120T040000Z", "flush-20261120T050000Z"]
+def finished(studies: Path) -> Path:
+    """A folder aside with two finished studies of one experiment."""
+    aside = studies.parent / "finished"
+    for name in ("flush-20261120T040000Z", "flush-20261120T050000Z"):
+        build_interleaved(aside / name, Interleaved(planted=PLANTED, workloads=("oltp_read_write",), cycles=3))
+    return aside
+
+
+@pytest.fixture
+def comparable(studies: Path, finished: Path) -> Iterator[list[str]]:
+    """The names of two finished studies, which are in the folder during this test."""
+    names = sorted(path.name for path in finished.iterdir())
     for name in names:
-        shape = Interleaved(planted=PLANTED, workloads=("oltp_read_write",), cycles=3)
-        build_interleaved(studies / name, shape)
+        (finished / name).rename(studies / name)
     yield names
     for name in names:
-        shutil.rmtree(studies / name)
+        (studies / name).rename(finished / name)
+
+
+@pytest.fixture
+def running(studies: Path) -> Iterator[Path]:
+    """The study RUNNING, whose live.jsonl this test writes."""
+    yield studies / RUNNING
+    (studies / RUNNING / LIVE_FILE).unlink(missing_ok=True)
 
 
 def _make_hostile(study: StudyFolder) -> None:

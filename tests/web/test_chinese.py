@@ -71,13 +71,12 @@ def test_a_chosen_language_is_remembered(server: WebServer) -> None:
     assert '<html lang="en">' in server.get("/").text
 
 
-def test_no_english_is_left_in_the_pages(server: WebServer, studies: Path, questions: list[str]) -> None:
+def test_no_english_is_left_in_the_pages(server: WebServer, studies: Path, questions: list[str], running: Path) -> None:
     (run,) = (studies / COMPLETE / "blocks/01").glob("1-*")
-    with LiveWriter(studies / RUNNING) as writer:
+    with LiveWriter(running) as writer:
         writer.write("second", **LOADED, qps=1.0)
         paths = ("/", f"/studies/{COMPLETE}", f"/studies/{COMPLETE}/runs/01/{run.name}", LIVE, "/design", "/compare")
         pages = {path: server.request(path, headers=_in_chinese(server)).text for path in paths}
-    (studies / RUNNING / LIVE_FILE).unlink()
     assert {path: english_texts(text, questions) for path, text in pages.items()} == {path: [] for path in paths}
     assert english_texts(server.get("/design").text), "the pattern finds English where it is"
 
@@ -97,8 +96,8 @@ def test_comparisons_and_histories_are_in_the_language_of_the_page(
         assert english_texts(page.replace('<td class="">on</td>', ""), questions) == []
 
 
-def test_a_killed_study_is_reported_in_chinese(browser: Browser, server: WebServer, studies: Path) -> None:
-    with LiveWriter(studies / RUNNING) as writer:
+def test_a_killed_study_is_reported_in_chinese(browser: Browser, server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer:
         writer.write("second", **LOADED, qps=1000.0)
         context = browser.new_context(locale="zh-CN")
         page = context.new_page()
@@ -109,15 +108,14 @@ def test_a_killed_study_is_reported_in_chinese(browser: Browser, server: WebServ
         expect(page.locator("#alarm")).to_contain_text(f"mydyno resume {RUNNING}")
         assert english_texts(page.content(), [*_names(page.title())]) == []
         context.close()
-    (studies / RUNNING / LIVE_FILE).unlink()
 
 
-def test_a_refused_stop_says_why_in_chinese(server: WebServer, studies: Path) -> None:
-    with LiveWriter(studies / RUNNING) as writer:
+def test_a_refused_stop_says_why_in_chinese(server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer:
         writer.kill()
     answer = server.post(f"/studies/{RUNNING}/stop", {"Accept-Language": "zh-CN"})
     assert (answer.status, json.loads(answer.text)) == (409, {"problem": "研究的进程已结束"})
-    (studies / RUNNING / LIVE_FILE).unlink()
+    (running / LIVE_FILE).unlink()
     answer = server.post(f"/studies/{RUNNING}/stop", {"Accept-Language": "zh-CN"})
     assert (answer.status, json.loads(answer.text)) == (409, {"problem": "该研究没有 live.jsonl"})
 
@@ -153,8 +151,8 @@ def test_the_report_is_in_the_language_of_the_page(server: WebServer) -> None:
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_pages_in_chinese_fit_a_phone_and_are_accessible(browser: Browser, server: WebServer, studies: Path) -> None:
-    with LiveWriter(studies / RUNNING) as writer:
+def test_pages_in_chinese_fit_a_phone_and_are_accessible(browser: Browser, server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer:
         writer.write("second", **LOADED, qps=1000.0)
         context = browser.new_context(viewport={"width": 390, "height": 844}, locale="zh-CN")
         page = context.new_page()
@@ -174,7 +172,6 @@ def test_pages_in_chinese_fit_a_phone_and_are_accessible(browser: Browser, serve
             found = Axe().run(page, options={"iframes": False}).response["violations"]
             assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == [], path
         context.close()
-    (studies / RUNNING / LIVE_FILE).unlink()
 
 
 def _names(title: str) -> list[str]:

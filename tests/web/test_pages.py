@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -163,6 +165,23 @@ def test_what_is_not_a_page_cannot_be_changed(server: WebServer) -> None:
     assert server.request(f"/studies/{RUNNING}/stop", headers={"Cookie": server.cookie}).status == 405
 
 
+@pytest.fixture
+def linked(studies: Path) -> Iterator[None]:
+    """A study outside of the folder, and links to it."""
+    secret = studies.parent / "secret"
+    links = (studies / "linked", studies / COMPLETE / "blocks/01/linked")
+    secret.mkdir()
+    (secret / "study.json").write_text((studies / COMPLETE / "study.json").read_text())
+    (secret / "report.html").write_text("SECRET")
+    (secret / "my.cnf").write_text("SECRET")
+    for link in links:
+        link.symlink_to(secret)
+    yield
+    for link in links:
+        link.unlink()
+    shutil.rmtree(secret)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -175,15 +194,7 @@ def test_what_is_not_a_page_cannot_be_changed(server: WebServer) -> None:
         f"/studies/{COMPLETE}/runs/01/linked/telemetry", f"/studies/{COMPLETE}/study.json",
     ],
 )  # fmt: skip
-def test_no_path_leads_out_of_the_folder(server: WebServer, studies: Path, path: str) -> None:
-    secret = studies.parent / "secret"
-    if not secret.exists():
-        secret.mkdir()
-        (secret / "study.json").write_text((studies / COMPLETE / "study.json").read_text())
-        (secret / "report.html").write_text("SECRET")
-        (secret / "my.cnf").write_text("SECRET")
-        (studies / "linked").symlink_to(secret)
-        (studies / COMPLETE / "blocks/01/linked").symlink_to(secret)
+def test_no_path_leads_out_of_the_folder(server: WebServer, linked: None, path: str) -> None:
     answer = server.get(path)
     assert answer.status == 404, answer.text[:200]
     assert "SECRET" not in answer.text
@@ -191,19 +202,27 @@ def test_no_path_leads_out_of_the_folder(server: WebServer, studies: Path, path:
 
 def test_a_linked_file_is_not_followed(server: WebServer, studies: Path) -> None:
     (run,) = (studies / RUNNING / "blocks/01").glob("2-*")
-    (run / "server-9.log").symlink_to("/etc/passwd")
-    page = server.get(f"/studies/{RUNNING}/runs/01/{run.name}").text
+    link = run / "server-9.log"
+    link.symlink_to("/etc/passwd")
+    try:
+        page = server.get(f"/studies/{RUNNING}/runs/01/{run.name}").text
+    finally:
+        link.unlink()
     assert "server-9.log" not in page and "root:" not in page
 
 
 def test_the_output_of_an_external_servers_hooks_is_shown(server: WebServer, studies: Path) -> None:
     run = next((studies / COMPLETE / "blocks/01").glob("1-*"))
-    (run / "hooks.log").write_text("$ systemctl restart mariadb\n<stopped>\n")
-    (run / "hooks.log.old").write_text("SECRET")
-    page = server.get(f"/studies/{COMPLETE}/runs/01/{run.name}").text
+    log, other = run / "hooks.log", run / "hooks.log.old"
+    log.write_text("$ systemctl restart mariadb\n<stopped>\n")
+    other.write_text("SECRET")
+    try:
+        page = server.get(f"/studies/{COMPLETE}/runs/01/{run.name}").text
+    finally:
+        log.unlink()
+        other.unlink()
     assert "hooks.log" in page and "$ systemctl restart mariadb\n&lt;stopped&gt;" in page
     assert "SECRET" not in page
-    (run / "hooks.log").unlink()
 
 
 def test_every_response_has_the_security_headers(server: WebServer) -> None:
@@ -226,15 +245,14 @@ def test_hostile_names_are_text(server: WebServer, studies: Path) -> None:
         assert "<script>document" not in page and "<img" not in page
 
 
-def test_fifty_clients_at_once_all_get_every_line(server: WebServer, studies: Path) -> None:
-    with LiveWriter(studies / RUNNING) as writer, ThreadPoolExecutor(51) as pool:
-        from_ = (studies / RUNNING / LIVE_FILE).stat().st_size
+def test_fifty_clients_at_once_all_get_every_line(server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer, ThreadPoolExecutor(51) as pool:
+        from_ = (running / LIVE_FILE).stat().st_size
         listening = [pool.submit(_notes, server, f"/studies/{RUNNING}/live/events?from={from_}") for _ in range(50)]
         for number in range(20):
             writer.write("note", text=f"note {number}")
         assert server.get("/").status == 200
-        assert [one.result(120) for one in listening] == [[f"note {number}" for number in range(20)]] * 50
-    (studies / RUNNING / LIVE_FILE).unlink()
+        assert [one.result(HANG_S) for one in listening] == [[f"note {number}" for number in range(20)]] * 50
 
 
 def _notes(server: WebServer, path: str, last_event_id: str = "") -> list[str]:
@@ -252,22 +270,20 @@ def _notes(server: WebServer, path: str, last_event_id: str = "") -> list[str]:
     return found
 
 
-def test_a_client_goes_on_after_the_last_event_that_it_has(server: WebServer, studies: Path) -> None:
-    with LiveWriter(studies / RUNNING) as writer:
+def test_a_client_goes_on_after_the_last_event_that_it_has(server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer:
         for number in range(30):
             writer.write("note", text=f"note {number}")
-        tenth = read_live(studies / RUNNING / LIVE_FILE)[10].end
+        tenth = read_live(running / LIVE_FILE)[10].end
         found = _notes(server, f"/studies/{RUNNING}/live/events?from=0", str(tenth))
     assert found == [f"note {number}" for number in range(10, 30)]
-    (studies / RUNNING / LIVE_FILE).unlink()
 
 
-def test_metrics_are_of_studies_that_run_alone(server: WebServer, studies: Path) -> None:
+def test_metrics_are_of_studies_that_run_alone(server: WebServer, running: Path) -> None:
     assert server.request("/metrics").status == 200, "the scraper has no cookie"
-    with LiveWriter(studies / RUNNING) as writer:
+    with LiveWriter(running) as writer:
         writer.write("second", state="slice", arm="glibc", step="a-8", qps=1234.5, latency_us={"p99": 2500.0})
         text = server.request("/metrics").text
-    (studies / RUNNING / LIVE_FILE).unlink()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     rates = {one.name: one.value for one in samples if one.labels.get("step") == "a-8"}
     assert rates == {"mydyno_queries_per_second": 1234.5, "mydyno_latency_seconds": 0.0025}

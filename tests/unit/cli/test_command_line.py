@@ -13,6 +13,7 @@ import pytest
 
 from mydyno import __version__
 from mydyno.cli import COMMANDS
+from mydyno.hosts.network import namespace
 from tests.support import ROOT
 from tests.support.fake_study_folder import Shape, build
 from tests.support.forked import run_forked
@@ -26,7 +27,8 @@ def mydyno(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
     engine.mkdir(exist_ok=True)
     (engine / "dynoprobe").touch()
     own = {"PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(folder / "cache"), "MYDYNO_ENGINE": str(engine)}
-    return run_forked(arguments, folder, {**plain, **own, **environment})
+    lock = {"MYDYNO_TEST_STUDY_LOCK": f"mydyno-test{folder}"}
+    return run_forked(arguments, folder, {**plain, **own, **lock, **environment})
 
 
 def filtered(text: str, folder: Path) -> str:
@@ -156,7 +158,8 @@ def test_a_missing_engine_ends_with_3(tmp_path: Path) -> None:
     assert "the engine's program dynoprobe is not at" in done.stderr
 
 
-def test_nothing_to_clean_is_said_and_ends_with_0(tmp_path: Path) -> None:
+def test_nothing_to_clean_is_said_and_ends_with_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(namespace, "FOLDER", tmp_path / "netns")  # the command is forked from this process
     done = mydyno(tmp_path, "clean")
     assert (done.returncode, "nothing to undo" in done.stdout) == (0, True)
 

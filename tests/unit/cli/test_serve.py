@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from mydyno.cli.side_server import side_server
 from mydyno.web import server
 from mydyno.web.server import Place, listening
 from tests.support import ROOT
+from tests.support.patience import wait_until
 from tests.unit.cli.test_command_line import mydyno
 
 LIMIT_S = 60
@@ -91,15 +91,15 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from mydyno.cli import side_server
-from mydyno.web import server
+start = side_server.start_apart
+serve = "from mydyno.cli import main; from mydyno.web import server; server.LINGER_S = 3.0; main()"
+side_server.start_apart = lambda argv: start([argv[0], "-c", serve, *argv[3:]])
 with side_server.side_server(Path(sys.argv[1]), wanted=True):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_after_kill_9_of_the_study_the_server_stays_a_while_and_ends(
-    tmp_path: Path,
-) -> None:
+def test_after_kill_9_of_the_study_the_server_stays_a_while_and_ends(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(tmp_path / "cache")}
     study = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(tmp_path / "studies")], env=environment, stderr=subprocess.PIPE, text=True
@@ -110,11 +110,12 @@ def test_after_kill_9_of_the_study_the_server_stays_a_while_and_ends(
         assert study.wait(LIMIT_S) == -signal.SIGKILL
     port = int(url.partition("127.0.0.1:")[2].partition("/")[0])
     socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S).close()  # its pages report the end
-    deadline = time.monotonic() + server.LINGER_S + LIMIT_S
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S).close()
-        except ConnectionRefusedError:
-            return
-        time.sleep(0.2)
-    pytest.fail("the server is still there")
+    assert wait_until(lambda: not listens(port), LIMIT_S), "the server is still there"
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
