@@ -14,7 +14,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.live import LiveSecond
 from tests.support.interleaved import interleaved_text, summary_of
 from tests.support.live_records import live_records
-from tests.support.patience import wait_until
+from tests.support.patience import ended, wait_until
 from tests.support.real_fleet import Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
 from tests.support.ssh_server import children
@@ -60,11 +60,11 @@ def test_what_is_killed_loses_nothing_and_leaves_nothing(fleet: Fleet) -> None:
         for pid in fleet.blocks(first):
             os.kill(pid, signal.SIGKILL)
         until(lambda: bool(fleet.events("block_lost")), 60)
-        assert [event["group"] for event in fleet.events("block_lost")] == [first.listen]
-        until(lambda: not fleet.servers(first), 10)
+        assert first.listen in [event["group"] for event in fleet.events("block_lost")]
+        until(lambda: not fleet.servers(first), 60)
         until(lambda: any(event["group"] == second.listen for event in fleet.events("block_committed")), 120)
         controller.kill()
-        controller.wait(30)
+        controller.wait()
     before = {event["block"] for event in fleet.events("block_committed")}
     assert before and len(before) < 4
     # At once: blocks of the killed controller are still undoing their changes on both hosts.
@@ -73,9 +73,9 @@ def test_what_is_killed_loses_nothing_and_leaves_nothing(fleet: Fleet) -> None:
         until(lambda: bool(fleet.servers(second)), 120)
         for pid in children(second.pid):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: len(fleet.events("block_lost")) == 2, 60)
+        until(lambda: second.listen in [event["group"] for event in fleet.events("block_lost")], 60)
         until(lambda: not fleet.left_on(second), 90)
-        assert controller.wait(300) == 0, program.output()
+        assert ended(controller, "the study") == 0, program.output()
     assert fleet.left_on(first) == []
     folder = fleet.study()
     committed = {event["block"]: event["group"] for event in fleet.events("block_committed")}

@@ -30,12 +30,15 @@ STAGES = {
     "second run": "run_began,run_began",
 }
 """Stage → MYDYNO_TEST_STOP_AT. The proof starts the server's program under LD_DEBUG; the warm-up lasts one second."""
+RUNS = {"start": "--defaults-file=", "evidence": "--no-defaults --version", "warm-up": "sysbench --config-file="}
+"""In the command line of what runs at a stage, while mydyno itself is stopped."""
 PREPARING = "study_created,start sysbench"
 """Data are stored in a new server's tables, of which the template is made."""
 
 
-def kill_at(program: Program, stages: str, *arguments: str) -> None:
+def kill_at(program: Program, stages: str, *arguments: str, runs: str = "") -> None:
     with program.stopped_at(stages, *arguments) as process:
+        assert wait_until(lambda: runs in " ".join(study_processes().values())), study_processes()
         process.kill()
 
 
@@ -60,7 +63,7 @@ def test_a_study_killed_at_a_stage_leaves_no_process_and_can_be_cleaned_and_resu
     program: Program, before: Leftovers, stage: str
 ) -> None:
     path = program.write(experiment_text("killed", ONE_ARM, SHORT_STEP))
-    kill_at(program, STAGES[stage], "run", path)
+    kill_at(program, STAGES[stage], "run", path, runs=RUNS.get(stage, ""))
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
     assert program.leftovers().undo_journals, "a killed study cannot have undone its changes"
     if stage != "measure":  # there resume itself must clean up

@@ -82,7 +82,7 @@ async def test_the_samples_and_the_window_agree(
     await instance.start()
     outcome = await run_step(environment, instance, step("oltp_point_select", 1, 3), tmp_path)
     rates = [sample.value for sample in outcome.readings if sample.metric == "qps"]
-    assert 3 <= len(rates) <= 4
+    assert 2 <= len(rates) <= 4  # sysbench may miss a second on a busy host
     mean = outcome.result.queries / outcome.result.duration_s
     assert min(rates) * 0.7 <= mean <= max(rates) * 1.3
     in_histogram = sum(count for _, count in outcome.result.latency_histogram_us)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.remote.ssh_connection import Login
 from tests.support.not_run import note_not_run
-from tests.support.patience import HANG_S, Patience
+from tests.support.patience import HANG_S, until
 from tests.support.real_sshd import Sshd, real_sshd, sshd_packages
 from tests.support.small_installation import small_installation
 from tests.support.ssh_server import ssh_server, without
@@ -47,13 +46,6 @@ def sshd(real_paths: HostPaths, tmp_path: Path) -> Iterator[Sshd]:
 async def host(sshd: Sshd) -> AsyncIterator[SshHost]:
     async with await SshHost.connect(sshd.address, sshd.login) as connected:
         yield connected
-
-
-async def until(what: Callable[[], bool]) -> None:
-    patience = Patience(20)
-    while not what():
-        assert not patience.expired
-        await asyncio.sleep(0.02)
 
 
 def alive(pids: list[int]) -> bool:

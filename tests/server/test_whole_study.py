@@ -106,9 +106,11 @@ def test_the_servers_counters_agree_with_the_drivers_in_every_run(studied: tuple
     for path in study.glob("blocks/*/*/run.json"):
         for step in json.loads(path.read_text())["steps"]:
             whole, counted = step["driver"]["whole"], step["server_counters"]
-            assert counted["Com_select"] == pytest.approx(whole["read"], rel=0.005)
             written = counted["Com_insert"] + counted["Com_update"] + counted["Com_delete"]
-            assert written == pytest.approx(whole["write"], rel=0.005)
+            # The server alone counts the statements of transactions that ended with a deadlock: 14 reads, 4 writes.
+            begun_again = step["driver"]["ignored_errors"]
+            for loaded, at_server, most in ((whole["read"], counted["Com_select"], 14), (whole["write"], written, 4)):
+                assert 0.995 * loaded <= at_server <= 1.005 * loaded + most * begun_again
 
 
 def test_every_program_that_was_started_is_in_the_study_folder(studied: tuple[Program, Path, str]) -> None:

@@ -12,6 +12,7 @@ files are missing the host is taken for idle. Every wait ends after `MOST` times
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import subprocess
@@ -87,6 +88,14 @@ def wait_until(condition: Callable[[], bool], cpu_s: float = 30, pause_s: float 
             return True
         pause(before_s, pause_s)
     return condition()
+
+
+async def until(condition: Callable[[], bool], cpu_s: float = 30) -> None:
+    """Wait in a coroutine until the condition holds. Raises AssertionError where patience ends first."""
+    patience = Patience(cpu_s)
+    while not condition():
+        assert not patience.expired, f"did not happen within {patience}"
+        await asyncio.sleep(0.01)
 
 
 def pause(before_s: float, least_s: float) -> None:

@@ -17,6 +17,7 @@ from mydyno.fleet.installation import Say
 from mydyno.fleet.messages import parse_message
 from mydyno.fleet.study_files import StudyFile, StudyFiles
 from mydyno.model.definition.host_groups import LoadHosts
+from tests.support.patience import HANG_S, until
 
 HOSTS = LoadHosts(names=("far", "farther"), address="127.0.0.1")
 SAMPLE = '{"record":"sample","unix_ns":1000,"metrics":{"host":{"cpu_user_pct":80.0},"disk:a":{"x":1.0}}}'
@@ -145,16 +146,12 @@ async def test_an_agent_is_reached_by_its_socket_and_ends_with_the_connection(tm
     reader, writer = await asyncio.open_unix_connection(agents[1].command.removeprefix("unix:"))
     for number in range(3):
         writer.write(f"line {number}\n".encode())
-        assert await asyncio.wait_for(reader.readline(), 10) == f"line {number} again\n".encode()
+        assert await asyncio.wait_for(reader.readline(), HANG_S) == f"line {number} again\n".encode()
     (agent,) = links["farther"].started
     assert agent.command == ["dynoload", "agent"]
     assert links["far"].started == []
     writer.close()
-    for _ in range(1000):
-        if agent.ended:
-            break
-        await asyncio.sleep(0.01)
-    assert agent.ended
+    await until(lambda: agent.ended)
     await wire.session.close()
     wire.clients.check()
     assert not wire.session.lost
@@ -190,8 +187,8 @@ async def test_an_agent_that_ends_by_itself_ends_the_block_and_blames_no_arm(tmp
     await wire.clients.open(tmp_path / "clients")
     reader, writer = await asyncio.open_unix_connection(wire.clients.agents[0].command.removeprefix("unix:"))
     writer.write(b"line\n")
-    assert await asyncio.wait_for(reader.readline(), 10) == b"line again\n"
-    assert await asyncio.wait_for(reader.read(), 10) == b"", "the connection is closed"
+    assert await asyncio.wait_for(reader.readline(), HANG_S) == b"line again\n"
+    assert await asyncio.wait_for(reader.read(), HANG_S) == b"", "the connection is closed"
     writer.close()
     assert wire.session.lost == "the load host far: dynoload ended with exit code 137."
     assert wire.ended, "the controller ends the block"
@@ -205,10 +202,7 @@ async def test_samples_of_a_client_have_its_name_and_this_hosts_time() -> None:
     wire = Wire({"far": EchoLink(), "farther": EchoLink()})
     sampler = wire.clients.samplers()[0]
     await sampler.start()
-    for _ in range(1000):
-        if sampler.so_far():
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: bool(sampler.so_far()))
     assert await sampler.stop() == []
     (sample,) = sampler.so_far()
     assert (sample.scope, sample.metric, sample.value) == ("client:far", "cpu_user_pct", 80.0)

@@ -27,6 +27,7 @@ from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, Mishaps
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
+from tests.support.patience import HANG_S
 
 
 def groups(*names: str) -> tuple[HostGroup, ...]:
@@ -501,7 +502,7 @@ async def test_one_controller_at_a_time(hosts: FakeHosts, paths: HostPaths) -> N
 
     hosts.mishaps["a"] = Mishaps(before_block=wait)
     running = asyncio.create_task(study(hosts, paths, ("a",)))
-    await asyncio.wait_for(began.wait(), 30)
+    await asyncio.wait_for(began.wait(), HANG_S)
     (path,) = (hosts.folder.parent / "studies").iterdir()
     with pytest.raises(HostError, match="another mydyno controls"):
         await resume_on_groups(path, paths, FleetWatched(), hosts)
@@ -519,7 +520,7 @@ async def test_a_cancelled_study_is_resumed(hosts: FakeHosts, paths: HostPaths) 
 
     hosts.mishaps["a"] = Mishaps(before_block=stop)
     running = asyncio.create_task(study(hosts, paths, ("a",)))
-    await asyncio.wait_for(reached.wait(), 30)
+    await asyncio.wait_for(reached.wait(), HANG_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -35,6 +35,7 @@ from mydyno.fleet.parts import (
 from mydyno.hosts.paths import ENGINE_PROGRAMS
 from mydyno.hosts.remote.ssh import SshHost
 from tests.support import ROOT
+from tests.support.patience import HANG_S
 from tests.support.small_installation import small_installation
 from tests.support.ssh_server import SshServer, ssh_server, without
 
@@ -229,7 +230,7 @@ async def test_a_host_without_util_linux_is_refused(host: SshHost, server: SshSe
         await host.run(["true"])
     process = await host.start(["true"])
     with pytest.raises(HostError, match="setpriv or setsid is not on PATH"):
-        await process.wait(60)
+        await process.wait(HANG_S)
 
 
 def test_archives_of_other_versions_are_removed(tmp_path: Path) -> None:

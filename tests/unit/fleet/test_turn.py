@@ -12,6 +12,7 @@ from mydyno.errors import HostError, StudyError
 from mydyno.fleet import turn
 from mydyno.fleet.turn import own_turn
 from mydyno.hosts.lock import CLEANING, study_lock
+from tests.support.patience import HANG_S
 
 WAITS = "waiting for an earlier block of this study to end"
 
@@ -38,7 +39,7 @@ async def test_an_earlier_block_of_the_study_is_waited_for(address: str, holder:
 
     with study_lock(holder, address):
         beginning = asyncio.create_task(begin())
-        await asyncio.wait_for(waits.wait(), 30)
+        await asyncio.wait_for(waits.wait(), HANG_S)
         assert not beginning.done()
     await asyncio.wait_for(beginning, 30)
     assert said == [WAITS]

@@ -18,6 +18,7 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import CpuSlot
 from mydyno.treatments.cgroup import CgroupTreatment, cpus_of
 from tests.support.fake_cgroups import DISK, FakeCgroups, version_1, version_2
+from tests.support.patience import HANG_S
 
 EVERYTHING = Limits(
     cpus="0-1", cpu_quota=1.5, read_bps=20 << 20, write_bps=10 << 20, write_iops=100, memory_high=1 << 30, device=DISK
@@ -168,7 +169,7 @@ def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path, monk
         (tmp_path / "group").mkdir()
         (tmp_path / "group/cgroup.procs").write_text(f"{process.pid}\n{os.getpid()}\n")
         module.remove_group([tmp_path / "group"])
-        assert process.wait(60) != 0
+        assert process.wait(HANG_S) != 0
 
 
 def test_cpu_lists() -> None:

@@ -17,6 +17,7 @@ from mydyno.hosts import commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
 from mydyno.hosts.local import LocalHost
 from mydyno.store.command_log import COMMANDS_FILE, read_commands
+from tests.support.patience import HANG_S
 
 PASSWORD = "c0ffee" * 5
 
@@ -46,7 +47,7 @@ async def test_what_a_host_runs_is_recorded_with_its_end(host: LocalHost, tmp_pa
         await host.run(["sh", "-c", "exit 3"], cwd=Path("/"))
         process = await host.start(["sleep", "60"], entering=["env"])
         process.send(signal.SIGKILL)
-        await process.wait(60)
+        await process.wait(HANG_S)
     assert read_commands(tmp_path)[0] | {"unix_ns": 0} == {"event": "opened", "format": 1, "unix_ns": 0}
     first, second = started(tmp_path).values()
     assert (first["argv"], first["cwd"]) == (["sh", "-c", "exit 3"], "/")

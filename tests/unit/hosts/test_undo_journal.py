@@ -17,6 +17,7 @@ from mydyno.hosts import undo
 from mydyno.hosts.identity import COOKIE, ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.undo import UndoJournal, stale_journals
 from mydyno.store.journal import Journal
+from tests.support.patience import HANG_S
 
 
 def disowned(journal: UndoJournal, pid: int = 1, start_ticks: int = -5, **facts: object) -> UndoJournal:
@@ -185,7 +186,7 @@ def test_processes_of_a_study_are_found_by_their_cookie_and_ended() -> None:
         assert [one.pid for one in found] == [process.pid]
         assert processes_with_cookie("study-of-this") == []
         assert end_all(found, grace_s=0.1) == []
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(HANG_S) == -signal.SIGKILL
     finally:
         process.kill()
         process.communicate()

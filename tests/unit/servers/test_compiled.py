@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from mydyno.servers.compiled.source import hash_of_tree, is_memcached
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
 from tests.support.memcached_commits import commit, git, new_repository
+from tests.support.patience import until
 from tests.unit.cli.test_command_line import mydyno
 
 HOST = LocalHost("tests", None)
@@ -155,10 +155,7 @@ async def test_a_build_ends_at_its_time_limit_with_everything_that_it_started(re
     )
     with pytest.raises(BuildError, match="did not end within 1 s"):
         await get_compiled(slow, cache, HOST, silent)
-    deadline = time.monotonic() + 30
-    while _runs(marker) and time.monotonic() < deadline:
-        await asyncio.sleep(0.02)
-    assert not _runs(marker)
+    await until(lambda: not _runs(marker))
     assert left_over(cache) == []
 
 
@@ -286,10 +283,7 @@ async def test_the_proof_tells_another_file_from_the_build(repository: Path, cac
 
 
 async def _until_it_executes(pid: int, program: Path) -> None:
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{pid}/exe").readlink() != program:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    await until(lambda: Path(f"/proc/{pid}/exe").readlink() == program)
 
 
 EXPERIMENT = """name = "x"

@@ -13,6 +13,7 @@ import pytest
 
 from mydyno.errors import ServerError
 from mydyno.servers.sql import Address, Control
+from tests.support.patience import HANG_S
 
 
 class FakeConnection:
@@ -32,18 +33,18 @@ async def test_a_connection_that_is_made_after_its_user_was_cancelled_is_closed(
 
     def connect(_: Control) -> Any:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(HANG_S)
         return connection
 
     monkeypatch.setattr(Control, "_connect", connect)
     user = asyncio.ensure_future(Control(Address(user="dyno", password="x", socket="/nowhere")).__aenter__())
-    await asyncio.to_thread(begun.wait, 30)
+    await asyncio.to_thread(begun.wait, HANG_S)
     user.cancel()
     with pytest.raises(asyncio.CancelledError):
         await user
     assert not connection.closed.is_set()
     go_on.set()
-    await asyncio.wait_for(connection.closed.wait(), 30)
+    await asyncio.wait_for(connection.closed.wait(), HANG_S)
 
 
 async def test_a_connection_that_fails_leaves_no_socket_to_the_garbage_collector(tmp_path: Path) -> None:

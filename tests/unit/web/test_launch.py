@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.lock import study_lock
 from mydyno.web.designing import Draft
 from mydyno.web.launch import Launcher, LaunchStatus
+from tests.support.patience import wait_until
 
 LIMIT_S = 120
 BROKEN = Draft('name = "broken"\n')
@@ -26,11 +26,8 @@ def launcher(tmp_path: Path) -> Launcher:
 
 
 def ended(launcher: Launcher) -> LaunchStatus:
-    deadline = time.monotonic() + LIMIT_S
-    while (status := launcher.status()).state != "ended":
-        assert time.monotonic() < deadline, status
-        time.sleep(0.05)
-    return status
+    assert wait_until(lambda: launcher.status().state == "ended", LIMIT_S), launcher.status()
+    return launcher.status()
 
 
 def test_what_a_study_prints_is_kept_with_its_exit_code(launcher: Launcher, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.support.fake_counters import FakeProbe
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
+from tests.support.patience import Patience
 
 
 @dataclass
@@ -36,8 +37,8 @@ class Patient(Watched):
 
     def load(self, step: Step, progress: Progress) -> None:
         (path,) = self.written.glob(f"*/{LIVE_FILE}")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and progress.t_s in (1, step.warmup_s + 1):
+        patience = Patience(60)
+        while not patience.expired and progress.t_s in (1, step.warmup_s + 1):
             state = "warm-up" if progress.t_s == 1 else "step"
             lines = [line.record for line in read_last_lines(path, 4096)]
             if any(isinstance(one, LiveSecond) and (one.state, one.step) == (state, step.id) for one in lines):

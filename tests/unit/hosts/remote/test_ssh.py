@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.remote.ssh_connection import Login
 from mydyno.store.command_log import read_commands
-from tests.support.patience import HANG_S, Patience
+from tests.support.patience import HANG_S, until
 from tests.support.ssh_server import SshServer, ssh_server, without
 
 TREE = 'sleep 300 & setsid sleep 301 & echo "$$ $!"; trap "" TERM; wait; wait'
@@ -38,13 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
 async def host(server: SshServer) -> AsyncIterator[SshHost]:
     async with await SshHost.connect(server.address, server.login) as connected:
         yield connected
-
-
-async def until(what: Callable[[], bool]) -> None:
-    patience = Patience(20)
-    while not what():
-        assert not patience.expired
-        await asyncio.sleep(0.02)
 
 
 def alive(pids: list[int]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from mydyno.hosts.tracing.perf_script import Folded
 from mydyno.hosts.tracing.task_states import KERNEL_CODE, LIST_EVERY, USER_CODE, TaskStates
 from mydyno.store.stacks import RUN_QUEUE, WAITING
+from tests.support.patience import Patience
 
 PASSES = 40
 
@@ -118,13 +118,13 @@ def child(code: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_process_that_burns_cpu_is_user_code_and_one_that_reads_a_pipe_is_not_counted() -> None:
     with child("while True: pass") as burning, child("os.read(0, 1)") as reading:
         states = TaskStates((burning.pid, reading.pid))
-        deadline_s = time.monotonic() + 10
+        patience = Patience(10)
         stat = Path(f"/proc/{reading.pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "S":  # between its output and its read it runs
-            assert time.monotonic() < deadline_s
+            assert not patience.expired
         folded = passes(states, PASSES)
         count = PASSES
-        while not any(stack[-1] == USER_CODE for stack in folded.stacks) and time.monotonic() < deadline_s:
+        while not any(stack[-1] == USER_CODE for stack in folded.stacks) and not patience.expired:
             folded.add(passes(states))
             count += 1
         states.close()
