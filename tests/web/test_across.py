@@ -104,6 +104,7 @@ def test_a_series_is_chosen_above_the_history(page: Page, server: WebServer, com
 
 def test_marks_remain_while_the_list_changes(page: Page, server: WebServer, comparable: list[str]) -> None:
     first, second = comparable
+    page.goto(at(server, "/"))
     page.get_by_role("checkbox", name=f"compare {first}").check()
     page.get_by_role("searchbox").fill(second)
     expect(page.locator(".studies li")).to_have_count(1)
