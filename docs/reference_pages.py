@@ -26,11 +26,11 @@ from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,
     GateSpec,
-    ProfileSpec,
     ServerSpec,
     StepSpec,
     VerdictSpec,
 )
+from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS

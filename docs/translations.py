@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """The translators' catalogues: messages from the program's sources and data, brought into mydyno.po, and mydyno.mo.
 
 A message that the program has no more is deleted; a new one has no translation yet, which a test refuses. Nothing is

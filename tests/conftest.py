@@ -20,21 +20,24 @@ from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
-from tests.support.disturbed_host import TryAgainWhereDisturbed
-from tests.support.failed_tests import ListFailedTests
+from tests.support import ALL
+from tests.support.foreign_load import NotJudgedUnderForeignLoad
 from tests.support.not_run import ListNotRun
+from tests.support.progress import Progress
 from tests.support.real import Program, lend_cache
 
-# How long an example takes is the host's matter.
-settings.register_profile("any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes is the host's matter. The same examples in every run but those of everything.
+settings.register_profile(
+    "any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not ALL, database=None
+)
 settings.load_profile("any-host")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(TryAgainWhereDisturbed())
+    config.pluginmanager.register(NotJudgedUnderForeignLoad())
     config.pluginmanager.register(ListNotRun())
-    if (path := os.environ.get("MYDYNO_FAILED_TESTS")) and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(ListFailedTests(Path(path)))
+    if (part := os.environ.get("MYDYNO_TEST_PART")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress(Path(part)))
 
 
 @pytest.fixture(scope="session")

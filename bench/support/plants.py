@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Causes that are planted into one arm: what is changed, under which load, and what a study has to name for it."""
 
 from __future__ import annotations

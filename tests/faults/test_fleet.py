@@ -19,6 +19,8 @@ from tests.support.real_fleet import Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
 from tests.support.ssh_server import children
 
+pytestmark = pytest.mark.exhaustive
+
 ARMS = 'control = "one"\none = { environment = { MARK = "one" } }\ntwo = { environment = { MARK = "two" } }\n'
 
 

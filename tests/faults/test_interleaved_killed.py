@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import first_in_gate
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
 from tests.support.patience import wait_until
 from tests.support.real import TWO_ARMS, Leftovers, Program, interrupt, study_processes
@@ -49,7 +50,7 @@ def resumed(program: Program) -> None:
     assert not list(study.rglob(".*")), "something unfinished is left in the study folder"
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", first_in_gate(STAGES))
 def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, before: Leftovers, stage: str) -> None:
     text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
@@ -60,6 +61,7 @@ def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, b
     resumed(program)
 
 
+@pytest.mark.exhaustive
 def test_a_study_interrupted_inside_a_cycle_ends_cleanly_and_is_finished_by_resume(
     program: Program, before: Leftovers
 ) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.test_killed import PREPARING, STAGES, resumed
+from tests.support import first_in_gate
 from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, interrupt, wait_for
 
 
 @pytest.mark.parametrize(
-    ("stage", "signal_number"), [("start", signal.SIGTERM), ("measure", signal.SIGINT), ("second run", signal.SIGHUP)]
+    ("stage", "signal_number"),
+    first_in_gate([("measure", signal.SIGINT), ("start", signal.SIGTERM), ("second run", signal.SIGHUP)]),
 )
 def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     program: Program, before: Leftovers, stage: str, signal_number: int
@@ -37,6 +39,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before:
     assert not list(program.paths.data.glob("templates/*"))
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) -> None:
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
     with program.stopped_at(STAGES["measure"], "run", path) as process:

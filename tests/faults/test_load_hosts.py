@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """A server on one host and its load on another, each with a real sshd in a network namespace of its own."""
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tests.support.patience import ended, wait_until
 from tests.support.real import experiment_text
 from tests.support.real_fleet import BETWEEN, Fleet, fleet_or_skip
 from tests.support.real_sshd import Sshd
+
+pytestmark = pytest.mark.exhaustive
 
 ARMS = 'control = "one"\none = { network = "1gbit" }\n'
 STEP = '[[steps]]\nworkload = "oltp_point_select"\nconnections = 4\nwarmup = "1s"\nmeasure = "3s"\n'

@@ -85,6 +85,7 @@ def needs_root() -> None:
         pytest.skip("no right to mount: a small disk cannot be made here, so full disks are not tested")
 
 
+@pytest.mark.exhaustive
 def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed(
     program: Program, before: Leftovers
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
     assert [run["valid"] for run in summary["runs"]] == [False, True]
 
 
+@pytest.mark.exhaustive
 def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_other(
     program: Program, before: Leftovers
 ) -> None:

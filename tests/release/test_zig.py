@@ -15,7 +15,11 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
+
+pytestmark = pytest.mark.exhaustive
 
 CRATE = Path(__file__).parent / "lua_error"
 NAME = "lua-error"
@@ -24,6 +28,8 @@ BUILD = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 from release.distributions import RELEASE_OPTIONS
 from release.source import Source, run
 checkout, crate, target, out = map(Path, sys.argv[1:])

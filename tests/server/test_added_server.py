@@ -20,6 +20,8 @@ from mydyno.servers.running.private import Credentials
 from mydyno.servers.sources.archive import add, read_added, remove
 from tests.support.server_archive import repacked
 
+pytestmark = pytest.mark.exhaustive
+
 TOP = "mysql-5.6.14-linux-glibc2.5-x86_64"
 
 

@@ -20,12 +20,13 @@ from mydyno.servers.templates import Template
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.allocator_memory import NOT_SERVED
 from tests.server.support import numbers_of, one_run
+from tests.support import first_in_gate
 
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
 """cap_net_bind_service=ep as the kernel stores it (linux/capability.h, VFS_CAP_REVISION_2)."""
 
 
-@pytest.mark.parametrize("name", ["glibc", "jemalloc", "tcmalloc", "mimalloc"])
+@pytest.mark.parametrize("name", first_in_gate(["glibc", "jemalloc", "tcmalloc", "mimalloc"], 2))
 async def test_an_allocator_is_proved_on_the_live_server(
     environment: PrivateEnvironment, instance: MysqldServer, name: str
 ) -> None:
@@ -223,7 +224,7 @@ SABOTAGE: dict[str, tuple[Sabotage, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", SABOTAGE)
+@pytest.mark.parametrize("kind", first_in_gate(SABOTAGE))
 async def test_a_sabotaged_preload_is_an_invalid_run_with_the_reason(
     environment: PrivateEnvironment, short_folder: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -32,10 +32,11 @@ search = {{ metric = "latency_p50_us", limit = "50ms" }}
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.alone
 def test_a_server_with_six_times_the_cpu_carries_more(tmp_path: Path, real_paths: HostPaths, apart: list[str]) -> None:
     if os.geteuid() != 0:
-        note_not_run("a capacity search with CPU quotas", "control groups need root")
+        note_not_run("a capacity search with CPU quotas: control groups need root")
         return
     program = Program(tmp_path, real_paths, apart)
     before = program.leftovers()

@@ -1,12 +1,8 @@
-"""Each server of the catalogue for real: initialised, started, loaded by sysbench, held against what mydyno says of it.
-
-MySQL 5.6 and 9.7 stand for both ends and are always tested (half a minute to download each); `./test --servers` tests
-all. Which are left out is printed.
-"""
+# mypy: disable-error-code="arg-type"
+"""Each server of the catalogue for real: initialised, started, loaded by sysbench, and as mydyno says."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -33,9 +29,8 @@ from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.dynamic_linker import mapped_libraries
 from mydyno.treatments.server import program_of
 
-ALWAYS = ("mysql-5.6", "mysql-9.7")
-ALL = tuple(name for name in CATALOGUE if name != "memcached")  # it has no SQL; tests/server/test_memcached.py
-ASKED = ALL if os.environ.get("MYDYNO_TEST_SERVERS") else ALWAYS
+pytestmark = pytest.mark.exhaustive
+
 BASE = {
     "innodb_buffer_pool_size": "64M",
     "innodb_log_file_size": "16M",
@@ -49,15 +44,7 @@ BASE = {
 DATA = DataSpec(tables=1, rows=1000)
 
 
-def test_servers_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    left_out = [name for name in ALL if name not in ASKED]
-    with capsys.disabled():
-        if left_out:
-            print(f"\nnot tested: {', '.join(left_out)} (./test --servers tests them too)")
-    assert set(ASKED) <= set(CATALOGUE)
-
-
-@pytest_asyncio.fixture(params=ASKED)
+@pytest_asyncio.fixture(params=[name for name in CATALOGUE if name != "memcached"])  # it has no SQL
 async def instance(request: pytest.FixtureRequest) -> AsyncIterator[MysqldServer]:
     paths = HostPaths.resolve()
     host = LocalHost("test-catalogue-servers", paths.server_user)

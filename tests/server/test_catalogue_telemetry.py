@@ -24,6 +24,8 @@ from mydyno.servers.sql import Control
 from tests.server.test_catalogue_servers import instance
 from tests.support.patience import HANG_S
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["instance"]
 SCHEMA = "telemetry_test"
 TRANSACTIONS, SELECTS = 40, 25

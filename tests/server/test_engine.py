@@ -109,9 +109,7 @@ def test_the_engine_passes_its_tests_of_times_on_a_real_server(
 ROOT_SQL = ["CREATE USER IF NOT EXISTS root@localhost", "GRANT ALL ON *.* TO root@localhost WITH GRANT OPTION"]
 
 
-@pytest.mark.skipif(
-    not os.environ.get("MYDYNO_TEST_SERVERS"), reason="./test --servers runs the tests of the engine's client on MySQL"
-)
+@pytest.mark.exhaustive
 async def test_the_client_passes_its_tests_on_mysql(
     programs: dict[str, tuple[Path, Path]], real_paths: HostPaths, short_folder: Path
 ) -> None:

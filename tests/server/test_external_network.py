@@ -16,7 +16,7 @@ from tests.support.network_study import NetworkStudy, means_or_words, network_st
 from tests.support.patience import HANG_S
 from tests.support.second_host import CARD, PASSWORD, SecondHost, second_host
 
-pytestmark = [pytest.mark.needs_cpus, pytest.mark.alone]
+pytestmark = [pytest.mark.needs_cpus, pytest.mark.alone, pytest.mark.exhaustive]
 EXPERIMENT = """
 name = "farserver"
 question = "What can the load's side alone do?"

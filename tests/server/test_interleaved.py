@@ -170,6 +170,7 @@ def test_the_report_is_made_again_from_the_slices(studied: tuple[Program, Path, 
     assert (study / "report.html").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.alone  # profiles beside other tests have hardly any stacks of the planted library
 def test_planted_effects_are_found_with_their_size(program: Program) -> None:
     """CPU time burnt in every answer, and a CPU quota; interleaved with a control that has the same library."""
@@ -294,6 +295,7 @@ killed = {{ environment = {{ MARK = "killed" }} }}
     assert "Traceback" not in program.output()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.alone  # every run of the host would see the kernel kill a process
 def test_an_arm_that_runs_out_of_memory_is_a_result_in_clear_words(program: Program) -> None:
     """A real kill by the kernel: a server that leaks, in a control group of version 1 with a hard limit."""
@@ -354,6 +356,7 @@ def is_idle(pid: int) -> bool:
     return (process_cpu_s(pid) or 0.0) - before_s < 0.005
 
 
+@pytest.mark.exhaustive
 def test_a_treatment_that_changes_the_clients_work_is_no_measure_of_the_hosts_speed(program: Program) -> None:
     """TLS, declared by mistake to leave the client alone: its CPU time per query must not adjust the values."""
     arms = 'control = "plain"\nplain = { tls = "off" }\ntls = { tls = { version = "1.3", resumption = false } }\n'

@@ -53,6 +53,7 @@ def traced(program: Program) -> str:
     return program.write(text)
 
 
+@pytest.mark.exhaustive
 def test_more_fsync_and_block_writes_are_found_where_they_are(program: Program) -> None:
     obstacle = kernel_obstacle()
     if obstacle is not None:

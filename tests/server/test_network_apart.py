@@ -16,7 +16,7 @@ from tests.support.not_run import note_not_run
 from tests.support.real import experiment_text
 from tests.support.real_fleet import CARD, Fleet, real_fleet
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.exhaustive]
 ARMS = """control = "plain"
 plain = { network = {} }
 slow = { network = "100mbit" }

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Capture and replay on a real server: both logs of one load, cut logs, equal results of equal data, missing tables."""
 
 from __future__ import annotations

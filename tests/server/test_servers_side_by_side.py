@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Real servers of many arms up at the same time, as an interleaved block starts them: proved, then taken down."""
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from mydyno.drivers.load_session import open_sessions
 from mydyno.execution.concurrency import all_or_none
@@ -198,6 +201,7 @@ async def test_what_a_killed_study_leaves_of_many_servers_is_undone_from_its_jou
     assert host_state(study) == before
 
 
+@pytest.mark.exhaustive
 async def test_several_plugins_of_one_server_version_are_up_at_the_same_time(
     real_paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ async def test_mydyno_with_all_its_packages_is_installed_and_removed(
     assert (await state_of(host)).folders == frozenset()
 
 
+@pytest.mark.exhaustive
 async def test_a_host_without_python_gets_that_of_the_controller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from mydyno.experiments.files import STANDARD_FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
+from tests.support import first_in_gate
 from tests.support.patience import HANG_S
 
 LOADS = {"ycsb": [f"ycsb-{letter}" for letter in "abcdef"], "social-graph": ["social-graph"],
@@ -40,7 +41,7 @@ def test_every_file_is_tried() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", LOADS)
+@pytest.mark.parametrize("data", first_in_gate(LOADS))
 async def test_a_load_runs_without_errors_and_keeps_its_rules(
     instance: MysqldServer, real_paths: HostPaths, tmp_path: Path, data: str
 ) -> None:

@@ -15,6 +15,8 @@ from mydyno.servers.catalogue import get_build
 from tests.support.network_study import network_study
 from tests.support.real import lend_cache
 
+pytestmark = pytest.mark.exhaustive
+
 EXPERIMENT = """
 name = "spoken-{short}"
 question = "Is every option proved?"

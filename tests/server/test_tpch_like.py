@@ -12,12 +12,15 @@ from typing import Any
 
 import duckdb
 import pyarrow
+import pytest
 
 from mydyno.experiments.files import STANDARD_FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Control
 from tests.server.test_standard_loads import dynoload
+
+pytestmark = pytest.mark.exhaustive
 
 NAME = "tpch-like"
 TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")

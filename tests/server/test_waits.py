@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Waits on a real server: a planted row lock hot spot leads, and instruments read back as they were set."""
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ serializable = { variables = { transaction_isolation = "SERIALIZABLE" } }
 HOT = "rows = 200\n"
 
 
+@pytest.mark.exhaustive
 def test_a_row_lock_hot_spot_leads(tmp_path: Path, real_paths: HostPaths, apart: list[str]) -> None:
     program = Program(tmp_path, real_paths, apart)
     before = program.leftovers()

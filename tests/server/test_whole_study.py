@@ -283,6 +283,7 @@ def _is_open(folder: Path) -> bool:
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in [folder, *folder.parents])
 
 
+@pytest.mark.exhaustive
 def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
     real_paths: HostPaths, short_folder: Path, apart: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from tests.support import ROOT
 from tests.support.not_run import note_not_run
 
 ENGINE = ROOT / "engine"
+CLIPPY_ARGS = "-Dwarnings__CLIPPY_HACKERY__"
+"""How Clippy is given its arguments where it is the compiler."""
 CARGO_TEST = ["cargo", "test", "--locked", "--quiet"]
 SIGNS_OF_A_SERVER = ("DYNO_TEST_", "PrivateServer", "Memcached::", "by_socket(", "by_tcp(", "variable(", "setting(")
 """In a test program's own file: it needs a server or sysbench, which it finds by variables of the environment."""
@@ -78,7 +81,9 @@ def targets() -> list[Target]:
 def build_test_programs() -> dict[str, tuple[Path, Path]]:
     """{target's id: (its test program, the folder where Cargo would run it)}; built where they are not yet."""
     command = [*CARGO_TEST, "--no-run", "--message-format=json"]
-    environment = {"CARGO_TARGET_DIR": str(ENGINE / "target"), **os.environ}
+    # As in ./test: what the lint has compiled is not compiled again.
+    lint = {"RUSTC_WORKSPACE_WRAPPER": str(shutil.which("clippy-driver")), "CLIPPY_ARGS": CLIPPY_ARGS}
+    environment = {"CARGO_TARGET_DIR": str(ENGINE / "target"), **lint, **os.environ}
     done = subprocess.run(
         command, cwd=ENGINE, env=environment, capture_output=True, text=True, timeout=1500, check=False
     )

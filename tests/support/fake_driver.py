@@ -86,7 +86,7 @@ class FakeDriver(HoldingDriver):
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
         return None
 
-    async def hold(self, context: StepContext, server_pid: int | None) -> FakeHeld:
+    async def hold(self, context: StepContext, server_pid: int | None) -> FakeHeld:  # type: ignore[override]
         number = int(str(context.address.socket).rpartition("/")[2])
         return FakeHeld(self._bench, self._bench.instances[number], context.step)
 

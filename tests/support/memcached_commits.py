@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Real memcached from Debian's source package, and a made-up history of it that is built in a moment.
 
 The source is had with apt-get from a sources list of its own (deb-src), its headers from libevent-dev, both unpacked in

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """An SSH server on loopback that runs real programs: its own keys, its own home directory, no root, no sshd.
 
 It is a process of its own. Each command runs below a process of its own, as with sshd: when the connection ends, or the

@@ -212,6 +212,7 @@ async def test_ends_that_noise_hides_cannot_be_told(world: World, tmp_path: Path
     assert result.ends.comparison.reason
 
 
+@pytest.mark.exhaustive
 async def test_ends_whose_control_differs_from_its_copy_are_compared_once_more(world: World, tmp_path: Path) -> None:
     world.effects, world.alarms = {6: -0.05}, 1
     folder = await world.folder(tmp_path / "one")
@@ -233,6 +234,7 @@ async def test_a_control_that_always_differs_from_its_copy_decides_nothing(world
     assert await world.run(folder) == result, "it is not compared a third time"
 
 
+@pytest.mark.exhaustive
 async def test_what_does_not_build_start_or_run_is_skipped_and_the_range_is_told(world: World, tmp_path: Path) -> None:
     world.effects = {4: -0.2}
     world.broken, world.silent, world.crashing = frozenset({4}), frozenset({3}), frozenset({5})
@@ -281,6 +283,7 @@ async def test_of_an_open_loop_the_rate_of_the_step_is_kept(world: World, tmp_pa
         assert experiment_for(record, record.bad, step.id, None).resolved_steps == (step,)
 
 
+@pytest.mark.exhaustive
 async def test_a_commit_is_found_with_a_step_of_sql_transactions(world: World, tmp_path: Path) -> None:
     world.effects = {6: -0.1}
     asked = world.experiment(StepSpec.model_validate({**STEPS["sql"], "connections": 4}), blocks=6, cycles=2)
@@ -293,6 +296,7 @@ async def test_a_commit_is_found_with_a_step_of_sql_transactions(world: World, t
         assert (step.id, step.workload, step.sql) == ("shop-4", "shop", "/files/shop.sql")
 
 
+@pytest.mark.exhaustive
 async def test_a_commit_is_found_with_a_search_for_the_capacity(world: World, tmp_path: Path) -> None:
     world.effects, random = {6: -0.3}, Random(1)
     tools = world.tools()
@@ -322,6 +326,7 @@ async def test_a_step_whose_name_repeats_is_the_same_in_every_comparison(world: 
         assert step.options == {"range_size": 7}
 
 
+@pytest.mark.exhaustive
 async def test_an_undecided_commit_gets_more_time_and_is_then_skipped(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +379,7 @@ async def test_a_control_that_fails_ends_the_bisection_and_skips_nothing(world: 
 TRIALS = int(os.environ.get("MYDYNO_TEST_BISECTIONS", "2"))
 
 
+@pytest.mark.exhaustive
 async def test_noise_hardly_ever_leads_to_a_wrong_commit(world: World, tmp_path: Path) -> None:
     """An effect of 6 % under noise of 2 % in each slice: no path may end at a wrong commit, some end at the right one.
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Programs on client hosts: what a block requests, what its controller starts, and what becomes of a lost one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """The host: who may enter which folder, one study at a time, processes that end, counters, what a study needs."""
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ async def test_another_file_or_none_is_an_error(
 
 
 async def test_without_npm_the_package_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npm.shutil, "which", lambda _: None)
+    monkeypatch.setattr(npm.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
     with pytest.raises(HostError, match="npm is not on PATH") as caught:
         await packed(tmp_path)
     assert "apt-get install npm" in caught.value.hint

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """One version: release/version writes it into every file that must have it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """What reports say of keys and values alone: latency as memaslap tabulates it, what a crash took, memory per get."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """The CPU profile in the HTML report: what is named, in which words, and the data of the flame graph."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """What decide_study promises, on studies whose truth is known: family errors, coverage, power, failures, equivalence.
 
 Seeded, so a rate is a fact; the bounds allow two standard errors of the number of studies. MYDYNO_SIMULATED_STUDIES

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """What verdicts and claims about hosts promise on studies over several host groups whose truth is known.
 
 Through the program: runs → families → decide_study → hosts_effects. Seeded, as in test_decide_simulated.py.

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Changes of level over sessions: false alarms, what is found, and what so few sessions cannot show. Seeded."""
 
 from __future__ import annotations

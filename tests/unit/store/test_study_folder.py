@@ -94,7 +94,7 @@ def test_a_crash_while_a_run_is_saved_leaves_it_complete_or_absent(
 
     with monkeypatch.context() as patches:
         if syscall == "fsync":
-            patches.setattr(files.os, "fsync", crashing(files.os.fsync))
+            patches.setattr(files.os, "fsync", crashing(files.os.fsync))  # type: ignore[attr-defined]
         elif syscall == "rename":
             patches.setattr(Path, "rename", crashing(Path.rename))
         else:
@@ -128,7 +128,7 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatc
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="No space"):
         files.write_text(path, "new")
     assert path.read_text() == "old"

@@ -39,7 +39,7 @@ VALUES: dict[str, Any] = {
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPaths:
     """A host of 24 GB, whose disk holds 200 GB."""
     monkeypatch.setattr(coexistence, "memory_bytes", lambda: 24 * GIB)
-    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200 * GIB}))
+    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200 * GIB}))  # type: ignore[attr-defined]
     return HostPaths(cache=tmp_path, data=tmp_path, engine=tmp_path, server_user=None)
 
 
@@ -129,7 +129,7 @@ def test_a_memcached_needs_its_cache_and_a_little(paths: HostPaths) -> None:
 
 
 def test_every_servers_copy_of_the_data_must_fit_on_the_disk(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100 << 20}))
+    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100 << 20}))  # type: ignore[attr-defined]
     (found,) = interleaving_obstacles(two_arms({}, {}), paths)
     assert found.startswith("disk: 3 copies of the data at the same time need about ")
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """Each verdict: when it is given, and the sentence it prints."""
 
 from dataclasses import replace

@@ -145,7 +145,7 @@ def test_a_full_disk_does_not_end_the_study(tmp_path: Path, script: Script) -> N
 
 def test_the_time_left_is_the_studys_own_or_the_mean_of_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(observer.time, "monotonic", lambda: now)
+    monkeypatch.setattr(observer.time, "monotonic", lambda: now)  # type: ignore[attr-defined]
     remaining = Remaining()
     assert remaining.left_s() is None
     remaining.begins(3, 8)

@@ -163,7 +163,7 @@ def test_without_root_or_programs_it_is_said_what_is_needed(monkeypatch: pytest.
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert untried().missing == "changing the network needs root; run mydyno as root"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(network_capabilities.shutil, "which", lambda name: None if name in ("ip", "tc") else "/bin/x")
+    monkeypatch.setattr(network_capabilities.shutil, "which", lambda name: None if name in ("ip", "tc") else "/bin/x")  # type: ignore[attr-defined]
     assert untried().missing == "ip, tc not on PATH: needs iproute2"
 
 
