@@ -29,7 +29,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from release.distributions import RELEASE_OPTIONS
 from release.source import Source, run
 checkout, crate, target, out = map(Path, sys.argv[1:])

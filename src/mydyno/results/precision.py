@@ -34,11 +34,11 @@ def half_width(effect: EffectRecord) -> float | None:
     return math.expm1(math.log(effect.ci_high / effect.ci_low) / 2)
 
 
-def precision(effects: Iterable[EffectRecord]) -> float | None:
-    """The half-width that all of these contrasts have at least: the widest. None if one has none, or no contrast."""
+def half_widths(effects: Iterable[EffectRecord]) -> list[float]:
+    """The half-widths of these contrasts; empty if one of them has none."""
     widths = [half_width(effect) for effect in effects if effect.ratio is not None]
     known = [width for width in widths if width is not None]
-    return max(known) if known and len(known) == len(widths) else None
+    return known if len(known) == len(widths) else []
 
 
 def cost_metric(summary: Summary) -> str | None:
@@ -79,14 +79,14 @@ def block_duration_s(records: Sequence[RunRecord]) -> float | None:
 
 
 def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alpha: float, looks: bool) -> int | None:
-    """About how many blocks in all give every one of these contrasts a half-width of at most `target`.
+    """About how many blocks in all give half of these contrasts a half-width of at most `target`.
 
     `alpha` is the error rate of the intervals as they are. None if there is no interval to start from.
     """
-    width = precision(effects)
-    if width is None or blocks < 1:
+    widths = half_widths(effects)
+    if not widths or blocks < 1:
         return None
-    factor = math.log1p(width) / math.log1p(target)
+    factor = math.log1p(median(widths)) / math.log1p(target)
     if factor <= 1:
         return blocks
     if looks:
@@ -96,12 +96,14 @@ def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alph
     return math.ceil(blocks * factor**2)
 
 
-def planned_blocks(effects: Sequence[EffectRecord]) -> int | None:
-    """Blocks in all that decide the slowest of these contrasts, as the verdicts planned it; None without a plan."""
+def planned_blocks(effects: Sequence[EffectRecord]) -> tuple[int, int] | None:
+    """Blocks in all that decide half of these contrasts, and all of them, as the verdicts planned it; None without a
+    plan for one of them.
+    """
     more = [effect.details.blocks_needed for effect in effects]
     known = [effect.n + count for effect, count in zip(effects, more, strict=True) if count is not None]
-    known = [count for count in known if count < UNPLANNED]
-    return max(known) if known and len(known) == len(effects) else None
+    known = sorted(count for count in known if count < UNPLANNED)
+    return (known[(len(known) - 1) // 2], known[-1]) if known and len(known) == len(effects) else None
 
 
 def steal_share(summary: Summary) -> float | None:

@@ -357,10 +357,7 @@ def _sentences(
     contrasts = sum(effect.primary for effect in effects)
     fewest = minimum_blocks(max(1, contrasts))
     if planned_blocks < fewest and contrasts and experiment.design.time is None:
-        sentences.append(
-            f"{blocks(planned_blocks)} cannot show a difference in {contrasts} "
-            f"comparison{'' if contrasts == 1 else 's'}: at least {fewest} are needed."
-        )
+        sentences.append(f"{blocks(planned_blocks)} cannot show a difference: at least {fewest} are needed.")
     return tuple(sentences)
 
 

@@ -13,7 +13,7 @@ from math import expm1, sqrt
 import numpy as np
 
 from mydyno.stats.paired import LARGEST_LOG, Interval, has_no_spread, ratio_of, t_quantile, t_tail
-from mydyno.stats.twoway import TwoWay, larger_than_pooled
+from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, larger_than_pooled
 
 LogBlocks = Mapping[int, tuple[float, ...]]
 """{block: log values of the arm and of the control's one or two copies}"""
@@ -68,8 +68,11 @@ def log_ratios(blocks: LogBlocks) -> dict[int, float]:
     return {block: arm - sum(controls) / len(controls) for block, (arm, *controls) in blocks.items()}
 
 
-def estimate(blocks: LogBlocks, pool: TwoWay) -> Estimate:
-    """The estimate from these blocks, with the noise of `pool`, the fit of the step's whole table."""
+def estimate(blocks: LogBlocks, pool: TwoWay, unequal_above: float = UNEQUAL_ABOVE) -> Estimate:
+    """The estimate from these blocks, with the noise of `pool`, the fit of the step's whole table.
+
+    `unequal_above`: the probability below which the contrast's own noise counts as larger.
+    """
     n = len(blocks)
     if n == 0:
         return Estimate(0, None, None, 0, None, False)
@@ -80,6 +83,6 @@ def estimate(blocks: LogBlocks, pool: TwoWay) -> Estimate:
     own = 0.0 if has_no_spread(d) else float(d.var(ddof=1))
     if pool.sd is not None and pool.freedom > n - 1:
         pooled = pool.sd**2 * float(np.mean([1.0 + 1.0 / (len(block) - 1) for block in blocks.values()]))
-        if not larger_than_pooled(own, n - 1, pooled, pool.freedom):
+        if not larger_than_pooled(own, n - 1, pooled, pool.freedom, unequal_above):
             return Estimate(n, mean, sqrt(pooled / n), pool.freedom, sqrt(pooled), True)
     return Estimate(n, mean, sqrt(own / n), n - 1, sqrt(own), False)

@@ -36,7 +36,7 @@ from scipy import special
 from mydyno.model.stored.summary import FEWEST_HOSTS
 from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
 from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_quantile
-from mydyno.stats.twoway import TwoWay, common_noise, larger_than_pooled
+from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, common_noise, larger_than_pooled
 
 LONE_SHARE = 0.25
 """Share of the blocks up to which those that are alone on their host do not count."""
@@ -105,17 +105,6 @@ def block_weights(blocks: Iterable[int], group_of: GroupOf) -> dict[int, float]:
     return {block: n / (len(groups) * len(of)) for of in groups.values() for block in of}
 
 
-def weighted_blocks(blocks: LogBlocks, group_of: GroupOf) -> list[tuple[float, ...]]:
-    """The log values of the blocks for the permutation; of several host groups weighted as the estimate weights them.
-
-    The weights do not depend on the labels, so the permutation remains exact.
-    """
-    if not group_of:
-        return list(blocks.values())
-    weights = block_weights(blocks, group_of)
-    return [tuple(weights[block] * value for value in values) for block, values in blocks.items()]
-
-
 def weighted_mean(values: Mapping[int, float], group_of: GroupOf) -> float:
     """The mean over groups of the means of their blocks, {block: value} with at least one block."""
     return float(np.mean([of.mean() for of in _values(values, group_of).values()]))
@@ -126,12 +115,18 @@ def without_group_means(values: Mapping[int, float], group_of: GroupOf) -> list[
 
     As they are where a group has one block.
     """
+    apart = group_deviations(values, group_of)
+    return [value - apart.get(block, 0.0) for block, value in values.items()]
+
+
+def group_deviations(values: Mapping[int, float], group_of: GroupOf) -> dict[int, float]:
+    """{block: the mean of its group less the mean over the groups}; empty where a group has one block, or of one."""
     groups = _values(values, group_of)
     if len(groups) < 2 or has_single_block(values, group_of):
-        return list(values.values())
+        return {}
     centre = weighted_mean(values, group_of)
     means = {name: float(of.mean()) for name, of in groups.items()}
-    return [value - means[group_of.get(block, "")] + centre for block, value in values.items()]
+    return {block: means[group_of.get(block, "")] - centre for block in values}
 
 
 def grouped_noise(table: NDArray[np.float64], arms: Sequence[int], groups: Sequence[str]) -> GroupedNoise:
@@ -152,7 +147,9 @@ def grouped_noise(table: NDArray[np.float64], arms: Sequence[int], groups: Seque
     return GroupedNoise(of_group, TwoWay(residuals, sqrt(squares / freedom) if freedom else None, freedom))
 
 
-def grouped_estimate(blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf) -> Estimate:
+def grouped_estimate(
+    blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf, unequal_above: float = UNEQUAL_ABOVE
+) -> Estimate:
     """The mean over the groups of their mean log ratios, for these hosts, with the noise inside the groups.
 
     As in stats/contrast.py the noise is that of all servers of the step, unless the contrast's own is larger, by the
@@ -162,7 +159,7 @@ def grouped_estimate(blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf) 
     """
     groups = by_group(blocks, group_of)
     if len(groups) < 2:
-        return estimate(blocks, noise.of_group.get(next(iter(groups), ""), noise.pool))
+        return estimate(blocks, noise.of_group.get(next(iter(groups), ""), noise.pool), unequal_above)
     d = log_ratios(blocks)
     n, count = len(blocks), len(groups)
     values = _values(d, group_of)
@@ -175,7 +172,9 @@ def grouped_estimate(blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf) 
     excess = sum((values[name].size - 1) * _ratio(own[name], pooled[name]) for name in groups)
     freedom = sum(noise.of_group[name].freedom for name in groups)
     known = all(noise.of_group[name].sd is not None for name in groups)
-    shared = known and freedom > n - count and not larger_than_pooled(excess / (n - count), n - count, 1.0, freedom)
+    own_excess = excess / (n - count)
+    shared = known and freedom > n - count
+    shared = shared and not larger_than_pooled(own_excess, n - count, 1.0, freedom, unequal_above)
     if shared:
         terms = [(pooled[name] / of.size, noise.of_group[name].freedom) for name, of in values.items()]
     else:

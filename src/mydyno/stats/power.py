@@ -10,7 +10,7 @@ of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import expm1, log1p, sqrt
@@ -100,15 +100,28 @@ def projected_half_width(
     return expm1(critical * sd * sqrt(SHARE_OF_A_A / n_blocks))
 
 
-def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
-    """The fewest blocks with which a label permutation can still be significant after Holm over this many contrasts.
+def can_be_significant(labels: Sequence[int], contrasts: int, alpha: float) -> bool:
+    """Whether the clearest effect there can be has a p of at most alpha in the joint test of this many contrasts.
 
-    The smallest p of n blocks is 3^-n with A, A′ and the arm in each: 3 blocks for one contrast, 6 for 22 at 0.03125.
-    With one control (labels = 2) it is 2^(1-n): 6 for one contrast, 8 for five.
+    `labels`: how many each block has. With two, a statistic is at most the root of the number of blocks, which must be
+    beyond what the largest of the others is by chance: about the normal quantile after Bonferroni.
+    """
+    if smallest_p(labels) > alpha * (1.0 + 1e-9):
+        return False
+    if contrasts == 1 or max(labels) > 2:
+        return True
+    return sqrt(len(labels)) >= float(special.ndtri(1.0 - alpha / (2.0 * contrasts)))
+
+
+def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
+    """The fewest blocks with which the joint permutation of labels can be significant.
+
+    With A, A′ and the arm in each block the smallest p is 3^-n, however many contrasts there are: 3 blocks at 0.05, 4
+    at 0.03125. With one control (labels = 2) it is 2^(1-n): 6 for one contrast at 0.05, 7 for five.
     """
     if contrasts < 1:
         raise BugError(f"a family has at least one contrast, not {contrasts}")
-    return next(n for n in range(1, 100) if contrasts * smallest_p([labels] * n) <= alpha * (1.0 + 1e-9) or n > 20)
+    return next(n for n in range(1, 100) if can_be_significant([labels] * n, contrasts, alpha) or n == 99)
 
 
 @lru_cache(maxsize=1024)

@@ -105,11 +105,13 @@ def _p_of_alike(table: NDArray[np.float64], labels: NDArray[np.int64], kept: NDA
     return float(special.fdtrc(int(known.sum()) - 1, fit.freedom, float(apart.var(ddof=1)) / expected))
 
 
-def larger_than_pooled(variance: float, freedom: int, pooled: float, pooled_freedom: int) -> bool:
-    """Whether a contrast's own variance is above the one that pooling gives it, by an F test at UNEQUAL_ABOVE."""
+def larger_than_pooled(
+    variance: float, freedom: int, pooled: float, pooled_freedom: int, unequal_above: float = UNEQUAL_ABOVE
+) -> bool:
+    """Whether a contrast's own variance is above the one that pooling gives it, by an F test at `unequal_above`."""
     if pooled <= 0.0:
         return variance > 0.0
-    return float(special.fdtrc(freedom, pooled_freedom, variance / pooled)) < UNEQUAL_ABOVE
+    return float(special.fdtrc(freedom, pooled_freedom, variance / pooled)) < unequal_above
 
 
 def _complete(table: NDArray[np.float64], labels: NDArray[np.int64]) -> TwoWay:

@@ -9,8 +9,15 @@ from math import expm1
 from mydyno.model.definition.looks import Looks
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import Interval, Paired
-from mydyno.stats.permutation import smallest_p
-from mydyno.stats.power import MOST_BLOCKS, blocks_for_detection, blocks_for_equivalence, planned_look, sample_size
+from mydyno.stats.power import (
+    MOST_BLOCKS,
+    blocks_for_detection,
+    blocks_for_equivalence,
+    can_be_significant,
+    minimum_blocks,
+    planned_look,
+    sample_size,
+)
 from mydyno.stats.tost import Equivalence
 from mydyno.verdicts.effect import Metric, Scope, Verdict
 
@@ -22,7 +29,7 @@ class Case:
     """One arm against a control at one step of a metric with verdicts.
 
     `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None if
-    no block has both), `labels` how many runs of each block are exchangeable, `servers` how many servers the pooled
+    no block has both), `labels` how many d each block could have had, `servers` how many servers the pooled
     noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole study
     as a clause, or empty. `looks` are those of a sequential study; `due`: a verdict may be given now.
     """
@@ -72,7 +79,7 @@ class Case:
 
     @property
     def permutation_agrees(self) -> bool:
-        """Whether the adjusted p of the label permutation is at most alpha: with few blocks it never is."""
+        """Whether the adjusted p of the joint permutation is at most alpha: with few blocks it never is."""
         p = self.p_adjusted_permutation
         return p is not None and p <= self.alpha + SLACK
 
@@ -89,20 +96,51 @@ class Case:
     @property
     def too_few_blocks(self) -> bool:
         """Whether even the clearest result of this number of blocks has an adjusted p above alpha."""
-        return self.contrasts * smallest_p(self.labels) > self.alpha + SLACK
+        return not can_be_significant(self.labels, self.contrasts, self.alpha)
+
+    @property
+    def seems_different(self) -> bool:
+        """Whether more blocks would show a difference, if it is as large as it seems: larger than the margin, or found
+        by one of interval and permutation already.
+        """
+        effect = abs(self.estimate.mean or 0.0)
+        return expm1(effect) > self.margin or self.interval.excludes_no_change() or self.permutation_agrees
 
     def blocks_needed(self) -> int | None:
-        """About how many blocks in all decide this contrast within ±margin; None without a spread to plan from.
+        """About how many blocks in all decide this contrast, with 80 % power; None without a spread to plan from.
 
-        In a sequential study it is the blocks of a later look. Where the usual plan is already met, the truth lies
+        It is what shows the difference that there seems to be, or decides it within ±margin where that is less. In a
+        sequential study it is the blocks of a later look. Where the plan for the margin is already met, the truth lies
         between no change and the margin: then it is what the easier of the two needs, to tell this effect from none or
-        to show it within the margin, each with 80 % power.
+        to show it within the margin.
         """
-        sd, n = self.estimate.block_sd, self.n
+        sd = self.estimate.block_sd
         if sd is None:
             return None
-        freedom = max(1, self.servers - 1) if self.estimate.pooled else 1
-        labels = max(self.labels, default=2)
+        by_margin = self._for_margin(sd)
+        return min(by_margin, self._for_effect(sd)) if self.seems_different else by_margin
+
+    @property
+    def _freedom(self) -> int:
+        return max(1, self.servers - 1) if self.estimate.pooled else 1
+
+    def _for_effect(self, sd: float) -> int:
+        """Blocks that show a difference as large as the observed one."""
+        effect, labels = expm1(abs(self.estimate.mean or 0.0)), max(self.labels, default=2)
+        if effect <= 0.0:
+            return MOST_BLOCKS
+
+        def enough(alpha: float) -> int:
+            found = blocks_for_detection(sd, effect, alpha=alpha / self.contrasts, freedom=self._freedom)
+            return max(found, minimum_blocks(self.contrasts, alpha, labels))
+
+        if self.looks:
+            later = (look for look, alpha in self.looks.rates.items() if look > self.n and enough(alpha) <= look)
+            return next(later, MOST_BLOCKS)
+        return max(self.n + 1, enough(self.alpha))
+
+    def _for_margin(self, sd: float) -> int:
+        labels, n, freedom = max(self.labels, default=2), self.n, self._freedom
         if self.looks:
             look = planned_look(self.looks, sd, self.margin, self.contrasts, n, freedom, labels)
             return look or MOST_BLOCKS
@@ -114,10 +152,7 @@ class Case:
         # Against a true ratio off 1 one of the two tests decides: its power is that of a test at 2·alpha.
         to_margin = blocks_for_detection(sd, room, alpha=2.0 * self.alpha, freedom=freedom)
         to_margin = max(to_margin, blocks_for_equivalence(sd, self.margin, alpha=self.alpha, freedom=freedom))
-        if effect <= 0.0:
-            return max(n + 1, to_margin)
-        found = blocks_for_detection(sd, effect, alpha=self.alpha / self.contrasts, freedom=freedom)
-        return max(n + 1, min(to_margin, found))
+        return max(n + 1, min(to_margin, self._for_effect(sd)))
 
     @property
     def look_after(self) -> int | None:

@@ -118,8 +118,8 @@ class Effect:
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
     these groups, each counting alike (stats/groups.py); they are None if too few blocks are
     valid (a ratio needs one, an interval two) and where arm or control failed. For metrics with verdicts the interval
-    is simultaneous over the study and `p` adjusted; for others both are unadjusted and `verdict` is None. `p` is the
-    larger of the t's and the label permutation's.
+    is simultaneous over the study and `p` that of the joint permutation of labels; for others both are unadjusted, `p`
+    is the larger of the t's and the permutation's, and `verdict` is None.
     """
 
     metric: str
@@ -146,7 +146,7 @@ class Effect:
     p_permutation: float | None
     """Unadjusted p of the label permutation."""
     p_adjusted_permutation: float | None
-    """The same by Holm over the study; None for an exploratory metric."""
+    """The same adjusted for all contrasts of the study, which are permuted together; None for an exploratory metric."""
     equivalence_low: float | None
     equivalence_high: float | None
     smallest_margin: float | None
@@ -158,7 +158,7 @@ class Effect:
     reasons: tuple[str, ...]
     """Why blocks are missing and what weakens the answer, each a phrase that the report prints."""
     adjustment: str
-    """"max-t, Holm" (intervals by the largest |t|, permutations by Holm), or "none"."""
+    """"max-t, joint permutation" (how intervals and p are adjusted), or "none"."""
     half_width: float | None = None
     """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
     method: str = "pooled"

@@ -1,6 +1,6 @@
 """Higher: the arm's number is above the control's.
 
-Condition: the simultaneous interval lies above 1, the adjusted p of the label permutation is at most alpha, and the
+Condition: the simultaneous interval lies above 1, the adjusted p of the joint permutation is at most alpha, and the
 effect is larger than the mean difference of the control's two copies.
 """
 

@@ -9,7 +9,6 @@ more blocks belong to a new study: adding them after a look at the effect, until
 from __future__ import annotations
 
 from mydyno.model.metrics import phrase_of
-from mydyno.stats.permutation import smallest_p
 from mydyno.stats.power import MOST_BLOCKS, minimum_blocks, planned_exact_look
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
@@ -42,11 +41,13 @@ def weakness(case: Case) -> str:
         return f"no verdict before the look at {after} blocks" if after is not None else "no verdict between looks"
     if case.too_few_blocks:
         return _too_few(case)
-    if not case.interval.excludes_no_change():
-        return ""
     p = case.p_adjusted_permutation
+    if not case.interval.excludes_no_change():
+        if case.permutation_agrees and p is not None:
+            return f"the permutation test alone finds a difference (adjusted p = {p_value(p)}), the interval does not"
+        return ""
     if not case.permutation_agrees and p is not None:
-        return f"the permutation test does not agree (adjusted p = {p_value(p)})"
+        return f"the interval alone finds a difference, the permutation test does not (adjusted p = {p_value(p)})"
     if not case.beyond_copies and case.copies_differ is not None:
         return f"two copies of {case.noise_of} differ by as much"
     return ""
@@ -56,10 +57,7 @@ def _too_few(case: Case) -> str:
     n, labels = case.n, max(case.labels, default=2)
     needed = planned_exact_look(case.looks, case.contrasts, n, labels) if case.looks else None
     fewest = needed or minimum_blocks(case.contrasts, case.alpha, labels)
-    verb = "allows" if n == 1 else "allow"
-    smallest = p_value(min(1.0, case.contrasts * smallest_p(case.labels)))
-    among = "" if case.contrasts == 1 else f" in {case.contrasts} comparisons"
-    return f"{blocks(n)} {verb} no p below {smallest}{among}: {fewest} are needed to claim a difference"
+    return f"{blocks(n)} cannot give a p of {case.alpha:g} or less: {fewest} are needed to claim a difference"
 
 
 def ability(case: Case) -> str:
@@ -78,7 +76,8 @@ def remedy(case: Case) -> str:
     more = needed - case.n
     extra = "1 more block" if more == 1 else f"{more} more blocks"
     where_to = f"up to the look at {needed}" if case.looks else f"{needed} in a new study"
-    return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed for ±{margin(case.margin)}"
+    aim = "to show a difference of this size" if case.seems_different else f"for ±{margin(case.margin)}"
+    return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed {aim}"
 
 
 RULE = Rule(Verdict.INCONCLUSIVE, holds, sentence)

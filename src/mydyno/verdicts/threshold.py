@@ -1,12 +1,15 @@
 """Thresholds: is an arm shown to be within its limit, shown to be beyond it, or can it not be told?
 
-Each comparison (metric, arm, step) is tested against its limit from both sides (stats/noninferiority.py), one-sided, at
-the study's error rate: 5 %, or that of the look (model/definition/looks.py), whose rates sum to 5 %.
+Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate: 5
+%, or that of the look (model/definition/looks.py), whose rates sum to 5 %. Each p is the larger of two: Student's t
+(stats/noninferiority.py), and the permutation of labels after the arm's values have been divided by the limit
+(stats/permutation.py), which is exact for any noise that arm and control share.
 
 Within: the p are adjusted by Hochberg. That all comparisons are within is claimed where every p by itself is at most
 the error rate: to be wrong, a comparison that is truly at its limit or beyond must pass its own test, whatever the
-others do (intersection-union test; Berger, Technometrics 24 (1982)). Beyond: the p are adjusted by Holm, as one false
-alarm among many comparisons would stop a release. So each of the two errors happens in at most 5 % of studies.
+others do (intersection-union test; Berger, Technometrics 24 (1982)). Beyond: all comparisons are permuted together, and
+the p of t are adjusted by Holm, as one false alarm among many comparisons would stop a release. So each of the two
+errors happens in at most 5 % of studies.
 
 A difference from no change is not tested here: an effect that is surely below 0, but not surely beyond the limit, is
 neither within nor beyond. An arm that failed where the control did not has failed, whatever the limit.
@@ -21,13 +24,14 @@ from math import exp, log
 
 from mydyno.language import tr
 from mydyno.model.definition.looks import Looks
-from mydyno.stats.noninferiority import LimitTest, limit_test
-from mydyno.stats.permutation import hochberg, holm
+from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
+from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.verdicts.case import SLACK
-from mydyno.verdicts.decide import MeasuredContrast, a_a_alarm, measure
+from mydyno.verdicts.decide import a_a_alarm, measure
 from mydyno.verdicts.effect import Family, Metric
+from mydyno.verdicts.together import MeasuredContrast
 
 FIXED_RATE = 0.05
 """The error rate of a study that is examined once."""
@@ -93,17 +97,19 @@ def judge(
     `alarm`: an A/A alarm of the study as a clause; where the copies of the control differ in a metric of these bounds,
     that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice.
     """
-    cases = [(bound, one) for bound in bounds for one in measure(bound.family, permuted=False) if _is_meant(bound, one)]
+    cases = [(bound, one) for bound in bounds for one in measure(bound.family) if _is_meant(bound, one)]
     if alpha is None:
         return tuple(_unexamined(bound, one) for bound, one in cases)
     alarm = alarm or (a_a_alarm([bound.family for bound in bounds], alpha, bounds[0].family.seed) if bounds else "")
-    tests = [
-        limit_test(one.estimate, one.gathered.blocks, bound.limit, one.family.metric.better, one.family.host_groups,
-                   one.family.seed)
-        for bound, one in cases
-    ]  # fmt: skip
-    within = hochberg([test.within for test in tests])
-    beyond = holm([test.beyond for test in tests])
+    tests = [limit_test(one.estimate, bound.limit, one.family.metric.better) for bound, one in cases]
+    good = {place: _better_than(bound, one) for place, (bound, one) in enumerate(cases) if one.estimate.n}
+    seed = bounds[0].family.seed if bounds else 1
+    above = dict(zip(good, joint_test(list(good.values()), seed, one_sided=True).alone, strict=True))
+    worse = joint_test([one.mirrored() for one in good.values()], seed, one_sided=True)
+    below = dict(zip(good, worse.adjusted, strict=True))
+    within = hochberg([max(test.within, above.get(place, 1.0)) for place, test in enumerate(tests)])
+    by_t = enumerate(holm([test.beyond for test in tests]))
+    beyond = [max(p, below.get(place, 1.0)) for place, p in by_t]
     return tuple(
         _compared(bound, one, test, p_within, p_beyond, alpha, alarm, looks, len(cases))
         for (bound, one), test, p_within, p_beyond in zip(cases, tests, within, beyond, strict=True)
@@ -116,6 +122,12 @@ def overall(comparisons: Sequence[Comparison]) -> Outcome:
     if Outcome.WORSE in found or Outcome.FAILED in found:
         return Outcome.WORSE
     return Outcome.FINE if found == {Outcome.FINE} else Outcome.UNDECIDED
+
+
+def _better_than(bound: Bound, one: MeasuredContrast) -> Exchange:
+    """What is exchanged if the ratio were the limit; more is better."""
+    at_limit = one.exchange.moved(log(bound.limit))
+    return at_limit if sign_of(one.family.metric.better) > 0.0 else at_limit.mirrored()
 
 
 def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
@@ -179,7 +191,7 @@ def _blocks_needed(
 ) -> int | None:
     """About how many blocks in all decide this comparison with 80 % power, if its ratio is what it seems.
 
-    That it is within needs its own test alone, that it is beyond Holm's first step. In a sequential study it is the
+    That it is within needs its own test alone, that it is beyond one of all. In a sequential study it is the
     blocks of a look, or where no look is enough those of a study that is examined once.
     """
     sd, n = one.estimate.block_sd, one.estimate.n
@@ -188,12 +200,12 @@ def _blocks_needed(
     distance = max(abs(test.distance), LEAST_DISTANCE * abs(log(limit)))
     tests = 1 if test.distance > 0 else comparisons
     freedom = max(1, len(one.table.places) - 1) if one.estimate.pooled else 1
-    labels = max(len(block) for block in one.gathered.blocks.values())
+    labels = max(map(len, one.exchange.differences.values()))
 
     def enough(blocks: int, rate: float) -> bool:
         # A one-sided test at this rate has the power of a two-sided one at twice the rate.
         needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * rate / tests), freedom=freedom)
-        return max(needed, FEWEST_BLOCKS) <= blocks and tests * labels**-blocks <= rate
+        return max(needed, FEWEST_BLOCKS) <= blocks and smallest_p([labels] * blocks) <= rate
 
     if looks is not None:
         look = next((look for look, rate in looks.rates.items() if look > n and enough(look, rate)), None)

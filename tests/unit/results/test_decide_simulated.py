@@ -8,7 +8,7 @@ multiplies that number (default 1).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import cycle
 from math import sqrt
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.looks import LOOK_BLOCKS, looks_aimed_at
+from mydyno.model.definition.looks import LOOK_BLOCKS, SIX, looks_aimed_at
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.families import families
 from mydyno.results.values.interleaved import interleaved_values
@@ -36,9 +36,11 @@ Logs = NDArray[np.float64]
 """Log values: blocks × servers × (metric, step)."""
 
 
-def families_of(logs: Logs, metrics: int = 2, margin: float = 0.02) -> list[Family]:
+def families_of(
+    logs: Logs, metrics: int = 2, margin: float = 0.02, servers: Sequence[tuple[str, int]] = SERVERS
+) -> list[Family]:
     """Families of `metrics` metrics whose columns are its steps."""
-    servers = SERVERS[: logs.shape[1]]
+    servers = servers[: logs.shape[1]]
     each = logs.shape[2] // metrics
     return [
         Family(
@@ -71,6 +73,10 @@ def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
 
 def heavy_tails(random: Random, shape: tuple[int, ...]) -> Logs:
     return 0.01 * random.standard_t(3, shape)
+
+
+def skewed(random: Random, shape: tuple[int, ...]) -> Logs:
+    return 0.01 * (random.standard_exponential(shape) - 1.0)
 
 
 def wandering(random: Random, count: int, runs: int) -> Logs:
@@ -110,6 +116,94 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
     assert at_most(wrong / count, count)
     assert at_most(1.0 - together / count, count, 0.07)
     assert np.mean(alone) >= 0.93
+
+
+def many(random: Random, host: str, blocks: int, arms: int, steps: int, controls: bool = False) -> list[Family]:
+    """Two metrics of many arms at many steps, without effects; `controls`: an own control without a copy is added."""
+    drift, noise = HOSTS[host] if host in HOSTS else (DRIFTS["no drift"], skewed)
+    starts = sessions(random, 1, blocks, arms + 2, drift=drift, noise=noise)[0]
+    logs = starts[..., None] + 0.7 * noise(random, (*starts.shape, 2 * steps))
+    names = tuple(f"arm{number}" for number in range(arms))
+    found = families_of(logs, 2, servers=(("A", 1), ("A", 2), *((name, 1) for name in names)))
+    if not controls:
+        return found
+    base = found[0]
+    of_pair = {step: tuple(o for o in of if o.arm in names[:3]) for step, of in base.steps.items()}
+    return [
+        *found,
+        replace(
+            base,
+            control=names[0],
+            arms=names[:3],
+            steps=of_pair,
+            a_a=replace(
+                base, arms=("A",), steps={step: tuple(o for o in of if o.arm == "A") for step, of in base.steps.items()}
+            ),
+        ),
+    ]
+
+
+def without(found: list[Family], block: int, arm: str) -> list[Family]:
+    """The same without the first copy of an arm in one block."""
+    return [
+        replace(family, steps={
+            step: tuple(replace(o, value=None) if (o.block, o.arm, o.copy) == (block, arm, 1) else o for o in of)
+            for step, of in family.steps.items()
+        })
+        for family in found
+    ]  # fmt: skip
+
+
+def planted(found: list[Family], effects: dict[str, float]) -> list[Family]:
+    """The same with these effects of arms (log ratios), everywhere."""
+    return [
+        replace(family, steps={
+            step: tuple(replace(o, value=(o.value or 0.0) * float(np.exp(effects.get(o.arm, 0.0)))) for o in of)
+            for step, of in family.steps.items()
+        })
+        for family in found
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", [*HOSTS, "skewed"])
+@pytest.mark.parametrize(("arms", "steps", "count"), [(5, 3, 40), (10, 6, 10)])
+def test_a_first_look_at_many_contrasts_claims_nothing_where_there_is_nothing(
+    host: str, arms: int, steps: int, count: int
+) -> None:
+    """30 and 120 contrasts of six blocks, the study's error rate 3.125 %; every third study lost runs."""
+    random, wrong, together = np.random.default_rng(41), 0, 0
+    for number in range(count * TIMES):
+        found = many(random, host, 6, arms, steps, controls=number % 2 == 0)
+        if number % 3 == 0:
+            found = without(found, int(random.integers(6)), str(random.choice(["A", "arm0"])))
+        effects = decide_study(found, SIX.rates[6], SIX)
+        wrong += claims(effects)
+        together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
+    assert at_most(wrong / (count * TIMES), count * TIMES, 0.03125)
+    assert at_most(1.0 - together / (count * TIMES), count * TIMES, 0.05)
+
+
+def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() -> None:
+    """30 contrasts, six blocks: × 0.06 and × 0.3 beside −9 % at an sd of 1.7 %; two arms do nothing."""
+    random, found, count, differ, wrong = np.random.default_rng(7), 0, 20 * TIMES, [], 0
+    for _ in range(count):
+        study = many(random, "AR(1)", 6, 5, 3, controls=True)
+        effects = decide_study(planted(study, {"arm0": -2.8, "arm1": -1.2, "arm2": -0.09}), SIX.rates[6], SIX)
+        if effects[0].alarm:
+            continue
+        huge = [e for e in effects if e.control == "A" and e.arm in ("arm0", "arm1")]
+        assert {(str(e.verdict), e.p is not None and e.p < 0.01) for e in huge} == {("lower", True)}
+        against_arm = [e for e in effects if e.control == "arm0"]
+        assert {str(e.verdict) for e in against_arm} == {"higher"}
+        small = [e for e in effects if e.control == "A" and e.arm == "arm2"]
+        found += sum(e.verdict == "lower" for e in small)
+        wrong += any(e.verdict in ("higher", "lower") for e in effects if e.arm in ("arm3", "arm4"))
+        differ += [
+            ((e.ci_low or 0.0) > 1.0 or (e.ci_high or 9.0) < 1.0) != ((e.p or 1.0) <= SIX.rates[6]) for e in effects
+        ]
+    assert found >= 0.9 * 6 * count
+    assert at_most(wrong / count, count, 0.03125)
+    assert np.mean(differ) <= 0.01
 
 
 def at_its_last_look(logs: Logs, aim: int = 6) -> list[Effect]:

@@ -35,7 +35,7 @@ def test_one_block_gives_a_ratio_without_an_interval_and_is_inconclusive() -> No
     assert (effect.n, effect.ci_low, effect.p, effect.verdict) == (1, None, pytest.approx(1 / 3), "inconclusive")
     assert effect.ratio == pytest.approx(105.0 / (100.0 * 100.2) ** 0.5)
     assert "was +4.9 % in the only block, without an interval" in effect.sentence
-    assert "1 block allows no p below 0.33: 3 are needed to claim a difference" in effect.sentence
+    assert "1 block cannot give a p of 0.05 or less: 3 are needed to claim a difference" in effect.sentence
 
 
 def test_two_blocks_give_an_interval_and_no_claim() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mydyno.stats.permutation import label_permutation
+from mydyno.stats.permutation import Exchange, joint_test, possible
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide
 from tests.support.fake_observations import jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
@@ -62,7 +62,10 @@ def test_an_arm_is_compared_with_the_mean_of_both_controls_and_skewed_noise_does
     """Against a mean of two, skewed noise stays skewed: a sign-flip of d is wrong, the permutation of labels is not."""
     random = np.random.default_rng(22)
     logs = random.normal(0.0, 1.0, (4000, 4, 3)) ** 2
-    p = np.array([label_permutation(session[:, [2, 0, 1]].tolist()) for session in logs])
+    sessions_of = [
+        {block: possible(row) for block, row in enumerate(session[:, [2, 0, 1]].tolist())} for session in logs
+    ]
+    p = np.array([joint_test([Exchange(of, dict.fromkeys(of, 1.0))]).adjusted[0] for of in sessions_of])
     assert (p <= 4 / 81 + 1e-9).mean() == pytest.approx(4 / 81, abs=0.014)
     family = study(0.03)
     observed = {(o.block, o.arm, o.copy): np.log(o.value or 0.0) for found in family.steps.values() for o in found}

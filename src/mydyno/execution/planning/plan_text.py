@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
-from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.execution.planning.time_plan import PREPARATION_RESERVE_S, cycles_of, plan_time, shape_of
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, PlannedBlock
@@ -159,11 +160,17 @@ def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[E
     yield Entry("changes", ("; ".join(expected.host_changes) or nothing,))
     blocks = len(plan.blocks)
     contrasts = len(experiment.resolved_steps) * sum(len(arms) for arms in experiment.contrasts().values())
-    fewest = minimum_blocks(max(1, contrasts))
-    if blocks < fewest and experiment.screen is None:
+    if plan.schedule is not None and blocks < plan.schedule.first:
+        first = plan.schedule.first
+        least_s = PREPARATION_RESERVE_S + first * shape_of(experiment).block_s(1)
         yield Entry(
-            "note", (f"{blocks} blocks cannot show a difference in {contrasts} comparisons: {fewest} are needed",)
-        )
+            "note",
+            (f"no verdict is given before {first} blocks, and the time allows {blocks}; they take about --time "
+             f"{ceil(least_s / 60)}m",),
+        )  # fmt: skip
+    fewest = minimum_blocks(max(1, contrasts))
+    if plan.schedule is None and blocks < fewest and experiment.screen is None:
+        yield Entry("note", (f"{blocks} blocks cannot show a difference: {fewest} are needed",))
     if experiment.gate and blocks < FEWEST_BLOCKS:
         yield Entry("note", (f"the gate cannot be fine with {blocks} blocks: {FEWEST_BLOCKS} are needed",))
     for caution in expected.cautions:

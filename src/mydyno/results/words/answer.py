@@ -24,16 +24,16 @@ from mydyno.results.precision import (
     failed_blocks,
     failure_of,
     finished_blocks,
+    half_widths,
     is_sequential,
     looks_of,
-    precision,
     steal_share,
     strangers_share,
 )
 from mydyno.results.words.capacity import capacity_sentences
 from mydyno.results.words.clauses import Clauses
 from mydyno.results.words.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.results.words.plain import MOST_NAMES, blocks, cut, plus_minus
+from mydyno.results.words.plain import MOST_NAMES, blocks, cut, plus_minus, plus_minus_of
 from mydyno.results.words.scope_line import scope_line
 from mydyno.results.words.screening import screening_sentences
 from mydyno.results.words.sharpen import sharpen_lines
@@ -106,8 +106,10 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
         of_hosts = []
     room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
-    said = [*decided[: max(1, room - len(open_[:1]))], *open_][:room]
-    return tuple([*lead, *on_these_hosts(summary, said), *of_hosts, *failures][:MOST_SENTENCES])
+    first = decided[: max(1, room - len(open_[:1]))]
+    rest = open_[: room - len(first)]
+    said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
+    return tuple([*said, *of_hosts, *failures][:MOST_SENTENCES])
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
@@ -161,10 +163,10 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
     shows, needed = [], 0
     for metric in filter(None, (summary.primary, cost_metric(summary))):
         effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
-        width = precision(effects)
-        if width is not None:
+        widths = half_widths(effects)
+        if widths:
             noun = phrase_of(metric).short_subject
-            shows.append(tr("{width} of {noun}", width=plus_minus(width), noun=noun))
+            shows.append(tr("{width} of {noun}", width=plus_minus_of(widths), noun=noun))
             looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
     if not shows:

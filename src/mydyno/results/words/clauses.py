@@ -11,8 +11,8 @@ from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.precision import cost_metric, failure_of, precision
-from mydyno.results.words.plain import MOST_NAMES, cut, plus_minus, signed, size
+from mydyno.results.precision import cost_metric, failure_of, half_widths
+from mydyno.results.words.plain import MOST_NAMES, cut, plus_minus, plus_minus_of, signed, size
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -37,12 +37,53 @@ class Clauses:
         if cost:
             metrics = {metric: None for metric in metrics if metric == cost or not phrase_of(metric).cost
                        or metric == summary.primary}  # fmt: skip
-        clauses: list[str] = []
+        clauses, told = self._of_levels(summary.primary)
         merged: set[str] = set()
         for metric in metrics:
             for control, effects in self._by_control(metric).items():
-                clauses += self._clauses(metric, control, effects, cost, merged)
+                left = [effect for effect in effects if id(effect) not in told]
+                clauses += self._clauses(metric, control, left, cost, merged)
         return _joined(clauses)
+
+    def _of_levels(self, metric: str) -> tuple[list[str], set[int]]:
+        """What a level of a factor does at several combinations of the other factors, where arms have controls of their
+        own for that; and the identities of these arms' effects, which need no further clause.
+        """
+        if self.factors is None:
+            return [], set()
+        found: dict[tuple[str, str], list[tuple[str, EffectRecord]]] = {}
+        of = self.factors.levels_of
+        for effect in (one for effects in self._by_control(metric).values() for one in effects):
+            if effect.arm not in of or effect.control not in of:
+                continue
+            pairs = list(zip(of[effect.arm], of[effect.control], strict=True))
+            differing = [pair for pair in pairs if pair[0] != pair[1]]
+            if len(differing) == 1:
+                rest = "-".join(level for level, base in pairs if level == base)
+                found.setdefault(differing[0], []).append((rest, effect))
+        clauses: list[str] = []
+        told: set[int] = set()
+        for (level, base), group in found.items():
+            own = {id(effect) for _, effect in group if effect.control != self.summary.control}
+            for verdict in ("higher", "lower"):
+                part = [(rest, one) for rest, one in group if one.verdict == verdict and one.ratio is not None]
+                if part and own:
+                    clauses.append(self._level_clause(metric, level, base, part))
+                    told |= own & {id(effect) for _, effect in part}
+        return clauses, told
+
+    def _level_clause(self, metric: str, level: str, base: str, part: Sequence[tuple[str, EffectRecord]]) -> str:
+        words = phrase_of(metric)
+        where = tr(" with {level}", level=listing([rest for rest, _ in part]))
+        facts = {
+            "who": level, "verb": words.one, "more": words.more, "less": words.less, "control": base, "where": where,
+            "size": _span([effect for _, effect in part]), "noun": words.short_subject,
+        }  # fmt: skip
+        # Placeholders: may omit verb, more; may use noun
+        more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
+        # Placeholders: may omit verb, less; may use noun
+        less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
+        return more if part[0][1].verdict == "higher" else less
 
     def undecided(self, host_is_told: bool) -> list[str]:
         """A sentence on the contrasts of the primary metric that are inconclusive, and one on those not measurable."""
@@ -52,17 +93,17 @@ class Clauses:
         sentences = []
         if open_:
             noun = phrase_of(self.summary.primary).short_subject
-            width = precision(open_)
+            widths = half_widths(open_)
             hidden = ""
-            if width and self.summary.host_groups is None:
+            if widths and self.summary.host_groups is None:
                 hidden = tr(
                     "differences in {noun} below about {width} are hidden by this host's noise",
-                    noun=noun, width=plus_minus(width),
+                    noun=noun, width=plus_minus_of(widths),
                 )  # fmt: skip
-            elif width:
+            elif widths:
                 hidden = tr(
                     "differences in {noun} below about {width} are hidden by these hosts' noise",
-                    noun=noun, width=plus_minus(width),
+                    noun=noun, width=plus_minus_of(widths),
                 )  # fmt: skip
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
@@ -74,7 +115,7 @@ class Clauses:
                 else:
                     sentences.append(tr("No difference is shown yet."))
             else:
-                who = self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
+                who = self._whose(open_, judged)
                 where = self._where(open_, judged)
                 tail = tr(": {why}", why=hidden) if hidden and not host_is_told else ""
                 sentences.append(
@@ -226,6 +267,20 @@ class Clauses:
         if level:
             return _all_with(names, level)
         return tr("{count} of {all} arms", count=len(names), all=len(all_names))
+
+    def _whose(self, open_: Sequence[EffectRecord], judged: Sequence[EffectRecord]) -> str:
+        """The arms of contrasts; where some are not with the experiment's control, these with theirs."""
+        if all(effect.control == self.summary.control for effect in open_):
+            return self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
+        names = dict.fromkeys(
+            effect.arm
+            if effect.control == self.summary.control
+            else tr("{arm} against {control}", arm=effect.arm, control=effect.control)
+            for effect in open_
+        )
+        if len(names) > MOST_NAMES:
+            return tr("{count} of {all} comparisons", count=len(open_), all=len(judged))
+        return listing(list(names))
 
     def _level(self, names: Sequence[str], among: Sequence[str]) -> str | None:
         return self.factors.level_shared_by(names, among) if self.factors else None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from statistics import median
 
 from mydyno.language import percent_sign, tr, tr_plural
 
@@ -14,6 +16,8 @@ MINUS = "\N{MINUS SIGN}"
 MOST_NAMES = 4
 """Arms that a sentence names; of more it gives the number."""
 
+ALIKE = 1.5
+"""Ratio of half-widths up to which one number says them all."""
 REASON_CHARACTERS = 90
 LOG_HEAD = re.compile(
     r"\s*error log: (?:(?:\d{4}-\d\d-\d\d|\d{6}) +[\d:]+ (?:\d+ )?)?(?:\[\w+\] )?(?:\S*/(?:mysqld|mariadbd): )?"
@@ -44,6 +48,16 @@ def plus_minus(share: float) -> str:
         return tr("more than {width}", width=f"±100{percent_sign(' ')}")
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.2g}"
     return f"±{text.removesuffix('.0')}{percent_sign(' ')}"
+
+
+def plus_minus_of(widths: Sequence[float]) -> str:
+    """The half-widths of contrasts: the widest where they are much alike, else their median with their range."""
+    low, high = min(widths), max(widths)
+    if high <= ALIKE * low:
+        return plus_minus(high)
+    return tr(
+        "{median} ({low} to {high})", median=plus_minus(median(widths)), low=plus_minus(low), high=plus_minus(high)
+    )
 
 
 def blocks(count: int) -> str:

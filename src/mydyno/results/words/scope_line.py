@@ -14,7 +14,7 @@ from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.precision import finished_blocks
 from mydyno.results.words.hosts import claim_words
-from mydyno.results.words.plain import MOST_NAMES, blocks
+from mydyno.results.words.plain import MOST_NAMES, blocks, size
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.version import ServerVersion
 from mydyno.workloads.data import kind_of
@@ -36,6 +36,14 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     if summary.design == "interleaved":
         count = servers_together(experiment)
         parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
+    tested = sum(effect.verdict is not None for effect in summary.effects)
+    if tested > 1:
+        parts.append(
+            tr(
+                "{count} comparisons tested together by permutation of labels, error rate {rate}",
+                count=tested, rate=size(summary.alpha),
+            )
+        )  # fmt: skip
     parts.append(_dates(records))
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
 

@@ -19,15 +19,15 @@ from mydyno.results.precision import (
     duration_option,
     duration_words,
     finished_blocks,
+    half_widths,
     is_sequential,
     looks_of,
     planned_blocks,
-    precision,
     steal_share,
     strangers_share,
 )
 from mydyno.results.words.hosts import hosts_sharpen
-from mydyno.results.words.plain import blocks, plus_minus
+from mydyno.results.words.plain import blocks, plus_minus, plus_minus_of
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
@@ -75,43 +75,55 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
 
 
 def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
-    """For each metric that the answer speaks of: the precision of what is open, and the time for the margin."""
+    """For each metric that the answer speaks of: the precision of what is open, and the time that decides it."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
-    measured = summary.look or done
     for metric in filter(None, (summary.primary, cost_metric(summary))):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
-        width = precision(effects)
+        widths, planned = half_widths(effects), planned_blocks(effects)
         noun = phrase_of(metric).short_subject
-        target = summary.margin
-        needed = planned_blocks(effects) or blocks_for(target, effects, measured, summary.alpha, sequential)
-        if width is None or needed is None or needed <= done:
-            continue
-        if length is None:
-            needs = blocks(needed)
-        elif (needed - done) * length > MOST_S:
-            time = duration_words((needed - done) * length)
-            if summary.host_groups is None:
-                needs = tr("{time} on this host: use a quieter one", time=time)
-            else:
-                needs = tr("{time} on these hosts: use quieter ones", time=time)
-        elif sequential:
-            more = (needed - done) * length
-            needs = tr("{time} more", time=duration_words(more))
-            if more < DAY:
-                needs += tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
+        facts = {"noun": f"{noun[:1].upper()}{noun[1:]}", "width": plus_minus_of(widths) if widths else ""}
+        if planned is None:
+            needed = blocks_for(summary.margin, effects, summary.look or done, summary.alpha, sequential)
         else:
-            needs = tr(
-                "{blocks}, {time}, in a new study: --blocks {count}",
-                blocks=blocks(needed), time=duration_words(needed * length), count=needed,
+            needed, most = planned
+        if not widths or needed is None or needed <= done:
+            continue
+        needs = _needs(summary, needed, done, length, sequential)
+        if planned is None:
+            target = plus_minus(summary.margin)
+            lines.append(tr("{noun}: {width} now; {target} needs about {needs}.", **facts, target=target, needs=needs))
+        elif most == needed:
+            lines.append(tr("{noun}: {width} now; a verdict needs about {needs}.", **facts, needs=needs))
+        else:
+            all_ = blocks(most - done) if length is None else duration_words((most - done) * length)
+            lines.append(
+                tr(
+                    "{noun}: {width} now; half of the {count} open comparisons need about {needs}; all, about {all}.",
+                    **facts, count=len(effects), needs=needs, all=all_,
+                )
             )  # fmt: skip
-        lines.append(
-            tr(
-                "{noun}: {width} now; {target} needs about {needs}.",
-                noun=f"{noun[:1].upper()}{noun[1:]}", width=plus_minus(width), target=plus_minus(target), needs=needs,
-            )
-        )  # fmt: skip
     return lines
+
+
+def _needs(summary: Summary, needed: int, done: int, length: float | None, sequential: bool) -> str:
+    """What so many blocks in all take, and the command for it."""
+    if length is None:
+        return blocks(needed)
+    more = (needed - done) * length
+    if more > MOST_S:
+        if summary.host_groups is None:
+            return tr("{time} on this host: use a quieter one", time=duration_words(more))
+        return tr("{time} on these hosts: use quieter ones", time=duration_words(more))
+    if not sequential:
+        return tr(
+            "{blocks}, {time}, in a new study: --blocks {count}",
+            blocks=blocks(needed), time=duration_words(needed * length), count=needed,
+        )  # fmt: skip
+    words = tr("{time} more", time=duration_words(more))
+    if more < DAY:
+        words += tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
+    return words
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:

@@ -24,7 +24,7 @@ WIDTHS = {THROUGHPUT: 0.042, COST: 0.019}
         (6, 4, True, "6 blocks can show about ±4.2 % of throughput, about ±1.9 % of CPU per query"),
         (5, 4, True, "with 5 blocks on this host now, but a verdict needs 6 blocks"),
         (3, 1, False, "3 blocks can show"),
-        (3, 8, False, "with 3 blocks on this host now, but a verdict needs 5 blocks"),
+        (2, 8, False, "with 2 blocks on this host now, but a verdict needs 3 blocks"),
     ],
 )
 def test_what_blocks_can_show_is_promised_only_if_they_give_a_verdict(

@@ -82,6 +82,23 @@ def test_what_is_open_beside_what_is_decided_is_named() -> None:
     )
 
 
+def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -> None:
+    of = experiment(("glibc", "jemalloc", "tcmalloc", "mimalloc", "large"))
+    open_ = [("jemalloc", 4.0, 4), ("tcmalloc", 5.0, 10), ("mimalloc", 46.0, 34)]
+    effects = [effect(arm, "inconclusive", 1.0, half, details={"blocks_needed": needed}) for arm, half, needed in open_]
+    made = summary(of, [effect("large", "lower", -54.0, 6.0), *effects])
+    found = answer_study(made, study(of), records(of))
+    assert found.answer == (
+        "large serves fewer queries than glibc: −54 % (between −57 % and −51 %).",
+        "jemalloc, tcmalloc and mimalloc are inconclusive: differences in queries per second below about ±5 % (±4 % "
+        "to ±46 %) are hidden by this host's noise.",
+    )
+    assert found.sharpen[0].startswith(
+        "Queries per second: ±5 % (±4 % to ±46 %) now; half of the 3 open comparisons need about 20 minutes more"
+    )
+    assert found.sharpen[0].endswith("; all, about 70 minutes.") or found.sharpen[0].endswith("; all, about 1 hour.")
+
+
 def test_a_lower_arm_serves_fewer_and_never_more() -> None:
     said = answer([effect("jemalloc", "lower", -70.0), effect("tcmalloc", "lower", -66.0)])
     assert said == "jemalloc and tcmalloc serve fewer queries than glibc: −70 % to −66 %."
@@ -119,17 +136,17 @@ def test_under_an_alarm_nothing_is_concluded() -> None:
     assert "jemalloc" not in said and "more" not in said
 
 
-def test_half_stolen_the_first_sentence_says_what_the_host_gives() -> None:
+def test_half_stolen_the_host_is_named_after_what_is_decided() -> None:
     effects = [effect("jemalloc", "inconclusive", 1.0, 14.0), effect("tcmalloc", "inconclusive", 0.2, 12.0)]
     effects += [cost("jemalloc", "lower", -9.0, 6.0), cost("tcmalloc", "inconclusive", -1.0, 5.0)]
     of = experiment()
     made = summary(of, effects, metrics=METRICS, steal=0.52)
     found = answer_study(made, study(of), records(of))
-    assert found.answer[0].startswith(
+    assert found.answer[0] == "jemalloc uses 9 % less CPU per query than glibc."
+    assert found.answer[1].startswith(
         "The hypervisor took 52 % of this host's CPU time: it can show differences from about ±14 % of queries per "
         "second and ±6 % of CPU per query; ±2 % would take about "
     )
-    assert found.answer[1] == "jemalloc uses 9 % less CPU per query than glibc."
     assert found.answer[2] == "All comparisons of queries per second are inconclusive."
 
 
@@ -241,6 +258,30 @@ def test_many_arms_are_named_by_the_level_that_they_share() -> None:
     assert said.startswith("All 4 arms with zlib serve fewer queries than 1gbit-plain-raw: about −70 %; ")
 
 
+def test_a_level_that_is_compared_at_several_others_has_a_sentence_of_its_own() -> None:
+    specs = [
+        ArmSpec(name=f"{band}-{zip_}", treatments={"network": band, "compression": zip_})
+        for band in ("10gbit", "1gbit", "100mbit")
+        for zip_ in ("raw", "zlib")
+    ]
+    main = {"10gbit-zlib": -54.0, "1gbit-raw": 0.0, "1gbit-zlib": -55.0, "100mbit-raw": -82.0, "100mbit-zlib": -67.0}
+    effects = [
+        effect(arm, "lower" if size else "inconclusive", size, control="10gbit-raw") for arm, size in main.items()
+    ]
+    effects += [
+        effect("1gbit-zlib", "lower", -53.0, control="1gbit-raw"),
+        effect("100mbit-zlib", "higher", 84.0, control="100mbit-raw"),
+    ]
+    said = answer(effects, experiment(specs=specs))
+    assert said.startswith(
+        "zlib serves more queries than raw with 100mbit: +84 % (between +82 % and +86 %); "
+        "zlib serves fewer queries than raw with 10gbit and 1gbit: −54 % to −53 %. "
+    )
+    assert "1gbit-raw is inconclusive" in said
+    effects[-1] = effect("100mbit-zlib", "inconclusive", 4.0, 9.0, control="100mbit-raw")
+    assert "1gbit-raw and 100mbit-zlib against 100mbit-raw are inconclusive" in answer(effects, experiment(specs=specs))
+
+
 def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:
     specs = [
         ArmSpec(name=f"{band}-{tls}-{zip_}", treatments={"network": band, "tls": tls, "compression": zip_})
@@ -269,11 +310,13 @@ def test_a_slower_arm_is_not_left_out_where_another_is_faster() -> None:
 
 def test_the_scope_is_said_once_with_what_is_up_together() -> None:
     of = experiment()
-    found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
+    effects = [effect("jemalloc", "higher", 4.0), effect("tcmalloc", "equivalent", 0.1)]
+    found = answer_study(summary(of, effects), study(of), records(of))
     assert found.scope == (
         "Host vm-1 (2 CPUs, 4.0 GiB); MariaDB 10.11.14; oltp_read_only at 64 connections; 8 tables of 100,000 rows, "
         "0.18 times the buffer pool of 1.0 GiB; innodb_flush_log_at_trx_commit=1; sync_binlog=0; 6 blocks; 4 servers "
-        "up at the same time, one loaded at a time; 2026-11-18."
+        "up at the same time, one loaded at a time; 2 comparisons tested together by permutation of labels, error rate "
+        "3.1 %; 2026-11-18."
     )
 
 
@@ -309,7 +352,7 @@ def test_the_verdicts_own_plan_counts_where_there_is_one() -> None:
     planned = effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9})
     made = summary(of, [planned], design="blocks", look=None, interleaving=None, alpha=0.05)
     assert answer_study(made, study(of), records(of)).sharpen == (
-        "Queries per second: ±6 % now; ±2 % needs about 15 blocks, 30 minutes, in a new study: --blocks 15.",
+        "Queries per second: ±6 % now; a verdict needs about 15 blocks, 30 minutes, in a new study: --blocks 15.",
     )
 
 
