@@ -11,4 +11,5 @@ pub mod prefetch;
 pub mod queue;
 pub mod random;
 pub mod schedule;
+pub mod streams;
 pub mod wire;

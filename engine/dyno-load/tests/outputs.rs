@@ -2,8 +2,10 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::freeze::on_a_still_host;
-use common::{plain, run, NullServer};
+use common::{plain, run, NullServer, PROGRAM};
 
 fn base(server: &NullServer, rest: &str) -> String {
     format!("oltp run --any-server --quiet --port {} {rest}", server.port())
@@ -82,4 +84,30 @@ fn openmetrics_hold_the_counts_of_the_run() {
     ));
     assert_ne!(refused.code, 0);
     assert!(refused.stderr.contains("/nowhere/load.prom"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_neither_the_run_nor_its_record() {
+    let server = NullServer::start();
+    let path = std::env::temp_dir().join(format!("dynoload-unread-{}.json", std::process::id()));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let run = format!(
+        "oltp run --any-server --port {} --workload oltp_point_select --connections 2 --duration 1200ms --json {}",
+        server.port(),
+        path.display()
+    );
+    let status = Command::new(PROGRAM)
+        .args(run.split(' '))
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .status()
+        .unwrap();
+    let records = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(
+        records.lines().last().unwrap().contains("\"record\":\"final\""),
+        "{records}"
+    );
 }

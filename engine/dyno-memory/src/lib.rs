@@ -9,6 +9,7 @@
 mod kernels;
 mod measure;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -37,11 +38,12 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(line) => {
-            println!("{line}");
+            // Whoever started the program and is gone by now does not miss it.
+            let _ = writeln!(dyno_core::streams::stdout(), "{line}");
             ExitCode::SUCCESS
         }
         Err(message) => {
-            eprintln!("dynomem: error: {message}");
+            dyno_core::tell!("dynomem: error: {message}");
             ExitCode::from(2)
         }
     }

@@ -73,6 +73,7 @@ mod outcome;
 mod packet;
 mod replies;
 mod resultset;
+pub mod session_state;
 mod tls;
 mod value;
 

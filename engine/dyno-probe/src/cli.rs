@@ -28,7 +28,7 @@ pub fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dynoprobe: {error}");
+            dyno_core::tell!("dynoprobe: {error}");
             ExitCode::from(if matches!(error, RunError::Usage(_)) { 2 } else { 1 })
         }
     }

@@ -10,6 +10,7 @@ import typer
 
 from mydyno import __version__
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
+from mydyno.cli.streams import use_best_effort_streams
 from mydyno.errors import MydynoError
 
 COMMANDS = {
@@ -67,6 +68,7 @@ def _options(
 
 def main() -> None:
     """Run the program and exit with one of ExitCode."""
+    use_best_effort_streams()
     asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     only_version = sys.argv[1:] == ["--version"]
     try:

@@ -126,12 +126,9 @@ def _load_hosts(names: list[str] | None, listen: str | None, heartbeat: str | No
 
 
 def _emit(message: Any) -> None:
-    """One line on standard output; nobody reads it any more: the end of standard input says so too."""
-    try:
-        sys.stdout.write(message.model_dump_json() + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """One line on standard output; where nobody reads it any more, the end of standard input says so."""
+    sys.stdout.write(message.model_dump_json() + "\n")
+    sys.stdout.flush()
 
 
 async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None, take: Callable[[str], None]) -> None:

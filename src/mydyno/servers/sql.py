@@ -59,6 +59,13 @@ def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysq
         connecting.result().close()
 
 
+SESSION_STATE = (
+    "SET SESSION completion_type = 0, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', "
+    "sql_select_limit = 18446744073709551615, wait_timeout = 2147483"
+)
+"""What control sessions do does not depend on the server's global values."""
+
+
 def unix_stream(path: str, timeout_s: float) -> socket.socket:
     """A connected Unix socket; OSError closes it, which PyMySQL 2.2 leaves to the garbage collector."""
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -107,6 +114,7 @@ class Control:
                 read_timeout=self._timeout_s,
                 charset="utf8",
                 autocommit=True,
+                init_command=SESSION_STATE,
                 # A Unix socket needs none, and mydyno's own sessions must not be counted among the load's.
                 ssl_disabled=self._plain or path is not None,
                 defer_connect=True,

@@ -75,6 +75,10 @@ class Treatment(ABC):
         """Why this load program does not support it; None if it does."""
         return None
 
+    def statements_obstacle(self) -> str | None:
+        """Why the built-in workloads cannot show its effect; None if they can."""
+        return None
+
     def disk_obstacle(self, data: Path) -> str | None:  # noqa: ARG002
         """Why it is impossible with the data in this folder; None if it is possible."""
         return None

@@ -47,6 +47,10 @@ _OF_THE_CONNECTION = (
 """What the load program's work for a query can depend on."""
 
 
+_SET_BY_THE_LOAD = ("autocommit", "completion_type", "sql_mode", "sql_select_limit")
+"""What the built-in workloads set in each of their sessions."""
+
+
 class VariablesTreatment(Treatment):
     """Server variables of one arm."""
 
@@ -65,6 +69,16 @@ class VariablesTreatment(Treatment):
         if server.dsn is not None:
             return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
         return None
+
+    def statements_obstacle(self) -> str | None:
+        """Built-in workloads set the state of their sessions, so that the server's value changes nothing."""
+        found = [name for name in _SET_BY_THE_LOAD if name in self._wanted]
+        if not found:
+            return None
+        return (
+            f"{', '.join(found)}: every session of a built-in workload sets its own value; "
+            "use steps.script, steps.sql or steps.replay"
+        )
 
     async def apply(self, instance: RunningServer) -> None:
         """Into my.cnf."""

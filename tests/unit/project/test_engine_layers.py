@@ -18,7 +18,7 @@ LAYERS = {
         general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """
-        clock duration operation panics prefetch queue random distribution histogram hdr_log schedule wire
+        clock duration operation panics prefetch queue random distribution histogram hdr_log schedule streams wire
     """,
     "dyno-kv": "error event number request intake text binary meta connection blocking",
     "dyno-loop": """
@@ -31,8 +31,8 @@ LAYERS = {
     """,
     "dyno-memory": "kernels measure",
     "dyno-mysql": """
-        constants counters endpoint error tls options packet auth value compress handshake layers intake resultset
-        command outcome login replies connection blocking
+        constants counters endpoint error tls session_state options packet auth value compress handshake layers intake
+        resultset command outcome login replies connection blocking
     """,
     "dyno-patience": "",
     "dyno-probe": """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,12 @@ def test_what_was_not_run_is_listed_and_an_unset_variable_is_a_failure(program: 
     program.answers("NOT RUN: c_test: DYNO_TEST_MEMCACHED is not set (./test sets it)\n", 0)
     with pytest.raises(AssertionError, match="DYNO_TEST_MEMCACHED is not set"):
         program.run()
+
+
+def test_no_program_ends_because_nobody_reads_what_it_prints() -> None:
+    """println! and eprintln! panic on a pipe without a reader; dyno_core::streams and dyno_core::tell! do not."""
+    printing = re.compile(r"^(?!\s*//).*\be?print(ln)?!", re.MULTILINE)
+    sources = [path for path in engine.ENGINE.glob("*/src/**/*.rs") if "tests" not in path.stem]
+    assert len(sources) > 100
+    found = {path: printing.findall(path.read_text().partition("#[cfg(test)]")[0]) for path in sources}
+    assert [str(path) for path, uses in found.items() if uses] == []

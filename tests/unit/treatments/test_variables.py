@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.model.definition.experiment import Scalar, ServerSpec
+from mydyno.execution.planning.forecast import forecast
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Scalar, ServerSpec, StepSpec
+from mydyno.model.definition.plan import make_plan
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_name, option_value
 from mydyno.servers.version import ServerVersion
 from mydyno.treatments.variables import VariablesTreatment, read_back, same_setting
+from tests.support.fake_script import experiment
 
 BUILD = ServerBuild(
     name="x",
@@ -115,3 +119,15 @@ def test_an_external_server_is_never_configured() -> None:
     treatment = VariablesTreatment({"x": 1})
     assert "never reconfigured" in str(treatment.obstacle(ServerSpec(dsn="mysql://h")))
     assert treatment.obstacle(ServerSpec(name="mariadb-10.11")) is None
+
+
+@pytest.mark.parametrize("name", ["autocommit", "completion-type", "sql_mode", "SQL_SELECT_LIMIT", "sort_buffer_size"])
+@pytest.mark.parametrize("script", [None, "own.lua"])
+def test_what_built_in_workloads_set_themselves_cannot_be_under_test_with_them(
+    paths: HostPaths, name: str, script: str | None
+) -> None:
+    step = StepSpec(workload="oltp_update_index") if script is None else StepSpec(workload="script", script=script)
+    asked = experiment(treatments={"jemalloc": {"variables": {name: 0}}}, steps=(step,))
+    found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "sets its own value" in one]
+    assert bool(found) == (script is None and name != "sort_buffer_size")
+    assert all(one.startswith("arm jemalloc: variables: ") and "use" in one for one in found)

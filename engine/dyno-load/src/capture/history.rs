@@ -2,6 +2,7 @@
 
 use dyno_capture::{Capture, History, HistoryRow, HISTORY_COLUMNS};
 use dyno_mysql::blocking::Client;
+use dyno_mysql::session_state::OWN_STATE;
 
 use crate::error::Error;
 use crate::spec::ConnectionSpec;
@@ -18,7 +19,7 @@ const DEFAULT_LONGEST_TEXT: usize = 1024;
 /// # Errors
 /// When the server is away, or keeps no history, with what to set.
 pub fn capture_history(connection: &ConnectionSpec) -> Result<Capture, Error> {
-    let options = connection.options(false)?;
+    let options = connection.options(false, Some(OWN_STATE))?;
     let mut client = connect(&options)?;
     check_consumer(&mut client)?;
     let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));

@@ -1,5 +1,6 @@
 //! `dynoload capture`: its options.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -62,16 +63,16 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     let output = arguments.output.display().to_string();
     let table = capture::table(&captured, &output);
     if captured.header.statements == 0 {
-        eprint!("{table}");
+        dyno_core::streams::stderr().write_all(table.as_bytes())?;
         return Err(Error::User(
             "there is no statement to capture; no file was written".into(),
         ));
     }
     capture::write(&captured, &arguments.output)?;
     if arguments.output == Path::new("-") {
-        eprint!("{table}");
+        dyno_core::streams::stderr().write_all(table.as_bytes())?;
     } else {
-        print!("{table}");
+        dyno_core::streams::stdout().write_all(table.as_bytes())?;
     }
     Ok(Exit::Done)
 }

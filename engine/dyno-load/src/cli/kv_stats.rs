@@ -26,7 +26,7 @@ pub fn run(arguments: &StatsArguments) -> Result<Exit, Error> {
     let place = arguments.server.spec();
     let mut client = server::connect(&place.endpoint(), place.protocol()?, place.connect_timeout)?;
     let stats = server::stats(&mut client, &arguments.group)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     if arguments.json {
         writeln!(out, "{}", serde_json::json!(stats))?;
         return Ok(Exit::Done);

@@ -117,7 +117,7 @@ pub fn main() -> Exit {
             // --help and --version come this way too; output that nobody reads is no failure.
             let _ = error.print();
             for note in script::notes(&given, &error.to_string()) {
-                eprintln!("{note}");
+                dyno_core::tell!("{note}");
             }
             return if error.use_stderr() { Exit::Input } else { Exit::Done };
         }
@@ -137,7 +137,7 @@ pub fn main() -> Exit {
         Command::Script(arguments) => script::run(&arguments),
     };
     result.unwrap_or_else(|error: Error| {
-        eprintln!("dynoload: {error}");
+        dyno_core::tell!("dynoload: {error}");
         error.exit()
     })
 }

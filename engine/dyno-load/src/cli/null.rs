@@ -28,10 +28,9 @@ pub fn run(arguments: &NullArguments) -> Result<Exit, Error> {
     };
     crate::host::allow_open_files(16_384)?;
     let interrupted = crate::host::interruption()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     writeln!(out, "{}", listener.describe())?;
     out.flush()?;
-    drop(out);
     null_server::serve(&listener, &interrupted)?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use clap::Args;
 use super::connection::ConnectionArguments;
 use super::parse::within;
 use crate::error::{Error, Exit};
+use dyno_mysql::session_state::OWN_STATE;
 
 /// The options of `oltp cleanup`.
 #[derive(Debug, Args)]
@@ -18,6 +19,9 @@ pub struct CleanupArguments {
 
 /// Drops the tables.
 pub fn run(arguments: &CleanupArguments) -> Result<Exit, Error> {
-    crate::sql::data::cleanup(&arguments.connection.spec().options(true)?, arguments.tables)?;
+    crate::sql::data::cleanup(
+        &arguments.connection.spec().options(true, Some(OWN_STATE))?,
+        arguments.tables,
+    )?;
     Ok(Exit::Done)
 }

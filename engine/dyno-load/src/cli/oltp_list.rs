@@ -7,7 +7,7 @@ use crate::sql::oltp::CATALOGUE;
 
 /// Prints a line a workload: name, what a transaction is.
 pub fn run() -> Result<Exit, Error> {
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     for workload in CATALOGUE {
         writeln!(out, "{:<24} {}", workload.name, workload.summary)?;
     }

@@ -11,6 +11,7 @@ use super::parse::threads;
 use crate::error::{Error, Exit};
 use crate::sql::data::{self, RowSource};
 use crate::sql::oltp;
+use dyno_mysql::session_state::OWN_STATE;
 
 const EXAMPLES: &str = "Examples:
   dynoload oltp prepare --tables 8 --table-size 1000000
@@ -66,7 +67,7 @@ pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
     }
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
     let request = data::Request {
-        options: arguments.connection.spec().options(false)?,
+        options: arguments.connection.spec().options(false, Some(OWN_STATE))?,
         database: arguments.connection.database.clone(),
         rows: RowSource {
             seed: arguments.seed,
@@ -79,8 +80,8 @@ pub fn run(arguments: &PrepareArguments) -> Result<Exit, Error> {
         threads: arguments.threads.unwrap_or(cpus.max(2)),
         resume: arguments.resume,
     };
-    let prepared = data::prepare(&request, &|text| eprintln!("{text}"))?;
-    let mut out = std::io::stdout().lock();
+    let prepared = data::prepare(&request, &|text| dyno_core::tell!("{text}"))?;
+    let mut out = dyno_core::streams::stdout();
     writeln!(
         out,
         "{} tables: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} existed before",
@@ -102,8 +103,12 @@ pub fn verify(arguments: &VerifyArguments) -> Result<Exit, Error> {
         table_size: oltp.table_size,
         text: oltp.row_text,
     };
-    let checks = data::verify(&arguments.connection.spec().options(true)?, oltp.tables, &rows)?;
-    let mut out = std::io::stdout().lock();
+    let checks = data::verify(
+        &arguments.connection.spec().options(true, Some(OWN_STATE))?,
+        oltp.tables,
+        &rows,
+    )?;
+    let mut out = dyno_core::streams::stdout();
     for check in &checks {
         writeln!(
             out,

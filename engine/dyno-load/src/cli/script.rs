@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::runner::{self, SqlRun};
 use crate::sources::Sources;
 use crate::spec::{ScriptSpec, SqlSpec};
 use crate::sql::script::{run_command, Commands};
+use dyno_mysql::session_state::INHERITED_STATE;
 
 const EXAMPLES: &str = "Examples:
   dynoload script oltp_read_only --tables=4 --table-size=100000 prepare
@@ -194,7 +196,7 @@ pub fn run(arguments: &ScriptArguments) -> Result<Exit, Error> {
 
 fn command(spec: &ScriptSpec) -> Result<Exit, Error> {
     let context = spec.context()?;
-    let options = Arc::new(spec.connection.options(true)?);
+    let options = Arc::new(spec.connection.options(true, Some(INHERITED_STATE))?);
     let ignored = spec.load.ignored_errors()?;
     run_command(&context, &options, spec.load.db_ps_mode == "auto", &ignored)?;
     Ok(Exit::Done)
@@ -217,7 +219,7 @@ fn help(spec: &ScriptSpec) -> Result<Exit, Error> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<24} {} [default: {}]", option.summary, option.default);
     }
-    print!("{text}");
+    dyno_core::streams::stdout().write_all(text.as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -68,7 +68,7 @@ pub fn run(arguments: &SessionArguments) -> Result<Exit, Error> {
     let options = arguments
         .connection
         .spec()
-        .options(!arguments.connection.database.is_empty())?;
+        .options(!arguments.connection.database.is_empty(), None)?;
     let report = Report {
         format: FORMAT,
         format_version: FORMAT_VERSION,
@@ -78,7 +78,7 @@ pub fn run(arguments: &SessionArguments) -> Result<Exit, Error> {
             .map(|_| session(&options, &arguments.sql))
             .collect::<Result<_, _>>()?,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     writeln!(out, "{}", serde_json::json!(report))?;
     Ok(Exit::Done)
 }

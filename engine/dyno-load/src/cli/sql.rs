@@ -1,5 +1,6 @@
 //! `dynoload sql`: files of SQL transactions, and the TOML files beside them.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ use crate::runner::{self, SqlRun};
 use crate::sources::Sources;
 use crate::spec::{FileSpec, SqlSpec};
 use crate::sql::file::{data, dump, Schema};
+use dyno_mysql::session_state::{OWN_STATE, STATE_FOR_A_DUMP};
 
 const RUN_EXAMPLES: &str = "Examples:
   dynoload sql prepare shop.toml --database shop
@@ -106,7 +108,7 @@ pub fn run(command: &Sql) -> Result<Exit, Error> {
         Sql::Prepare(arguments) => prepare(arguments),
         Sql::Cleanup(arguments) => {
             let schema = read(&arguments.file, None)?;
-            data::cleanup(&arguments.connection.spec().options(true)?, &schema)?;
+            data::cleanup(&arguments.connection.spec().options(true, Some(OWN_STATE))?, &schema)?;
             Ok(Exit::Done)
         }
         Sql::Run(arguments) => runner::run_sql(&SqlRun {
@@ -142,26 +144,32 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
             return Err(Error::User("--scale is for a TOML file; a dump has no scale".into()));
         }
         let began = std::time::Instant::now();
-        let statements = dump::load(&spec.options(false)?, &spec.database, &arguments.file)?;
-        println!(
+        let statements = dump::load(
+            &spec.options(false, Some(STATE_FOR_A_DUMP))?,
+            &spec.database,
+            &arguments.file,
+        )?;
+        writeln!(
+            dyno_core::streams::stdout(),
             "{statements} statements of the dump, {:.1} s",
             began.elapsed().as_secs_f64()
-        );
+        )?;
         return Ok(Exit::Done);
     }
     let request = data::Request {
-        options: spec.options(false)?,
+        options: spec.options(false, Some(OWN_STATE))?,
         database: spec.database.clone(),
         schema: read(&arguments.file, arguments.scale)?,
         seed: arguments.seed,
         threads: arguments.threads.unwrap_or_else(|| cpus() * 2),
     };
     let began = std::time::Instant::now();
-    let rows = data::prepare(&request, &|line| eprintln!("{line}"))?;
-    println!(
+    let rows = data::prepare(&request, &|line| dyno_core::tell!("{line}"))?;
+    writeln!(
+        dyno_core::streams::stdout(),
         "{rows} rows in {} tables, {:.1} s",
         request.schema.tables.len(),
         began.elapsed().as_secs_f64()
-    );
+    )?;
     Ok(Exit::Done)
 }

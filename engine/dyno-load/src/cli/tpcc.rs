@@ -11,6 +11,7 @@ use super::tpcc_run::RunArguments;
 use crate::error::{Error, Exit};
 use crate::sql::data::drop_tables;
 use crate::sql::tpcc::{acknowledged, check, load, procedures, schema};
+use dyno_mysql::session_state::OWN_STATE;
 
 /// W_ID is a SMALLINT.
 pub(super) const MOST_WAREHOUSES: u32 = 32_767;
@@ -107,7 +108,7 @@ pub(super) fn cpus() -> u32 {
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let request = load::Request {
-        options: arguments.connection.spec().options(false)?,
+        options: arguments.connection.spec().options(false, Some(OWN_STATE))?,
         database: arguments.connection.database.clone(),
         warehouses: arguments.warehouses,
         seed: arguments.seed,
@@ -115,8 +116,8 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
         foreign_keys: arguments.foreign_keys,
         resume: arguments.resume,
     };
-    let prepared = load::prepare(&request, &|text| eprintln!("{text}"))?;
-    let mut out = std::io::stdout().lock();
+    let prepared = load::prepare(&request, &|text| dyno_core::tell!("{text}"))?;
+    let mut out = dyno_core::streams::stdout();
     writeln!(
         out,
         "{} warehouses: {} rows loaded in {:.2} s ({:.0} rows/s, indexes included), {} rows of complete chunks existed before",
@@ -131,9 +132,9 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
 
 fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
     let orders = arguments.acknowledged.as_deref().map(acknowledged::read).transpose()?;
-    let options = arguments.connection.spec().options(true)?;
+    let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
     let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     if arguments.json {
         writeln!(
             out,
@@ -172,7 +173,7 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
     let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
-    let options = arguments.connection.spec().options(true)?;
+    let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
     drop_tables(&options, names)?;
     if let Ok(mut client) = crate::sql::server::connect(&options) {
         procedures::drop(&mut client)?;

@@ -54,7 +54,7 @@ pub trait Shown: Extra + Sized {
 /// When the file cannot be made.
 pub fn open(path: &Path) -> io::Result<Box<dyn Write>> {
     if path == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
+        return Ok(Box::new(dyno_core::streams::stdout()));
     }
     Ok(Box::new(BufWriter::new(File::create(path)?)))
 }

@@ -24,7 +24,7 @@ impl Progress {
     /// Says something once.
     pub fn say(&self, text: &str) {
         if !self.quiet {
-            eprintln!("{text}");
+            dyno_core::tell!("{text}");
         }
     }
 
@@ -49,16 +49,16 @@ impl Progress {
         );
         if self.terminal {
             // Progress that cannot be shown must not end a run.
-            let _ = write!(io::stderr(), "\r\x1b[2K{line}");
+            let _ = write!(dyno_core::streams::stderr(), "\r\x1b[2K{line}");
         } else {
-            eprintln!("{line}");
+            dyno_core::tell!("{line}");
         }
     }
 
     /// Ends the line that was being replaced.
     pub fn finish(&self) {
         if !self.quiet && self.terminal {
-            eprintln!();
+            dyno_core::tell!();
         }
     }
 }

@@ -77,8 +77,10 @@ pub struct QualityInputs<'a> {
     pub failure: Option<&'a Failure>,
     /// Whether there was a plan.
     pub open_loop: bool,
-    /// The server's counters against ours; empty where they could not be read.
+    /// The server's counters against ours; empty where the workload cannot be compared, or they could not be read.
     pub counters: &'a [CounterCheck],
+    /// Whether the server's counters were read before and after the load.
+    pub counters_read: bool,
     /// The agents that loaded; empty where this program did it itself.
     pub agents: &'a [AgentFacts],
     /// TCP segments sent and sent again on this host meanwhile; none over a Unix socket, and where agents loaded.

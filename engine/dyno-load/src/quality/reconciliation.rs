@@ -1,9 +1,18 @@
-//! reconciliation: the server counted other statements than we did.
+//! reconciliation: the server counted other statements than we did, or could not be asked.
 
-use super::{level, Finding, QualityInputs};
+use super::{level, Finding, QualityInputs, RunQuality};
 
-/// SUSPECT above 0.1 % of difference in any counter, INVALID above 10 %.
+/// SUSPECT above 0.1 % of difference in any counter, INVALID above 10 %; SUSPECT without counters, unless the run has failed,
+/// which another rule says.
 pub fn judge(inputs: &QualityInputs<'_>) -> Option<Finding> {
+    if !inputs.counters_read && inputs.failure.is_none() {
+        return Some(Finding {
+            rule: "reconciliation",
+            level: RunQuality::Suspect,
+            reason: "the server's counters could not be read, so its statements are not compared with this program's"
+                .into(),
+        });
+    }
     let worst = inputs
         .counters
         .iter()

@@ -25,6 +25,7 @@ fn inputs(totals: &Totals<KvRecord>) -> QualityInputs<'_> {
         threads: 1,
         open_loop: true,
         counters: &[],
+        counters_read: true,
         agents: &[],
         tcp: Some(TcpSegments {
             sent: 100_000,

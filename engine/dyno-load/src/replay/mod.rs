@@ -29,6 +29,7 @@ use crate::error::{Error, Exit};
 use crate::quality::RunQuality;
 use crate::server::Facts;
 use crate::spec::ConnectionSpec;
+use dyno_mysql::session_state::INHERITED_STATE;
 use worker::{Shared, Worker, LEAD_NS};
 
 /// Sessions for which one thread is enough.
@@ -95,7 +96,7 @@ pub struct Replayed {
 pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
     let capture = crate::capture::read(&run.capture)?;
     if capture.header.anonymised {
-        eprintln!("dynoload: warning: the literals of this capture are pseudonyms: its statements find other rows than the captured ones");
+        dyno_core::tell!("dynoload: warning: the literals of this capture are pseudonyms: its statements find other rows than the captured ones");
     }
     let identity = identity(&capture);
     let plan = ReplayPlan::new(capture, &run.selection);
@@ -169,7 +170,7 @@ fn replay(run: &ReplayRun, plan: ReplayPlan, server: Facts, identity: Fingerprin
         pace: run.pace,
         checksums: run.results.is_some(),
         address: run.connection.address()?,
-        options: run.connection.options(false)?,
+        options: run.connection.options(false, Some(INHERITED_STATE))?,
         grace_ns: run.grace.as_nanos() as u64,
         done: AtomicU64::new(0),
         errors: AtomicU64::new(0),
@@ -234,6 +235,6 @@ fn follow(shared: &Shared, quiet: bool, has_ended: impl Fn() -> bool) {
             shared.errors.load(Ordering::Relaxed),
         );
         let (seconds, all) = ((now_ns() - begin_ns) / 1_000_000_000, shared.plan.statements.len());
-        eprintln!("  {seconds:>4} s  {done} of {all} statements  {errors} errors");
+        dyno_core::tell!("  {seconds:>4} s  {done} of {all} statements  {errors} errors");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dyno_mysql::blocking::Client;
+use dyno_mysql::session_state::OWN_STATE;
 
 use super::{most_open, Pace, ReplayPlan, ReplayRun};
 use crate::error::Error;
@@ -15,7 +16,7 @@ use crate::sql::server::{connect, failed};
 /// # Errors
 /// With the names, the limit, and what to try.
 pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<Facts, Error> {
-    let mut client = connect(&run.connection.options(false)?)?;
+    let mut client = connect(&run.connection.options(false, Some(OWN_STATE))?)?;
     let facts = read_facts(&mut client)?;
     if facts.kind == "unknown" && !run.any_server {
         return Err(Error::Server(format!(

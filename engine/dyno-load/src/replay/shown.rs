@@ -36,10 +36,10 @@ pub fn print(run: &ReplayRun, replayed: &Replayed, summary: &Summary, json: Opti
         write_json(run, replayed, summary, BufWriter::new(file))?;
     }
     if run.json.as_deref() == Some(Path::new("-")) {
-        write_json(run, replayed, summary, std::io::stdout().lock())?;
-        eprint!("{text}");
+        write_json(run, replayed, summary, dyno_core::streams::stdout())?;
+        dyno_core::streams::stderr().write_all(text.as_bytes())?;
     } else {
-        std::io::stdout().write_all(text.as_bytes())?;
+        dyno_core::streams::stdout().write_all(text.as_bytes())?;
     }
     Ok(())
 }

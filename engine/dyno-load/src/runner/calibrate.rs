@@ -107,7 +107,7 @@ pub fn run(arguments: &Calibration) -> Result<Exit, Error> {
     let per_query = |totals: &Totals<SqlRecord>| {
         totals.measured.usage.cpu_us() as f64 / (totals.measured.counts.queries().max(1)) as f64
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = dyno_core::streams::stdout();
     if arguments.json {
         let record = json!({
             "format": FORMAT.format,

@@ -12,7 +12,6 @@ use super::sql::SqlRun;
 use crate::agents::{self, Coordinator, Job, JobSettings, Shippable};
 use crate::error::{Error, Exit};
 use crate::kv::{server as kv_server, KvRecord};
-use crate::slices::keep_connections;
 use crate::spec::{self, KvSpec, LoadSpec, RunSpec, SqlSpec};
 use crate::sql::part::Part;
 use crate::sql::preflight::{self, Needs};
@@ -137,13 +136,13 @@ fn accept(job: Job, share: Share) -> Result<JobSettings, Error> {
             let connection = spec.connection_mut();
             connection.password = Some(Secret::new(job.password));
             connection.ssl_ca_text = job.ssl_ca_text;
-            accept_sql(&spec, job.any_server, job.slices, share)
+            accept_sql(&spec, job.any_server, share)
         }
         RunSpec::Kv(spec) => accept_kv(&spec, share),
     }
 }
 
-fn accept_sql(spec: &SqlSpec, any_server: bool, slices: bool, share: Share) -> Result<JobSettings, Error> {
+fn accept_sql(spec: &SqlSpec, any_server: bool, share: Share) -> Result<JobSettings, Error> {
     let mut settings = spec.resolve()?;
     settings.workload.divide(Part {
         index: share.first_worker / share.threads,
@@ -158,9 +157,6 @@ fn accept_sql(spec: &SqlSpec, any_server: bool, slices: bool, share: Share) -> R
     };
     preflight::check(&mut control, &needs)?;
     allow_files(settings.connections(), settings.load.shape.threads, share)?;
-    if slices {
-        keep_connections(&mut settings);
-    }
     Ok(JobSettings::Sql(Arc::new(settings)))
 }
 

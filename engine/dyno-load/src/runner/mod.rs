@@ -102,10 +102,10 @@ fn tcp_segments_since(before: Option<TcpSegments>) -> Option<TcpSegments> {
 
 fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
     if json == Some(Path::new("-")) {
-        eprint!("{text}");
+        dyno_core::streams::stderr().write_all(text.as_bytes())?;
         return Ok(());
     }
-    std::io::stdout().write_all(text.as_bytes())?;
+    dyno_core::streams::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
@@ -114,7 +114,7 @@ fn exit_of<E: Extra>(outcome: &Outcome<E>, quality: RunQuality) -> Exit {
         return Exit::Interrupted;
     }
     if let Some(failure) = &outcome.failure {
-        eprintln!("dynoload: {failure}");
+        dyno_core::tell!("dynoload: {failure}");
         return Exit::Failed;
     }
     match quality {

@@ -99,6 +99,7 @@ impl<E: Shippable, C> ObservedLoad<E, C> {
             threads: load.shape.threads,
             open_loop: load.shape.is_timed(),
             counters,
+            counters_read: self.before.is_some() && self.after.is_some(),
             agents: &self.agents,
             tcp: self.tcp,
             kv,

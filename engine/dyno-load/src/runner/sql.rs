@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use dyno_mysql::blocking::Client;
+use dyno_mysql::session_state::OWN_STATE;
 use serde_json::Value;
 
 use super::observed::{observe_load, ObservedLoad};
@@ -88,27 +89,41 @@ fn connect(spec: &mut SqlSpec) -> Result<(SqlSettings, Client), Error> {
     match spec {
         SqlSpec::Oltp(oltp) => {
             let settings = oltp.resolve()?;
-            let control = server::connect(&settings.options)?;
+            let control = server::connect(&settings.control_options())?;
             Ok((settings, control))
         }
         SqlSpec::File(file) => {
             let settings = file.resolve()?;
-            let control = server::connect(&settings.options)?;
+            let mut control = server::connect(&settings.control_options())?;
+            warn_of_autocommit(&mut control);
             Ok((settings, control))
         }
         SqlSpec::Script(script) => {
             let settings = script.resolve()?;
-            let control = server::connect(&settings.options)?;
+            let mut control = server::connect(&settings.control_options())?;
+            warn_of_autocommit(&mut control);
             Ok((settings, control))
         }
         SqlSpec::Tpcc(tpcc) => {
             // The control connection commits each statement: an open read view would hold back the purge during the run.
-            let mut control = server::connect(&tpcc.connection.options(true)?)?;
+            let mut control = server::connect(&tpcc.connection.options(true, Some(OWN_STATE))?)?;
             if tpcc.terminals.warehouses.is_none() {
                 // Agents count none themselves: all have the same.
                 tpcc.terminals.warehouses = Some(check::count_warehouses(&mut control)?.max(1));
             }
             Ok((tpcc.resolve()?, control))
+        }
+    }
+}
+
+/// The user's statements run in the state that the server gives each session; one of its values loses what they change.
+fn warn_of_autocommit(control: &mut Client) {
+    if let Ok(Some(value)) = control.query_text("SELECT @@GLOBAL.autocommit") {
+        if value == "0" {
+            dyno_core::tell!(
+                "dynoload: warning: autocommit of the server is OFF, and the sessions inherit it: what the statements change is \
+                 lost unless they commit"
+            );
         }
     }
 }
@@ -148,7 +163,7 @@ fn measure(
     if let Some(main) = main {
         if let Err(error) = main.finish(Some((&observed.outcome, observed.duration_s))) {
             // The result of the load stays.
-            eprintln!("dynoload: {error}");
+            dyno_core::tell!("dynoload: {error}");
         }
     }
     let (quality, findings) = observed.judge(&settings.load, &counters, None);

@@ -14,7 +14,7 @@ pub use agents::AgentsTarget;
 pub use command::{Command, Go};
 pub use input::{Event, Input};
 pub use kv::KvTarget;
-pub use sql::{keep_connections, SqlTarget};
+pub use sql::SqlTarget;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -178,7 +178,7 @@ fn fail(lines: &mut Lines, failure: Option<Failure>) -> Result<Exit, Error> {
         Exit::Interrupted
     };
     let failure = failure.unwrap_or_else(|| Failure::new("interrupted by a signal"));
-    eprintln!("dynoload: {failure}");
+    dyno_core::tell!("dynoload: {failure}");
     lines.record("failed", &failure)?;
     Ok(exit)
 }

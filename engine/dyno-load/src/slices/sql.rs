@@ -15,32 +15,20 @@ use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::ScriptSession;
 use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
-/// Idle connections of a load live at least this long (24 days): a hold may be longer than the server's wait_timeout.
-const KEEP: &str = "SET SESSION wait_timeout = 2147483";
-
 /// A MySQL or MariaDB server under one workload.
 pub struct SqlTarget {
     settings: Arc<SqlSettings>,
-    options: Arc<Options>,
+    options: Options,
     control: Option<Client>,
     before: Option<ServerCounters>,
-}
-
-/// Idle connections of the load survive a long hold, except where each operation makes its own.
-pub fn keep_connections(settings: &mut SqlSettings) {
-    if !settings.connects_each_time() {
-        Arc::make_mut(&mut settings.options).init_statements.push(KEEP.into());
-    }
 }
 
 impl SqlTarget {
     /// Slices of `settings`; `control` is the connection that reads the server's counters.
     pub fn new(settings: &SqlSettings, control: Client) -> Self {
-        let options = Arc::clone(&settings.options);
-        let mut settings = settings.clone();
-        keep_connections(&mut settings);
+        let options = settings.control_options();
         Self {
-            settings: Arc::new(settings),
+            settings: Arc::new(settings.clone()),
             options,
             control: Some(control),
             before: None,

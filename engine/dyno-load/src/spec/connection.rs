@@ -58,11 +58,12 @@ pub struct ConnectionSpec {
 }
 
 impl ConnectionSpec {
-    /// The options of every connection, with or without the database.
+    /// The options of every connection, with or without the database. `state` (dyno_mysql::session_state) is what the
+    /// session is set to after the login; none: as the server gives it.
     ///
     /// # Errors
     /// When a file cannot be read, or a name is not known.
-    pub fn options(&self, with_database: bool) -> Result<Options, Error> {
+    pub fn options(&self, with_database: bool, state: Option<&str>) -> Result<Options, Error> {
         let endpoint = match &self.socket {
             Some(path) => Endpoint::unix(path),
             None => Endpoint::tcp(self.host.clone(), self.port),
@@ -75,6 +76,7 @@ impl ConnectionSpec {
         options.allow_public_key_retrieval = self.get_server_public_key;
         options.program_name = "dynoload".into();
         options.connect_timeout = self.connect_timeout;
+        options.init_statements.extend(state.map(String::from));
         Ok(options)
     }
 

@@ -9,6 +9,7 @@ use super::{ConnectionSpec, LoadSpec, RandomSpec, SqlDescription};
 use crate::error::Error;
 use crate::sql::oltp::{self, Context, OltpOptions, Workload};
 use crate::sql::{SqlSettings, SqlWorkload};
+use dyno_mysql::session_state::{INHERITED_STATE, OWN_STATE, OWN_STATE_IN_TRANSACTIONS};
 
 /// What to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -65,6 +66,18 @@ impl OltpSpec {
     }
 }
 
+/// What the sessions of a load are set to. The user's own statements run in the server's state; where connections are what is
+/// measured, nothing is added to them.
+fn state_of(workload: &SqlWorkload) -> Option<&'static str> {
+    match workload {
+        SqlWorkload::Oltp(_) if workload.definition().name == "connect" => None,
+        SqlWorkload::Oltp(_) => Some(OWN_STATE),
+        // COMMIT and ROLLBACK are the only limits of transactions, as in tpcc-mysql: no BEGIN.
+        SqlWorkload::Tpcc(_) => Some(OWN_STATE_IN_TRANSACTIONS),
+        SqlWorkload::Script(_) | SqlWorkload::File(_) | SqlWorkload::Captured(_) => Some(INHERITED_STATE),
+    }
+}
+
 /// The settings of any workload in SQL.
 ///
 /// # Errors
@@ -73,7 +86,7 @@ pub fn settings(workload: SqlWorkload, connection: &ConnectionSpec, load: &LoadS
     let is_paced = matches!(&workload, SqlWorkload::Captured(context) if context.is_paced());
     let has_terminals = is_paced || workload.tpcc().is_some_and(|config| config.key_and_think_times);
     let address = connection.address()?;
-    let options = Arc::new(connection.options(true)?);
+    let options = Arc::new(connection.options(true, state_of(&workload))?);
     let server = ServerAddress {
         endpoint: options.endpoint.to_string(),
         address,

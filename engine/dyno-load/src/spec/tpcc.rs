@@ -1,7 +1,6 @@
 //! A run of TPC-C.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use dyno_loop::Think;
 use serde::{Deserialize, Serialize};
@@ -77,10 +76,6 @@ impl TpccSpec {
                 ))
             })?;
         }
-        // COMMIT and ROLLBACK are the only limits of transactions, as in tpcc-mysql: no BEGIN.
-        Arc::make_mut(&mut settings.options)
-            .init_statements
-            .push("SET autocommit = 0".into());
         Ok(settings)
     }
 

@@ -23,7 +23,7 @@ pub const UNKNOWN_DATABASE: u16 = 1049;
 pub fn connect(options: &Options) -> Result<Client, Error> {
     let client = Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))?;
     if is_downgraded(options, &client) {
-        eprintln!(
+        dyno_core::tell!(
             "dynoload: warning: --ssl-mode preferred, and the server at {} offers no TLS: everything passes in plain text; \
              --ssl-mode required refuses that",
             options.endpoint

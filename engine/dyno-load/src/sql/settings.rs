@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyno_loop::{LoadSettings, Totals};
+use dyno_mysql::session_state::OWN_STATE;
+use dyno_mysql::Options;
 
 use super::captured::CapturedContext;
 use super::definition::Definition;
@@ -74,7 +76,7 @@ pub struct SqlSettings {
     /// How the load runs.
     pub load: LoadSettings,
     /// How to log in.
-    pub options: Arc<dyno_mysql::Options>,
+    pub options: Arc<Options>,
     /// The workload.
     pub workload: SqlWorkload,
     /// Prepared statements, or text.
@@ -87,6 +89,14 @@ impl SqlSettings {
     /// Connections of the whole run.
     pub fn connections(&self) -> u32 {
         self.load.shape.connections
+    }
+
+    /// The options of the connection for questions, whose statements are this program's whatever the workload.
+    pub fn control_options(&self) -> Options {
+        Options {
+            init_statements: vec![OWN_STATE.into()],
+            ..Options::clone(&self.options)
+        }
     }
 
     /// How many questions the server may have counted for making lost connections again.

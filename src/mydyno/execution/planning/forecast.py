@@ -140,10 +140,12 @@ def _copies(count: int) -> str:
 def _treatment_obstacles(experiment: Experiment, paths: HostPaths, apart: bool) -> list[str]:
     """What each arm's treatments lack here; what several arms lack is one sentence with their names."""
     drivers = list(dict.fromkeys(step.driver for step in experiment.resolved_steps))
+    built_in = experiment.data.workload != "kv" and any(step.file is None for step in experiment.resolved_steps)
     found: dict[str, list[str]] = {}
     for arm in experiment.arms:
         for treatment in treatments_of(arm):
             obstacles = [
+                treatment.statements_obstacle() if built_in else None,
                 (treatment.obstacle_apart if apart else treatment.obstacle)(experiment.server),
                 *(treatment.driver_obstacle(driver) for driver in drivers),
                 treatment.server_obstacle(server_of(arm, experiment.server)),

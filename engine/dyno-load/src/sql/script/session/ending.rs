@@ -22,7 +22,7 @@ impl ScriptSession {
             let answer = match request {
                 Ok(Request::Stop) => return,
                 Err(message) => {
-                    eprintln!("dynoload: thread_done(): {message}");
+                    dyno_core::tell!("dynoload: thread_done(): {message}");
                     return;
                 }
                 Ok(Request::Close(OWN, _) | Request::Disconnect(OWN)) => Answer::Nothing,

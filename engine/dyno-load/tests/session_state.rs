@@ -1,0 +1,129 @@
+//! The program against a server whose global values would change what its sessions do.
+//!
+//! DYNO_TEST_SERVER_COMMAND starts a private server (see common/mod.rs).
+
+mod common;
+
+use common::{client, plain, run, PrivateServer, Run};
+use dyno_mysql::blocking::Client;
+
+const DATA: &str = "--tables 1 --table-size 1000";
+/// Values that break BEGIN, empty strings or comparisons, commit nothing, begin a transaction after each one, or cut off rows.
+const HOSTILE: &[&str] = &[
+    "autocommit = 0",
+    "completion_type = 1",
+    "sql_select_limit = 3",
+    "sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+];
+const HOSTILE_IN_MARIADB: &str = "sql_mode = 'ORACLE,EMPTY_STRING_IS_NULL'";
+
+fn done(arguments: &str) -> Run {
+    let result = plain(arguments);
+    assert_eq!(result.code, 0, "{arguments}: {}{}", result.stderr, result.stdout);
+    result
+}
+
+/// A server where the account that loads is given hostile values at each login.
+fn hostile(name: &str, test: &str) -> Option<(PrivateServer, Client)> {
+    let server = PrivateServer::start(name, test)?;
+    let mut control = client(&server.socket());
+    let is_mariadb = control
+        .query_text("SELECT VERSION()")
+        .unwrap()
+        .unwrap()
+        .contains("MariaDB");
+    for setting in HOSTILE.iter().chain(is_mariadb.then_some(&HOSTILE_IN_MARIADB)) {
+        control.exec(&format!("SET GLOBAL {setting}")).unwrap();
+    }
+    Some((server, control))
+}
+
+/// How often a rule of the verdict found something.
+fn found(result: &Run, rule: &str) -> usize {
+    let findings = result.last()["verdict"]["findings"].as_array().unwrap();
+    findings.iter().filter(|finding| finding["rule"] == rule).count()
+}
+
+/// The run ended well, its statements were compared with the server's, and it left something in the tables.
+fn is_kept(control: &mut Client, result: &Run, question: &str) {
+    assert_eq!(result.code, 0, "{}{}", result.stderr, result.last());
+    assert!(!result.last()["reconciliation"].as_array().unwrap().is_empty());
+    assert_eq!(found(result, "reconciliation"), 0, "{}", result.last());
+    assert_ne!(
+        control.query_text(question).unwrap().as_deref(),
+        Some("0"),
+        "{question}"
+    );
+}
+
+#[test]
+fn what_the_program_does_does_not_depend_on_the_servers_global_values() {
+    let test = "what_the_program_does_does_not_depend_on_the_servers_global_values";
+    let Some((server, mut control)) = hostile("state", test) else {
+        return;
+    };
+    let place = format!("--socket {}", server.socket());
+    done(&format!("oltp prepare {place} {DATA}"));
+    done(&format!("oltp prepare {place} {DATA} --resume"));
+    done(&format!("oltp verify {place} {DATA}"));
+    let load = "--connections 2 --warmup 0s --duration 500ms --quiet";
+    let inserted = run(&format!("oltp run --workload oltp_insert {place} {DATA} {load}"));
+    is_kept(&mut control, &inserted, "SELECT COUNT(*) - 1000 FROM sbtest.sbtest1");
+    let mixed = run(&format!("oltp run --workload oltp_read_write {place} {DATA} {load}"));
+    is_kept(&mut control, &mixed, "SELECT COUNT(*) FROM sbtest.sbtest1");
+    assert!(mixed.count("/counts/rows") > 3 * mixed.count("/counts/transactions"));
+    done(&format!("tpcc prepare {place} --database tpcc --warehouses 1"));
+    let ordered = run(&format!("tpcc run {place} --database tpcc {load}"));
+    is_kept(&mut control, &ordered, "SELECT COUNT(*) - 30000 FROM tpcc.orders");
+    done(&format!("tpcc check {place} --database tpcc"));
+    done(&format!("oltp cleanup {place} --tables 1"));
+}
+
+#[test]
+fn idle_connections_outlive_the_servers_wait_timeout_and_the_counters_are_compared() {
+    let test = "idle_connections_outlive_the_servers_wait_timeout_and_the_counters_are_compared";
+    let Some(server) = PrivateServer::start("idle", test) else {
+        return;
+    };
+    let place = format!("--socket {}", server.socket());
+    done(&format!("oltp prepare {place} {DATA}"));
+    let mut control = client(&server.socket());
+    control.exec("SET GLOBAL wait_timeout = 1").unwrap();
+    let load = format!("oltp run {place} {DATA} --workload oltp_point_select --warmup 0s --quiet");
+    let thinking = run(&format!("{load} --connections 2 --duration 5s --think-time 2s"));
+    is_kept(&mut control, &thinking, "SELECT 1");
+    // The connection that reads the counters is idle during the load; most of the others too.
+    let rare = run(&format!("{load} --connections 16 --duration 4s --rate 4"));
+    is_kept(&mut control, &rare, "SELECT 1");
+    let connecting = run(&format!(
+        "oltp run {place} --workload connect --connections 1 --warmup 0s --duration 3s --quiet"
+    ));
+    assert_eq!(found(&connecting, "reconciliation"), 0, "{}", connecting.last());
+}
+
+#[test]
+fn a_script_inherits_the_state_and_the_program_says_so() {
+    let test = "a_script_inherits_the_state_and_the_program_says_so";
+    let Some(server) = PrivateServer::start("inherits", test) else {
+        return;
+    };
+    let mut control = client(&server.socket());
+    control
+        .exec("CREATE DATABASE sbtest; CREATE TABLE sbtest.t (a INT) ENGINE=InnoDB")
+        .unwrap();
+    control.exec("SET GLOBAL autocommit = 0").unwrap();
+    let file = server.folder.join("insert.sql");
+    std::fs::write(&file, "INSERT INTO t VALUES (1);\n").unwrap();
+    let place = format!("--socket {} --database sbtest", server.socket());
+    let load = "--connections 1 --warmup 0s --duration 300ms --quiet";
+    let result = run(&format!("sql run {place} {load} {}", file.display()));
+    assert!(
+        result.stderr.contains("autocommit of the server is OFF"),
+        "{}",
+        result.stderr
+    );
+    assert_eq!(
+        control.query_text("SELECT COUNT(*) FROM sbtest.t").unwrap().as_deref(),
+        Some("0")
+    );
+}

@@ -1,0 +1,68 @@
+"""Standard output and standard error, whose reader may go away and whose encoding may lack a character.
+
+What nobody reads is dropped, and the command goes on: a study does not depend on the pager that shows its progress. A
+character that the encoding lacks is written as its escape.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
+"""No reader, no open file, a terminal that hung up."""
+
+
+class BestEffort(io.RawIOBase):
+    """The file descriptor of a stream; it becomes /dev/null at the first write that nobody can read."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream  # else it would be closed with its descriptor
+        self._descriptor = stream.fileno()
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return os.isatty(self._descriptor)
+
+    def write(self, data: Any, /) -> int:
+        """Raises OSError for other reasons, as a full disk is."""
+        try:
+            return os.write(self._descriptor, data)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        if nothing != self._descriptor:
+            os.dup2(nothing, self._descriptor)
+            os.close(nothing)
+        return memoryview(data).nbytes
+
+
+def use_best_effort_streams() -> None:
+    """For the rest of the program; a stream that was closed before it began is /dev/null."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+            continue
+        wrapper = io.TextIOWrapper(
+            io.BufferedWriter(BestEffort(stream)),
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, wrapper)
