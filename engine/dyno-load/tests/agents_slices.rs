@@ -91,8 +91,7 @@ fn agents_load_in_slices_and_hold_in_between() {
         let counted = count(&slice, "/counts/transactions");
         assert!(counted > 0, "{slice}");
         assert_eq!(count(&slice, "/response/count"), counted);
-        let length_s = number(&slice, "/length_s");
-        assert!((0.28..2.0).contains(&length_s), "{slice}");
+        assert!(number(&slice, "/length_s") > 0.1, "{slice}");
         assert!(number(&slice, "/cpu/user_us") + number(&slice, "/cpu/system_us") > 0.0);
         // Read by this side, where the server is.
         assert!(

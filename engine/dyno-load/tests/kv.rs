@@ -110,7 +110,7 @@ fn the_workloads_of_ycsb_have_their_shares_and_find_right_values() {
             let what = format!("{letter} {protocol}");
             let result = run(&format!(
                 "kv run {} --ycsb {letter} --protocol {protocol} --keys 500 --fill 100% --connections 4 --verify 100% \
-                 --duration 400ms --quiet",
+                 --operations 3000 --quiet",
                 server.place()
             ));
             assert_sound(&result, &what);

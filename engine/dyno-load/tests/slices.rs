@@ -67,7 +67,7 @@ fn slices_keep_the_connections_and_count_what_the_server_counts() {
             count(&slice, "/counts/reads") + count(&slice, "/counts/writes") + count(&slice, "/counts/other")
         );
         let length_s = number(&slice, "/length_s");
-        assert!((0.28..2.0).contains(&length_s), "{slice}");
+        assert!(length_s > 0.1, "{slice}");
         assert!(number(&slice, "/cpu/user_us") + number(&slice, "/cpu/system_us") > 0.0);
         assert!(number(&slice, "/cpu/busiest_worker_us") < length_s * 1.1e6, "{slice}");
         assert!(count(&slice, "/traffic/wire_sent_bytes") > 0);

@@ -218,10 +218,10 @@ fn prepared_statements_come_in_the_order_of_sysbench_to_the_letter() {
             (prepares, executes)
         };
         let theirs = logged(&mut control, &|| {
-            bench.sysbench(database, &format!("{common} --events=5 --time=0 {workload} run"));
+            bench.sysbench(database, &format!("{common} --events=3 --time=0 {workload} run"));
         });
         let ours = logged(&mut control, &|| {
-            bench.dynoload(database, &format!("{common} --duration 100ms --workload {workload}"));
+            bench.dynoload(database, &format!("{common} --duration 300ms --workload {workload}"));
         });
         assert!(!theirs.1.is_empty(), "{workload}");
         assert_eq!(ours.0, theirs.0, "{workload}: statements prepared");

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dyno_patience::{wait_until, Patience};
 use serde_json::Value;
@@ -83,10 +83,14 @@ impl Held {
         }
     }
 
-    /// Runs a slice.
+    /// Runs a slice. Its length is the mean of the workers' times between the limits of its counted part: one that
+    /// starts or ends late on a busy host changes it, but never beyond the time from the command to the record.
     pub fn slice(&mut self, command: &str) -> Value {
+        let sent = Instant::now();
         self.send(command);
         let slice = self.next("slice");
+        let (length_s, passed_s) = (number(&slice, "/length_s"), sent.elapsed().as_secs_f64());
+        assert!(length_s > 0.0 && length_s <= passed_s, "of {passed_s} s: {slice}");
         let words: Vec<&str> = command.split(' ').collect();
         assert_eq!(slice["id"], words[1]);
         assert_eq!(slice["stream"].to_string(), words[2]);
