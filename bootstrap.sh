@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What ./mydyno and ./test share: find the prerequisites, make the private environment and the engine. Sourced by bash.
 # Everything lands in the cache: $MYDYNO_CACHE, else $XDG_CACHE_HOME/mydyno, else ~/.cache/mydyno.
 
@@ -111,6 +112,7 @@ mydyno_bootstrap() {
         say "building the engine (about two minutes)"
         make_once "$cache/engine/$engine_key" make_engine
     fi
+    # shellcheck disable=SC2034 # for the script that sources this file
     MYDYNO_PYTHON=$cache/python/$python_key/bin/python
     export MYDYNO_CACHE=$cache MYDYNO_ENGINE=$cache/engine/$engine_key/bin
     export PYTHONPATH=$here/src PYTHONPYCACHEPREFIX=$cache/pycache PYTHONSAFEPATH=1
