@@ -83,7 +83,7 @@ class FakeDriver(HoldingDriver):
     def check(self, step: Step) -> list[str]:
         return []
 
-    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
         return None
 
     async def hold(self, context: StepContext, server_pid: int | None) -> FakeHeld:  # type: ignore[override]

@@ -118,8 +118,9 @@ class Driver(ABC):
         return None
 
     @abstractmethod
-    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
-        """Create and fill the tables. Raises DriverError with the program's message."""
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
+        """Create and fill the tables; `resume`: complete those that are there. Raises DriverError with the program's
+        message."""
 
     @abstractmethod
     async def run(self, context: StepContext) -> DriverOutcome:

@@ -62,7 +62,7 @@ class Dynoload(HoldingDriver):
             raise BugError("dynoload was used before get()")
         return self._host
 
-    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
         """Create and fill the tables; the same rows whatever the number of threads. Raises DriverError."""
         records = folder / "dynoload-prepare.jsonl"
         records.unlink(missing_ok=True)
@@ -77,6 +77,7 @@ class Dynoload(HoldingDriver):
             *arguments.data(data),
             *trailing,
             *arguments.preparation(records),
+            *(["--resume"] if resume else []),
         ]
         done = await self._local.run(command, timeout_s=PREPARE_TIMEOUT_S)
         with log.open("a") as file:

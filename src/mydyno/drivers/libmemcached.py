@@ -57,9 +57,9 @@ class LibmemcachedProgram(Driver):
         """Sentences on options that it would have to ignore."""
         return [NO_OPTION.format(name, self.name) for name in step.options if name not in self.options]
 
-    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
         """Raises BugError: keys are stored by dynoload, for every driver."""
-        del address, folder, log
+        del address, folder, log, resume
         raise BugError(f"{self.name} cannot store the keys of {data.workload}")
 
     async def run_to_end(self, arguments: list[str], context: StepContext) -> tuple[CompletedProgram, str]:

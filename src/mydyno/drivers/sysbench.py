@@ -89,8 +89,10 @@ class Sysbench(Driver):
         path.write_text(f"{account}{place}\n{compressed}")
         return path
 
-    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path) -> None:
+    async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
         """Create and fill the tables, several at once. Raises DriverError with sysbench's message."""
+        if resume:
+            raise DriverError("sysbench cannot complete tables that are there; drop them, or use the driver dynoload")
         host, packages = self._parts
         threads = min(data.tables, 2 * (os.cpu_count() or 1))
         arguments = [

@@ -1,46 +1,127 @@
-"""The data of an external server: whether they are complete, and whether mydyno may write them."""
+"""The data of an external server: whether they are those of the experiment, and whether mydyno may write them."""
 
 from __future__ import annotations
 
-from mydyno.errors import UserError
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from mydyno.errors import HostError, UserError
 from mydyno.model.definition.experiment import DataSpec
+from mydyno.servers.oltp_tables import differences_of_tables
 from mydyno.servers.sql import Address, Control
 
 MARKER = "mydyno_made"
 """A table that mydyno puts into a schema that it filled; only such a schema, or an empty one, is ever written to."""
 
+_OF_A_TABLE = ("rows", "text", "secondary", "auto_inc")
+"""The keys of data that each table of oltp depends on."""
 
-async def needs_data(address: Address, data: DataSpec, *, load_writes: bool, allow_writes: bool) -> bool:
-    """Whether the data must be prepared. Raises UserError if that, or the load, would write without permission.
 
-    `load_writes`: whether the load itself writes; `allow_writes`: whether --allow-writes was given.
+class Missing(Enum):
+    """What of the data is missing."""
+
+    NOTHING = "nothing"
+    REST = "rest"
+    """A preparation was interrupted, or there are to be more tables."""
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class _Marker:
+    shape: dict[str, Any] | None
+    """The data that were prepared; None: an earlier mydyno did not record it."""
+    complete: bool
+
+
+async def missing_data(address: Address, data: DataSpec, *, load_writes: bool, allow_writes: bool) -> Missing:
+    """What must be prepared. Raises UserError if that, or the load, would write without permission.
+
+    `load_writes`: whether the load itself writes; `allow_writes`: whether --allow-writes was given. Raises HostError,
+    with what differs, if the tables that are there are not those of the experiment.
     """
     async with Control(address) as control:
         found = await control.rows(
-            "SELECT TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
         )
-        tables = {str(name): int(rows or 0) for name, rows in found}
-        wanted = {f"sbtest{number}" for number in range(1, data.tables + 1)}
-        missing = sorted(wanted - set(tables), key=lambda name: int(name.removeprefix("sbtest")))
-        if (missing or load_writes) and not allow_writes:
-            reason = f"{address.database} lacks {missing[0]}" if missing else "the load writes"
+        tables = {str(name) for (name,) in found}
+        marker = await _marker(control) if MARKER in tables else None
+        wanted = [f"sbtest{number}" for number in range(1, data.tables + 1)]
+        missing = [name for name in wanted if name not in tables]
+        interrupted = marker is not None and not marker.complete
+        reason = (
+            f"the preparation of {address.database} was interrupted" if interrupted
+            else f"{address.database} lacks {missing[0]}" if missing
+            else "the load writes" if load_writes
+            else ""
+        )  # fmt: skip
+        if reason and not allow_writes:
             raise UserError(
                 f"server.dsn: {reason}, and an external server is not written to without permission (--allow-writes)",
                 "--allow-writes, with an empty schema; or prepare the tables yourself and run a read-only workload",
             )
-        if (missing or load_writes) and tables and MARKER not in tables:
+        if reason and tables and marker is None:
             raise UserError(
                 f"server.dsn: schema {address.database} contains {len(tables)} tables that mydyno did not create",
                 "use an empty schema: mydyno does not write to a schema with other tables",
             )
-        for name in sorted(wanted - set(missing)):
-            rows = await control.scalar(f"SELECT COUNT(*) FROM `{name}`")
-            if int(rows) < data.rows:
-                raise UserError(f"server.dsn: {name} has {rows} rows, data.rows is {data.rows}")
-    return bool(missing)
+        differences = [] if marker is None else _differences_of_shapes(marker, data)
+        if not differences and not interrupted:
+            differences = await differences_of_tables(control, [name for name in wanted if name in tables], data)
+        if differences:
+            raise HostError(
+                f"server.dsn: the tables in {address.database} are not those of this experiment: "
+                + "; ".join(differences),
+                f"change data, or drop the tables (all of {address.database}, {MARKER} too) to have them prepared again"
+                if marker is not None
+                else "change data, or the tables",
+            )
+    if interrupted or (missing and len(missing) < len(wanted)):
+        return Missing.REST
+    return Missing.ALL if missing else Missing.NOTHING
 
 
-async def mark_as_made(address: Address) -> None:
+async def _marker(control: Control) -> _Marker:
+    if not await _has_shape(control):
+        return _Marker(None, complete=True)
+    rows = await control.rows(f"SELECT shape, complete FROM `{MARKER}`")
+    # Without its row, the preparation ended between two statements.
+    return _Marker(json.loads(rows[0][0]), bool(rows[0][1])) if rows else _Marker(None, complete=False)
+
+
+async def _has_shape(control: Control) -> bool:
+    return bool(await control.rows(f"SHOW COLUMNS FROM `{MARKER}` LIKE 'shape'"))
+
+
+def _shape(data: DataSpec) -> dict[str, Any]:
+    return data.model_dump(mode="json", include={"tables", *_OF_A_TABLE})
+
+
+def _differences_of_shapes(marker: _Marker, data: DataSpec) -> list[str]:
+    wanted = _shape(data)
+    made = wanted if marker.shape is None else marker.shape
+    return [
+        f"data.{key} was {json.dumps(made.get(key))} when they were prepared, and is {json.dumps(wanted[key])}"
+        for key in _OF_A_TABLE
+        if made.get(key) != wanted[key]
+    ]
+
+
+async def mark_as_begun(address: Address, data: DataSpec) -> None:
     """Create the marker table, before the first row is written."""
     async with Control(address) as control:
-        await control.rows(f"CREATE TABLE IF NOT EXISTS `{MARKER}` (made_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP)")
+        await control.rows(
+            f"CREATE TABLE IF NOT EXISTS `{MARKER}` "
+            "(made_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, shape TEXT, complete INT)"
+        )
+        if not await _has_shape(control):
+            await control.rows(f"ALTER TABLE `{MARKER}` ADD COLUMN shape TEXT, ADD COLUMN complete INT")
+        await control.rows(f"DELETE FROM `{MARKER}`")
+        await control.rows(f"INSERT INTO `{MARKER}` (shape, complete) VALUES (%s, 0)", json.dumps(_shape(data)))
+
+
+async def mark_as_complete(address: Address) -> None:
+    """After the last row and index."""
+    async with Control(address) as control:
+        await control.rows(f"UPDATE `{MARKER}` SET complete = 1")

@@ -1,8 +1,11 @@
 //! Checks of the server before the first second of load.
 
+use std::collections::BTreeSet;
+
 use dyno_mysql::blocking::Client;
 
-use super::oltp::{self, OltpOptions};
+use super::data::tables;
+use super::oltp::{self, OltpOptions, RowText};
 use super::server::failed;
 use super::settings::{SqlSettings, SqlWorkload};
 use super::tpcc;
@@ -37,14 +40,14 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
     check_prepared_statements(client, needs)?;
     match &needs.settings.workload {
         SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
-        SqlWorkload::Oltp(context) => check_oltp(client, context, needs)?,
+        SqlWorkload::Oltp(context) => check_oltp(client, context, needs, &facts)?,
         // Which tables a user's file needs is known to the server alone.
         SqlWorkload::Script(_) | SqlWorkload::File(_) | SqlWorkload::Captured(_) => {}
     }
     Ok(facts)
 }
 
-fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>) -> Result<(), Error> {
+fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>, facts: &Facts) -> Result<(), Error> {
     let (name, tables) = (&context.definition.name, context.options.tables);
     if needs.single_table && tables > 1 {
         return Err(Error::User(format!(
@@ -54,7 +57,12 @@ fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>) -
     if name == "connect" {
         return Ok(());
     }
-    check_tables(client, context)
+    check_tables(client, context)?;
+    if facts.kind == "unknown" {
+        // It may describe indexes in another way, or not at all.
+        return Ok(());
+    }
+    (1..=tables).try_for_each(|table| check_shape(client, &context.options, table))
 }
 
 /// What the server reports about itself.
@@ -154,6 +162,39 @@ fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+/// Refuses a table without the keys, the index and the kind of text that the options say; the seed may be any.
+fn check_shape(client: &mut Client, options: &OltpOptions, table: u32) -> Result<(), Error> {
+    let found = tables::keys(client, table)?;
+    let wanted = tables::wanted_keys(options);
+    let differing = |these: &BTreeSet<String>, others: &BTreeSet<String>| {
+        let names: Vec<&str> = these.difference(others).map(String::as_str).collect();
+        names.join(" and ")
+    };
+    let (lacking, besides) = (differing(&wanted, &found), differing(&found, &wanted));
+    let difference = match (lacking.as_str(), besides.as_str()) {
+        // An index more may be what is under test.
+        ("", _) => check_text(client, options, table)?,
+        (_, "") => Some(format!("lacks {lacking}")),
+        _ => Some(format!("has {besides}, not {lacking}")),
+    };
+    difference.map_or(Ok(()), |difference| {
+        Err(Error::Server(format!(
+            "table sbtest{table} {difference}: it is not as --secondary, --create-secondary and --row-text say, or its \
+             preparation was interrupted; `dynoload oltp prepare --resume` completes it, `dynoload oltp cleanup` drops it"
+        )))
+    })
+}
+
+fn check_text(client: &mut Client, options: &OltpOptions, table: u32) -> Result<Option<String>, Error> {
+    let question = format!("SELECT c FROM sbtest{table} ORDER BY id LIMIT 1");
+    let first = client
+        .query_text(&question)
+        .map_err(|error| failed(&question, &error))?;
+    let found = first.map(|text| RowText::of(&text));
+    let (found, wanted) = (found.unwrap_or(options.row_text), options.row_text);
+    Ok((found != wanted).then(|| format!("has the text {}, not {}", found.name(), wanted.name())))
 }
 
 fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Error {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import SCHEMA, Driver
-from mydyno.errors import ServerError, UserError
+from mydyno.errors import DriverError, HostError, ServerError, UserError
 from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.external_probe import ExternalSampler
 from mydyno.execution.environments.load_clients import LoadClients
@@ -29,7 +29,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
-from mydyno.servers.external_data import mark_as_made, needs_data
+from mydyno.servers.external_data import MARKER, Missing, mark_as_begun, mark_as_complete, missing_data
 from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.running.external import ExternalServer
@@ -108,16 +108,27 @@ class ExternalEnvironment:
         return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
-        """Prepare the data once, if that is allowed and needed."""
+        """Prepare the data once, or complete them, if that is allowed and needed. Raises HostError if that fails."""
         del arm
         data = self.experiment.data
         steps = self.experiment.resolved_steps
         writes = any(step.workload not in READ_ONLY_WORKLOADS for step in steps)
-        if await needs_data(self.address, data, load_writes=writes, allow_writes=self.paths.allow_writes):
-            say(f"preparing data in {self.address.database}: {data.tables} tables of {data.rows:,} rows")
-            await mark_as_made(self.address)
-            driver = self.drivers[steps[0].driver]
-            await driver.prepare(self.address, data, self.sockets, self.scratch / "prepare.log")
+        database = self.address.database
+        missing = await missing_data(self.address, data, load_writes=writes, allow_writes=self.paths.allow_writes)
+        if missing is Missing.NOTHING:
+            return
+        resume = missing is Missing.REST
+        say(f"{'completing' if resume else 'preparing'} data in {database}: {data.tables} tables of {data.rows:,} rows")
+        await mark_as_begun(self.address, data)
+        driver = self.drivers[steps[0].driver]
+        try:
+            await driver.prepare(self.address, data, self.sockets, self.scratch / "prepare.log", resume=resume)
+        except DriverError as error:
+            if not resume:
+                raise
+            hint = f"drop the tables of {database} ({MARKER} too) to have them prepared again"
+            raise HostError(f"server.dsn: the data cannot be completed: {error.message}", hint) from error
+        await mark_as_complete(self.address)
 
     async def prewarm(self, instance: RunningServer) -> None:
         """Nothing: an external server is not prewarmed."""

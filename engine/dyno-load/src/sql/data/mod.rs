@@ -3,7 +3,7 @@
 mod cleanup;
 mod prepare;
 mod rows;
-mod tables;
+pub mod tables;
 mod verify;
 
 pub use cleanup::{cleanup, drop_tables};

@@ -1,5 +1,7 @@
 //! The tables of sysbench 1.0.20: what CREATE TABLE says, and the index that follows the load.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dyno_mysql::blocking::Client;
 
 use crate::error::Error;
@@ -38,4 +40,30 @@ pub fn has_index(client: &mut Client, table: u32) -> Result<bool, Error> {
     let question = format!("SHOW INDEX FROM sbtest{table} WHERE Key_name = 'k_{table}'");
     let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
     Ok(!answer.rows.is_empty())
+}
+
+/// The keys and indexes of a table in words, as in "the primary key (id)".
+pub fn keys(client: &mut Client, table: u32) -> Result<BTreeSet<String>, Error> {
+    const NAME: usize = 2;
+    const COLUMN: usize = 4;
+    let question = format!("SHOW INDEX FROM sbtest{table}");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in answer.texts() {
+        let text = |place: usize| row.get(place).cloned().flatten().unwrap_or_default();
+        columns.entry(text(NAME)).or_default().push(text(COLUMN));
+    }
+    let in_words = |(name, columns): (String, Vec<String>)| key(name == "PRIMARY", &columns.join(", "));
+    Ok(columns.into_iter().map(in_words).collect())
+}
+
+/// Those that a prepared table has.
+pub fn wanted_keys(options: &OltpOptions) -> BTreeSet<String> {
+    let index = options.create_secondary.then(|| key(false, "k"));
+    index.into_iter().chain([key(!options.secondary, "id")]).collect()
+}
+
+fn key(is_primary: bool, columns: &str) -> String {
+    let kind = if is_primary { "primary key" } else { "index" };
+    format!("the {kind} ({columns})")
 }

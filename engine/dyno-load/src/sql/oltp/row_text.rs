@@ -41,6 +41,26 @@ const WORDS: &str = "the of and to in is for that on with as was by it are from 
     music player season record player score league match club team coach final round";
 
 impl RowText {
+    /// The kind that a text is.
+    pub fn of(text: &str) -> RowText {
+        if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            Self::Digits
+        } else if text.contains(' ') {
+            Self::Words
+        } else {
+            Self::Random
+        }
+    }
+
+    /// Its name in --row-text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Digits => "digits",
+            Self::Words => "words",
+            Self::Random => "random",
+        }
+    }
+
     /// Fills a text of c or pad.
     ///
     /// # Panics
@@ -128,6 +148,7 @@ mod tests {
                 assert!(text.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '));
                 assert!(!text.contains(&b'\'') && !text.contains(&b'\\'));
                 assert_ne!(text.last(), Some(&b' '));
+                assert_eq!(RowText::of(std::str::from_utf8(&text).unwrap()), kind);
                 assert_eq!(
                     text,
                     super::tests::text(kind, number),

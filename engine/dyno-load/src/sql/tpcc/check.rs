@@ -9,6 +9,7 @@ use dyno_mysql::Options;
 use serde::Serialize;
 
 use super::acknowledged::OrderId;
+use super::completeness;
 use super::conditions::{Condition, CONDITIONS};
 use super::random::ITEMS;
 use crate::error::Error;
@@ -130,7 +131,12 @@ pub fn warehouses_for(client: &mut Client, wanted: u32) -> Result<(), Error> {
              cleanup` and `dynoload tpcc prepare --warehouses {wanted}`, or lower --warehouses"
         )));
     }
-    Ok(())
+    completeness::unfinished(client, wanted)?.map_or(Ok(()), |missing| {
+        Err(Error::Server(format!(
+            "the tables lack {missing}: their preparation was interrupted; run `dynoload tpcc prepare --warehouses \
+             {warehouses} --resume`"
+        )))
+    })
 }
 
 /// Warehouses that are there.

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::sql::server::failed;
 
 /// Items, or stocks, of one transaction.
-const CHUNK_ITEMS: u32 = 10_000;
+pub(super) const CHUNK_ITEMS: u32 = 10_000;
 /// An index over a large table takes its time.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 

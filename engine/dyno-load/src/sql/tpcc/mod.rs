@@ -6,6 +6,7 @@
 pub mod acknowledged;
 mod batch;
 pub mod check;
+mod completeness;
 mod conditions;
 mod config;
 mod customer;

@@ -1,0 +1,69 @@
+//! Tables that are found: a run refuses those that are not as its options say, or that are not complete.
+//!
+//! DYNO_TEST_SERVER_COMMAND starts a private server (see common/mod.rs).
+
+mod common;
+
+use common::{client, plain, run, PrivateServer};
+
+const LOAD: &str = "--connections 1 --warmup 0s --duration 200ms --quiet";
+
+fn refused(arguments: &str, words: &str) {
+    let result = run(arguments);
+    assert_eq!(result.code, 3, "{arguments}: {}{}", result.stderr, result.stdout);
+    assert!(result.stderr.contains(words), "{arguments}: {}", result.stderr);
+}
+
+fn done(arguments: &str) {
+    let result = plain(arguments);
+    assert_eq!(result.code, 0, "{arguments}: {}{}", result.stderr, result.stdout);
+}
+
+#[test]
+fn tables_that_are_not_as_the_options_say_are_refused() {
+    let test = "tables_that_are_not_as_the_options_say_are_refused";
+    let Some(server) = PrivateServer::start("found", test) else {
+        return;
+    };
+    let place = format!("--socket {} --tables 1 --table-size 1000", server.socket());
+    done(&format!("oltp prepare {place}"));
+    let load = format!("oltp run --workload select_random_points {place} {LOAD}");
+    done(&load);
+    refused(&format!("{load} --row-text words"), "has the text digits, not words");
+    refused(
+        &format!("{load} --secondary on"),
+        "has the primary key (id), not the index (id)",
+    );
+    let mut control = client(&server.socket());
+    control.exec("CREATE INDEX c_1 ON sbtest.sbtest1 (c, pad)").unwrap();
+    done(&load);
+    control.exec("DROP INDEX k_1 ON sbtest.sbtest1").unwrap();
+    refused(&load, "has the index (c, pad), not the index (k)");
+    control.exec("DROP INDEX c_1 ON sbtest.sbtest1").unwrap();
+    refused(&load, "lacks the index (k)");
+    done(&format!("{load} --create-secondary off"));
+    done(&format!("oltp prepare {place} --resume"));
+    done(&load);
+}
+
+#[test]
+fn warehouses_whose_preparation_was_interrupted_are_refused() {
+    let test = "warehouses_whose_preparation_was_interrupted_are_refused";
+    let Some(server) = PrivateServer::start("unfinished", test) else {
+        return;
+    };
+    let place = format!("--socket {} --database tpcc", server.socket());
+    done(&format!("tpcc prepare {place} --warehouses 1"));
+    let load = format!("tpcc run {place} {LOAD}");
+    done(&load);
+    let mut control = client(&server.socket());
+    control.exec("DROP INDEX idx_orders ON tpcc.orders").unwrap();
+    refused(&load, "the index idx_orders of orders");
+    control
+        .exec("DELETE FROM tpcc.stock WHERE s_w_id = 1 AND s_i_id BETWEEN 20001 AND 30000")
+        .unwrap();
+    control
+        .exec("CREATE INDEX idx_orders ON tpcc.orders (o_w_id, o_d_id, o_c_id, o_id)")
+        .unwrap();
+    refused(&load, "rows of stock in warehouse 1");
+}

@@ -1,0 +1,188 @@
+"""Data that are found on an external server: compared with the experiment's, completed, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from mydyno.drivers.dynoload import Dynoload
+from mydyno.errors import DriverError, HostError, UserError
+from mydyno.execution.environments.external_environment import open_external_environment
+from mydyno.experiments import vocabulary
+from mydyno.hosts.network.ports import free_port
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.parsing import parse_experiment
+from mydyno.model.definition.toml_source import TomlSource
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.dsn import PASSWORD_VARIABLE
+from tests.support.other_server import START_SERVER, open_copy
+from tests.support.patience import HANG_S, wait_until
+from tests.support.processes import has_ended
+
+PASSWORD = "not a secret"
+EXPERIMENT = """
+name = "data-{pid}"
+question = "Are they those of the experiment?"
+data = {{ {data} }}
+[server]
+dsn = "mysql://bench@127.0.0.1:{port}/sbtest"
+[arms]
+control = "plain"
+plain = {{ compression = "off" }}
+[[steps]]
+workload = "select_random_points"
+connections = 1
+warmup = "1s"
+measure = "1s"
+"""
+SMALL = "tables = 1, rows = 1000"
+
+
+@dataclass
+class External:
+    """A server that mydyno did not start, with an empty schema."""
+
+    port: int
+    socket: Path
+    paths: HostPaths
+    folder: Path
+
+    def sql(self, *statements: str) -> list[tuple[object, ...]]:
+        """The rows of the last statement."""
+        with (
+            closing(pymysql.connect(user="root", unix_socket=str(self.socket), autocommit=True)) as root,
+            root.cursor() as cursor,
+        ):
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def said(self, data: str, *, allow_writes: bool = True) -> str:
+        """What is said before the first run of a study with such data."""
+        text = EXPERIMENT.format(pid=os.getpid(), data=data, port=self.port)
+        experiment = parse_experiment(TomlSource.parse("data.toml", text), vocabulary())
+        paths = replace(self.paths, allow_writes=allow_writes)
+        words: list[str] = []
+
+        async def open_and_fill() -> None:
+            name = f"data-{os.getpid()}-x"
+            environment = await open_external_environment(paths, experiment, name, self.folder, words.append)
+            try:
+                await environment.template(experiment.arms[0], words.append)
+            finally:
+                assert environment.close() == []
+
+        asyncio.run(open_and_fill())
+        return "\n".join(words)
+
+
+@pytest.fixture
+def external(
+    build: ServerBuild, real_paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[External]:
+    monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    folder.chmod(0o755)
+    port, server = free_port(), folder / "server"
+    try:
+        environment = {**os.environ, **open_copy(build, folder)}
+        subprocess.run([START_SERVER, server, "--port", str(port)], env=environment, check=True, timeout=HANG_S)
+        made = External(port, server / "s.sock", real_paths, tmp_path)
+        made.sql(
+            f"CREATE USER bench IDENTIFIED BY '{PASSWORD}'",
+            "GRANT ALL ON sbtest.* TO bench",
+            "DELETE FROM mysql.global_priv WHERE User = ''",
+            "FLUSH PRIVILEGES",
+            "CREATE DATABASE sbtest",
+        )
+        yield made
+    finally:
+        with suppress(OSError, ValueError):
+            pid = int((server / "pid").read_text())
+            os.kill(pid, 9)
+            assert wait_until(lambda: has_ended(pid))
+        shutil.rmtree(folder)
+
+
+def test_tables_of_another_shape_are_refused_with_what_differs(external: External) -> None:
+    assert "preparing data in sbtest" in external.said(SMALL)
+    assert "data in sbtest" not in external.said(SMALL, allow_writes=False)
+    for changed, words in (
+        ('text = "words"', 'data.text was "digits" when they were prepared, and is "words"'),
+        ("secondary = true", "data.secondary was false when they were prepared, and is true"),
+        ("auto_inc = false", "data.auto_inc was true when they were prepared, and is false"),
+    ):
+        with pytest.raises(HostError, match=words):
+            external.said(f"{SMALL}, {changed}")
+    with pytest.raises(HostError, match=r"data\.rows was 1000 when they were prepared, and is 500"):
+        external.said("tables = 1, rows = 500")
+    external.sql("DROP INDEX k_1 ON sbtest.sbtest1")
+    with pytest.raises(HostError, match=r"sbtest1 has no index \(k\)") as error:
+        external.said(SMALL)
+    assert "mydyno_made" in error.value.hint
+
+    # The same tables as the user's own: what was prepared is not recorded, and they are looked at.
+    external.sql("DROP TABLE sbtest.mydyno_made", "CREATE INDEX k_1 ON sbtest.sbtest1 (k)")
+    assert "data in sbtest" not in external.said(SMALL, allow_writes=False)
+    for changed, words in (
+        ('text = "random"', "the text of sbtest1 is digits, data.text is random"),
+        ("secondary = true", r"sbtest1 has no index \(id\); sbtest1 has the primary key \(id\) besides"),
+        ("auto_inc = false", "sbtest1.id is AUTO_INCREMENT, data.auto_inc is false"),
+    ):
+        with pytest.raises(HostError, match=words):
+            external.said(f"{SMALL}, {changed}", allow_writes=False)
+    with pytest.raises(HostError, match=r"sbtest1 has 1000 rows, data\.rows is 1001"):
+        external.said("tables = 1, rows = 1001", allow_writes=False)
+    external.sql("CREATE INDEX c_1 ON sbtest.sbtest1 (c)")
+    with pytest.raises(HostError, match=r"sbtest1 has the index \(c\) besides"):
+        external.said(SMALL, allow_writes=False)
+
+
+def test_an_interrupted_preparation_and_one_of_more_tables_are_completed(
+    external: External, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Dynoload.prepare
+
+    async def interrupted(self: Dynoload, *arguments: object, **options: bool) -> None:
+        await real(self, *arguments, **options)  # type: ignore[arg-type]
+        external.sql("DELETE FROM sbtest.sbtest1", "DROP INDEX k_1 ON sbtest.sbtest1")
+        raise DriverError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Dynoload, "prepare", interrupted)
+        with pytest.raises(DriverError):
+            external.said(SMALL)
+    with pytest.raises(UserError, match="the preparation of sbtest was interrupted"):
+        external.said(SMALL, allow_writes=False)
+    assert "completing data in sbtest" in external.said(SMALL)
+    assert external.sql("SELECT COUNT(*) FROM sbtest.sbtest1") == [(1000,)]
+    assert "data in sbtest" not in external.said(SMALL, allow_writes=False)
+
+    with pytest.raises(UserError, match="sbtest lacks sbtest2"):
+        external.said("tables = 2, rows = 1000", allow_writes=False)
+    assert "completing data in sbtest" in external.said("tables = 2, rows = 1000")
+    assert "data in sbtest" not in external.said("tables = 2, rows = 1000", allow_writes=False)
+
+    external.sql("UPDATE sbtest.sbtest1 SET c = REVERSE(c) WHERE id = 1")
+    with pytest.raises(HostError, match="a workload has changed them") as error:
+        external.said("tables = 3, rows = 1000")
+    assert "mydyno_made" in error.value.hint
+
+
+def test_the_marker_of_an_earlier_mydyno_is_accepted(external: External) -> None:
+    external.said(SMALL)
+    external.sql("ALTER TABLE sbtest.mydyno_made DROP COLUMN shape, DROP COLUMN complete")
+    assert "data in sbtest" not in external.said(SMALL)
+    assert "completing data in sbtest" in external.said("tables = 2, rows = 1000")
+    with pytest.raises(HostError, match=r"data\.rows was 1000"):
+        external.said("tables = 2, rows = 500")
