@@ -33,6 +33,10 @@ class HostError(MydynoError):
     """This host cannot execute the request; nothing was started."""
 
 
+class ArchiveError(HostError):
+    """A package archive or registry did not deliver, also when asked again: it cannot be reached, or lacks the file."""
+
+
 class BuildError(HostError):
     """The command that builds a server from source failed. The message contains the end of its log."""
 

@@ -26,6 +26,7 @@ from release.sbom import write_engine_sbom
 from release.source import Source
 
 from mydyno import __version__
+from mydyno.errors import ArchiveError
 from tests.support import ROOT
 from tests.support.golden import check_golden
 from tests.support.not_run import note_not_run
@@ -179,7 +180,10 @@ def install(release: Release, folder: Path) -> Path:
     venv.create(folder, with_pip=True)
     pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
-    subprocess.run([*pip, *locked], cwd=ROOT, check=True, timeout=HANG_S)
+    done = subprocess.run([*pip, *locked], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
+    if done.returncode and "Retrying (" in done.stderr:
+        raise ArchiveError(f"pip: {done.stderr.splitlines()[0]}")
+    assert done.returncode == 0, done.stderr
     # No index: the locked packages are all that mydyno needs, and the engine is the one beside it.
     own = ["--no-index", f"--find-links={release.out}", f"mydyno=={__version__}"]
     subprocess.run([*pip, *own], check=True, timeout=HANG_S)

@@ -1,10 +1,14 @@
-"""Checks that this host does not allow: they are listed with their reasons at the end of a session."""
+"""Checks that this host does not allow, or that lack a package whose archive does not answer: they are listed with
+their reasons at the end of a session.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
 import pytest
+
+from mydyno.errors import ArchiveError
 
 PROPERTY = "not run"
 _noted: list[str] = []
@@ -23,8 +27,13 @@ class ListNotRun:
         self.found: dict[str, None] = {}
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, ArchiveError):
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, f"Skipped: {call.excinfo.value.message}")
         report.user_properties = [*report.user_properties, *((PROPERTY, words) for words in _noted)]
         _noted.clear()
         return report

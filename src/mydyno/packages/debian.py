@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.errors import ArchiveError, HostError
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.packages.atomic_dir import made_once, sha256_of
 from mydyno.store.files import write_text
@@ -112,7 +112,7 @@ class DebianPackages:
             await self._refresh()
             result = await self._apt(simulate)
         if result.exit_code and "Unable to locate" in result.output:
-            raise HostError(
+            raise ArchiveError(
                 f"apt does not know {', '.join(names)}: {apt_words(result.output)}", "apt-get update as root?"
             )
         found = {match[1] for line in result.output.splitlines() if (match := _INSTALL_LINE.match(line))}
@@ -125,7 +125,7 @@ class DebianPackages:
             await self._refresh()
             result = await self._apt(["download", *names], cwd=folder)
         if result.exit_code:
-            raise HostError(
+            raise ArchiveError(
                 f"apt-get download failed: {apt_words(result.output)}", "is the network or mirror reachable?"
             )
 
@@ -149,7 +149,7 @@ class DebianPackages:
         """apt-get on the lists in a folder; without one, on our own where there are any, else the machine's."""
         own = self._folder / "apt"
         lists = lists or (own if self._has_lists(own) else None)
-        options = ["-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1", "-q"]
+        options = ["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=2", "-o", "Debug::NoLocking=1", "-q"]
         if lists:
             options += ["-o", f"Dir::State::Lists={lists}/lists", "-o", f"Dir::Cache={lists}/cache"]
         return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)

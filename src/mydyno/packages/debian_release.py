@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.errors import ArchiveError, HostError
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.client import client_environment
@@ -78,7 +78,7 @@ class DebianRelease:
         async with told_progress(self._say, f"{names[0]} and what it needs from Debian {self.suite}", archives, total):
             done = await self._apt([*install, "--download-only"])
         if done.exit_code:
-            raise HostError(
+            raise ArchiveError(
                 f"apt-get could not download {', '.join(names)}: {apt_words(done.output)}",
                 "is the network or mirror reachable? What was downloaded is kept: the same command continues from "
                 "there",
@@ -101,7 +101,7 @@ class DebianRelease:
         self._say(f"reading the package lists of Debian {self.suite}")
         updated = await self._apt(["update"])
         if updated.exit_code or not list((apt / "lists").glob("*Packages*")):
-            raise HostError(
+            raise ArchiveError(
                 f"the package lists of Debian {self.suite} cannot be read: {apt_words(updated.output)}",
                 "is the mirror of this machine's apt sources reachable?",
             )

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.errors import ArchiveError, HostError
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.atomic_dir import sha256_of
 from mydyno.packages.client import JAVA_NAMES, client_environment
@@ -72,7 +72,7 @@ class MavenRepository:
         path = self._folder / artifact.path
         if done.exit_code or not path.is_file():
             words = [line for line in done.output.splitlines() if line.startswith("[ERROR]")] or [done.output[-300:]]
-            raise HostError(f"mvn could not get {artifact.coordinates}: {words[0]}", "is the repository reachable?")
+            raise ArchiveError(f"mvn could not get {artifact.coordinates}: {words[0]}", "is the repository reachable?")
         found = sha256_of(path)
         if found != artifact.sha256:
             self.forget(artifact)

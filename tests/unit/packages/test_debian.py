@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.errors import HostError
+from mydyno.errors import ArchiveError
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.debian_release import DebianRelease
@@ -37,17 +37,18 @@ async def test_lists_that_cannot_be_had_do_not_hide_the_machines_own(
 ) -> None:
     apt, log = packages(tmp_path, monkeypatch, "exit 100")
     for _ in range(2):
-        with pytest.raises(HostError, match=r"apt does not know sysbench.*Unable to locate"):
+        with pytest.raises(ArchiveError, match=r"apt does not know sysbench.*Unable to locate"):
             await apt.get(["sysbench"])
     calls = log.read_text().splitlines()
     assert ["Dir::State::Lists" in call for call in calls] == [False, True, False] * 2, calls
+    assert all("Acquire::Retries=2" in call for call in calls), "apt asks three times, with pauses"
     assert not (tmp_path / "cache" / "debian" / "apt").exists()
 
 
 async def test_lists_of_our_own_are_used_once_they_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = tmp_path / "cache" / "debian" / "apt" / "lists"
     apt, log = packages(tmp_path, monkeypatch, f"touch {lists}/mirror_Packages.lz4")
-    with pytest.raises(HostError, match="apt does not know sysbench"):
+    with pytest.raises(ArchiveError, match="apt does not know sysbench"):
         await apt.get(["sysbench"])
     assert ["Dir::State::Lists" in call for call in log.read_text().splitlines()] == [False, True, True]
 

@@ -9,6 +9,7 @@ from tests.support import ROOT
 pytest_plugins = ["pytester"]
 TESTS = """
 import pytest
+from mydyno.errors import ArchiveError
 from tests.support.not_run import note_not_run
 
 def test_partly():
@@ -23,11 +24,22 @@ def test_by_a_fixture(found):
 
 def test_skipped():
     pytest.skip("not root")
+
+@pytest.fixture(scope="module")
+def package():
+    raise ArchiveError("apt-get download failed: Could not connect")
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_of_a_package(package, number):
+    pass
+
+def test_that_gets_one():
+    raise ArchiveError("npm could not get it")
 """
 
 
 @pytest.mark.parametrize("processes", ["0", "1"])
-def test_notes_and_skips_are_listed_once(pytester: pytest.Pytester, processes: str) -> None:
+def test_notes_skips_and_packages_that_cannot_be_had_are_listed_once(pytester: pytest.Pytester, processes: str) -> None:
     pytester.makepyfile(test_notes=TESTS)
     pytester.makeconftest(
         "from tests.support.not_run import ListNotRun\n"
@@ -35,10 +47,13 @@ def test_notes_and_skips_are_listed_once(pytester: pytest.Pytester, processes: s
     )
     pytester.makeini(f"[pytest]\npythonpath = {ROOT}\nasyncio_default_fixture_loop_scope = function\n")
     result = pytester.runpytest_inprocess("-n", processes)
-    result.assert_outcomes(passed=2, skipped=1)
+    result.assert_outcomes(passed=2, skipped=4)
     listed = sorted(line for line in result.outlines if line.startswith("not run here: "))
     assert listed == [
         "not run here: a refused value: no such setting",
         "not run here: huge pages: none are reserved",
+        "not run here: test_notes.py::test_of_a_package[1]: apt-get download failed: Could not connect",
+        "not run here: test_notes.py::test_of_a_package[2]: apt-get download failed: Could not connect",
         "not run here: test_notes.py::test_skipped: not root",
+        "not run here: test_notes.py::test_that_gets_one: npm could not get it",
     ]

@@ -24,6 +24,7 @@ from mydyno.model.stored.summary import RunSummary
 from mydyno.results.families import families
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study, decided
+from tests.support import first_in_gate
 from tests.support.fake_script import experiment
 from tests.support.fake_sessions import DRIFTS, Random, normal, sessions
 from tests.support.fake_slices import Host, Simulation
@@ -101,7 +102,7 @@ def studies(host: str, count: int, blocks: int, servers: int, columns: int, seed
     return np.asarray(starts[..., None] + 0.7 * noise(random, (*starts.shape, columns)))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", first_in_gate(["AR(1)", "t3", "drift", "wandering"], 2))
 @pytest.mark.parametrize("blocks", [4, 8])
 def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_intervals_cover(
     host: str, blocks: int
@@ -165,8 +166,8 @@ def planted(found: list[Family], effects: dict[str, float]) -> list[Family]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("host", [*HOSTS, "skewed"])
-@pytest.mark.parametrize(("arms", "steps", "count"), [(5, 3, 40), (10, 6, 10)])
+@pytest.mark.parametrize("host", first_in_gate(["skewed", "wandering", "drift", "AR(1)", "t3"], 2))
+@pytest.mark.parametrize(("arms", "steps", "count"), first_in_gate([(5, 3, 40), (10, 6, 10)]))
 def test_a_first_look_at_many_contrasts_claims_nothing_where_there_is_nothing(
     host: str, arms: int, steps: int, count: int
 ) -> None:
