@@ -56,12 +56,18 @@ impl Client {
     pub fn tcp(address: impl ToSocketAddrs, protocol: Protocol, timeout: Duration) -> Result<Self, Error> {
         let mut endpoint = String::new();
         let mut connect = || {
-            let address = address.to_socket_addrs()?.next();
-            let address = address.ok_or_else(|| std::io::Error::other("the name has no address"))?;
-            endpoint = address.to_string();
-            let stream = TcpStream::connect_timeout(&address, timeout)?;
-            stream.set_nodelay(true)?;
-            Ok(stream)
+            let mut last = std::io::Error::other("the name has no address");
+            for address in address.to_socket_addrs()? {
+                endpoint = address.to_string();
+                match TcpStream::connect_timeout(&address, timeout) {
+                    Ok(stream) => {
+                        stream.set_nodelay(true)?;
+                        return Ok(stream);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
         };
         match connect() {
             Ok(stream) => Ok(Self::over(stream, protocol, timeout, endpoint)),

@@ -1,6 +1,5 @@
 //! Where the server is and how to connect to it.
 
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use dyno_loop::Address;
 use dyno_mysql::{Compression, Endpoint, Options, Secret, TlsContext, TlsField, TlsMode, TlsOptions};
 use serde::{Deserialize, Serialize};
 
+use super::resolve::resolve;
 use crate::error::Error;
 use crate::host::PASSWORD_VARIABLE;
 
@@ -88,18 +88,7 @@ impl ConnectionSpec {
         if let Some(path) = &self.socket {
             return Ok(Address::Unix(path.clone()));
         }
-        let unknown = |cause: String| {
-            Error::User(format!(
-                "--host '{}' has no address: {cause}; check the name",
-                self.host
-            ))
-        };
-        (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(|error| unknown(error.to_string()))?
-            .next()
-            .map(Address::Tcp)
-            .ok_or_else(|| unknown("the name has no address".into()))
+        resolve(&self.host, self.port, self.connect_timeout).map(Address::Tcp)
     }
 
     /// The content of --ssl-ca, for hosts that do not have the file; None without one, or where it is not used.

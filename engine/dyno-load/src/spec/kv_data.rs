@@ -1,6 +1,5 @@
 //! Where a memcached server is, its keys and values, and the operations, as the user wrote them.
 
-use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use dyno_kv::Protocol;
 use dyno_loop::Address;
 use serde::{Deserialize, Serialize};
 
+use super::resolve::resolve;
 use super::Ycsb;
 use crate::error::Error;
 use crate::kv::keys;
@@ -46,10 +46,7 @@ impl KvServer {
         if let Some(path) = &self.socket {
             return Ok(Address::Unix(path.clone()));
         }
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
-        let first = found.ok().and_then(|mut addresses| addresses.next());
-        let unknown = || Error::User(format!("--host '{}' has no address; check the name", self.host));
-        first.map(Address::Tcp).ok_or_else(unknown)
+        resolve(&self.host, self.port, self.connect_timeout).map(Address::Tcp)
     }
 
     /// The protocol.

@@ -9,6 +9,7 @@ mod kv_preset;
 mod kv_ycsb;
 mod load;
 mod oltp;
+mod resolve;
 mod script;
 mod tpcc;
 

@@ -77,27 +77,38 @@ pub fn read_facts(client: &mut Client) -> Result<Facts, Error> {
         .ok()
         .flatten()
         .and_then(|text| text.parse().ok());
-    let described = format!("{version} {version_comment}").to_lowercase();
-    let kinds = [
-        ("mariadb", "mariadb"),
-        ("percona", "percona"),
-        ("mysql", "mysql"),
-        ("(debian)", "mysql"),
-        ("source distribution", "mysql"),
-    ];
-    let foreign = ["tidb", "proxysql", "vitess", "doris", "starrocks", "dolt"]
-        .iter()
-        .any(|name| described.contains(name));
-    let kind = kinds
-        .iter()
-        .find(|(word, _)| !foreign && described.contains(word))
-        .map_or("unknown", |(_, kind)| kind);
+    let has_innodb = |ask: &mut dyn FnMut(&str) -> Result<Option<String>, Error>| {
+        let size = ask("SELECT @@innodb_buffer_pool_size").ok().flatten();
+        size.is_some_and(|text| text.parse::<u64>().is_ok())
+    };
+    let kind = kind_of(&format!("{version} {version_comment}"), || has_innodb(&mut ask));
     Ok(Facts {
         kind: kind.to_string(),
         version,
         version_comment,
         max_connections,
     })
+}
+
+/// By the names that servers give themselves. Distributions leave theirs out ("8.0.36-0ubuntu0.22.04.1 (Ubuntu)"): what
+/// has InnoDB and no other's name is MySQL.
+fn kind_of(described: &str, has_innodb: impl FnOnce() -> bool) -> &'static str {
+    let described = described.to_lowercase();
+    let has = |names: &[&'static str]| names.iter().find(|name| described.contains(**name)).copied();
+    if has(&[
+        "tidb",
+        "proxysql",
+        "vitess",
+        "doris",
+        "starrocks",
+        "dolt",
+        "null server",
+    ])
+    .is_some()
+    {
+        return "unknown";
+    }
+    has(&["mariadb", "percona", "mysql"]).unwrap_or_else(|| if has_innodb() { "mysql" } else { "unknown" })
 }
 
 fn check_connections(client: &mut Client, facts: &Facts, needs: &Needs<'_>) -> Result<(), Error> {
@@ -206,5 +217,28 @@ fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Erro
             options.tables, options.tables, options.table_size
         )),
         _ => failed(&format!("SELECT MAX(id) FROM sbtest{table}"), error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind_of;
+
+    #[test]
+    fn a_server_is_recognised_by_its_names_or_by_what_it_has() {
+        for (described, has_innodb, kind) in [
+            ("10.11.11-MariaDB-0+deb12u1 Debian 12", true, "mariadb"),
+            ("8.0.36-28 Percona Server (GPL)", true, "percona"),
+            ("8.4.3 MySQL Community Server - GPL", true, "mysql"),
+            ("8.0.36-0ubuntu0.22.04.1 (Ubuntu)", true, "mysql"),
+            ("8.0.36 Source distribution", true, "mysql"),
+            ("9.7.4-2 a company's own build", true, "mysql"),
+            ("8.0.11-TiDB-v7.5.0 TiDB Server", true, "unknown"),
+            ("8.0.30-Vitess Version: 18", true, "unknown"),
+            ("8.0.36 dynoload null server, not a database", true, "unknown"),
+            ("8.0.36 something else", false, "unknown"),
+        ] {
+            assert_eq!(kind_of(described, || has_innodb), kind, "{described}");
+        }
     }
 }
