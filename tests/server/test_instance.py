@@ -30,7 +30,7 @@ from mydyno.servers.sources.tarball import unpacked
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, template_key
 from tests.server.support import small_experiment
-from tests.support.patience import HANG_S
+from tests.support.patience import HANG_S, Patience
 
 
 async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None:
@@ -43,6 +43,31 @@ async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None
     assert "Shutdown complete" in instance.log.read_text()
     assert instance.process is not None
     assert instance.process.exit_code == 0
+
+
+async def test_a_statement_that_nobody_waits_for_any_more_is_killed(instance: MysqldServer) -> None:
+    await instance.start()
+    long = "SELECT SLEEP(600)"
+    async with instance.control() as control:
+
+        async def wait_for(count: int) -> None:
+            question = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = %s"
+            patience = Patience(30)
+            while int(await control.scalar(question, long)) != count:
+                assert not patience.expired
+                await asyncio.sleep(0.02)
+
+        async with Control(instance.address(), timeout_s=1) as impatient:
+            with pytest.raises(ServerError, match="timed out"):
+                await impatient.rows(long)
+        await wait_for(0)
+        async with instance.control(unbounded=True) as patient:
+            waiting = asyncio.ensure_future(patient.rows(long))
+            await wait_for(1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await wait_for(0)
 
 
 async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(instance: MysqldServer) -> None:

@@ -41,7 +41,7 @@ async def missing_data(address: Address, data: DataSpec, *, load_writes: bool, a
     `load_writes`: whether the load itself writes; `allow_writes`: whether --allow-writes was given. Raises HostError,
     with what differs, if the tables that are there are not those of the experiment.
     """
-    async with Control(address) as control:
+    async with Control(address, unbounded=True) as control:
         found = await control.rows(
             "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
         )

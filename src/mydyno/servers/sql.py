@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -59,6 +60,8 @@ def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysq
         connecting.result().close()
 
 
+_KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+"""For sockets with SO_KEEPALIVE, as PyMySQL makes them: a host that is silent for a minute is lost."""
 SESSION_STATE = (
     "SET SESSION completion_type = 0, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', "
     "sql_select_limit = 18446744073709551615, wait_timeout = 2147483"
@@ -81,11 +84,14 @@ def unix_stream(path: str, timeout_s: float) -> socket.socket:
 class Control:
     """One connection for control statements. Use as an async context manager."""
 
-    def __init__(self, address: Address, timeout_s: float = 30.0, plain: bool = False) -> None:
-        """`plain`: without TLS, also over TCP."""
+    def __init__(self, address: Address, timeout_s: float = 30.0, plain: bool = False, unbounded: bool = False) -> None:
+        """`plain`: without TLS, also over TCP. `unbounded`: a statement takes as long as its tables need; a server that
+        was lost is noticed by keep-alive, and a statement whose caller was cancelled is killed.
+        """
         self._address = address
         self._timeout_s = timeout_s
         self._plain = plain
+        self._unbounded = unbounded
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
 
     async def __aenter__(self) -> Self:
@@ -124,6 +130,10 @@ class Control:
                 connection.connect(unix_stream(path, self._timeout_s))
             else:
                 connection.connect()
+                for option, value in _KEEP_ALIVE:
+                    connection._sock.setsockopt(socket.IPPROTO_TCP, option, value)
+            if self._unbounded:
+                connection._read_timeout = None
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"control connection: {_words(error)}") from error
         return connection  # type: ignore[no-any-return]  # Any for the private name above
@@ -137,7 +147,14 @@ class Control:
 
     async def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
         """All rows of one statement. Raises ServerError with the statement and the server's message."""
-        return await asyncio.to_thread(self._rows, sql, arguments)
+        running = asyncio.ensure_future(asyncio.to_thread(self._rows, sql, arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._unbounded:
+                await asyncio.to_thread(self._kill)
+                await asyncio.wait([running], timeout=self._timeout_s)
+            raise
 
     def _rows(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
         assert self._connection is not None
@@ -146,7 +163,16 @@ class Control:
                 cursor.execute(sql, arguments or None)
                 return list(cursor.fetchall())
         except (pymysql.MySQLError, OSError) as error:
+            if isinstance(error.__context__, TimeoutError):
+                self._kill()
             raise ServerError(f"{sql.partition(' IDENTIFIED')[0][:120]}: {_words(error)}") from error
+
+    def _kill(self) -> None:
+        """End the statement that the server would otherwise go on with."""
+        lost: Any = self._connection
+        other = Control(self._address, timeout_s=5, plain=self._plain)
+        with suppress(ServerError, pymysql.MySQLError, OSError), closing(other._connect()) as connection:
+            connection.query(f"KILL QUERY {lost.thread_id()}")
 
     async def scalar(self, sql: str, *arguments: object) -> Any:
         """The first column of the first row; None if there is no row."""

@@ -91,7 +91,9 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
     data_kind = experiment.data.workload
     if experiment.server.dsn is not None and data_kind not in ("oltp", "kv"):  # of kv, kv_obstacles says more
-        obstacles.append(f"data: {data_kind} on an external server (dsn) is not checked; use server.name or server.basedir")
+        obstacles.append(
+            f"data: {data_kind} on an external server (dsn) is not checked; use server.name or server.basedir"
+        )
     obstacles += kv_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan)
     obstacles += _replay_obstacles(experiment, plan)

@@ -124,11 +124,14 @@ class RunningServer(ABC):
     def ensure_client_path(self) -> ClientPath:
         """The load's path over TCP; created where no treatment has set one."""
 
-    def control(self) -> Control:
-        """A session for mydyno's own statements; use with `async with`. Raises BugError without SQL (see has_sql)."""
+    def control(self, unbounded: bool = False) -> Control:
+        """A session for mydyno's own statements, of any duration if `unbounded`; use with `async with`.
+
+        Raises BugError without SQL (see has_sql).
+        """
         if not self.has_sql:
             raise BugError(f"instance {self.number} executes no SQL")
-        return Control(self.address())
+        return Control(self.address(), unbounded=unbounded)
 
     @abstractmethod
     async def start(self) -> None:
@@ -140,7 +143,7 @@ class RunningServer(ABC):
 
     async def prewarm(self, statements: Sequence[str]) -> None:
         """Read all data once, by these statements, so that no run starts colder than another."""
-        async with self.control() as control:
+        async with self.control(unbounded=True) as control:
             for statement in statements:
                 await control.rows(statement)
 
