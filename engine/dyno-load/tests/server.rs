@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
 use common::{client, command, plain, run, signal, variable, PrivateServer, Running};
 use dyno_mysql::blocking::Client;
@@ -36,6 +38,25 @@ fn checks_speak_before_any_load() {
     refuse("--table-size 501", "ids up to 500, --table-size is 501");
     refuse("--table-size 500 --connections 100000", "max_connections is");
     refuse("--table-size 500 --user nobody_here", "refused user 'nobody_here'");
+    control.exec(&format!("DROP DATABASE {database}")).unwrap();
+}
+
+#[test]
+fn whole_tables_are_waited_for_longer_than_questions() {
+    let test = "whole_tables_are_waited_for_longer_than_questions";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let database = "dyno_locked";
+    prepare(&socket, database, "--table-size 500");
+    let mut control = client(&socket);
+    control.exec(&format!("LOCK TABLES {database}.sbtest1 WRITE")).unwrap();
+    let arguments = format!("oltp cleanup --socket {socket} --database {database}");
+    let cleanup = std::thread::spawn(move || plain(&arguments));
+    std::thread::sleep(Duration::from_secs(11));
+    control.exec("UNLOCK TABLES").unwrap();
+    let done = cleanup.join().unwrap();
+    assert_eq!(done.code, 0, "{}", done.stderr);
     control.exec(&format!("DROP DATABASE {database}")).unwrap();
 }
 

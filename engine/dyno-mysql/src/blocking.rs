@@ -7,6 +7,8 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
+
 use crate::connection::{Connection, Event};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ServerError};
@@ -52,6 +54,7 @@ impl Stream {
         };
         if let Stream::Tcp(socket) = &stream {
             socket.set_nodelay(true).map_err(failed)?;
+            keep_alive(socket).map_err(|error| failed(error.into()))?;
         }
         Ok(stream)
     }
@@ -83,6 +86,14 @@ impl Stream {
             Stream::Unix(socket) => socket.write(bytes),
         }
     }
+}
+
+/// A host that is silent for a minute is lost, however long a statement may take.
+fn keep_alive(socket: &TcpStream) -> nix::Result<()> {
+    setsockopt(socket, sockopt::KeepAlive, &true)?;
+    setsockopt(socket, sockopt::TcpKeepIdle, &30)?;
+    setsockopt(socket, sockopt::TcpKeepInterval, &10)?;
+    setsockopt(socket, sockopt::TcpKeepCount, &3)
 }
 
 /// Whether the kernel gave up waiting: EAGAIN on a socket with a time limit, ETIMEDOUT of TCP.

@@ -8,8 +8,10 @@ use dyno_mysql::{Endpoint, Options, TlsContext, TlsMode};
 
 use crate::error::Error;
 
-/// How long the control connection waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the control connection waits for the answer to a question.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For statements that take as long as their tables are large; a host that was lost is noticed by keep-alive.
+pub const UNBOUNDED: Duration = Duration::from_secs(7 * 24 * 3600);
 const ACCESS_DENIED: [u16; 4] = [1044, 1045, 1130, 1698];
 /// MySQL's code where require_secure_transport is on and the connection is without TLS.
 const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
@@ -30,6 +32,14 @@ pub fn connect(options: &Options) -> Result<Client, Error> {
         );
     }
     Ok(client)
+}
+
+/// Connects for statements that read, write or drop whole tables, however long they take.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_unbounded(options: &Options) -> Result<Client, Error> {
+    Client::connect(options, UNBOUNDED).map_err(|error| explain(options, &error))
 }
 
 /// Whether TLS was preferred and the connection is in plain text all the same. Over a Unix socket "preferred" means none.

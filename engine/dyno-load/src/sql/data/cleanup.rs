@@ -4,7 +4,7 @@ use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 
 use crate::error::Error;
-use crate::sql::server::{explain, failed, PATIENCE, UNKNOWN_DATABASE};
+use crate::sql::server::{explain, failed, UNBOUNDED, UNKNOWN_DATABASE};
 
 /// Drops sbtest1 to sbtestN.
 ///
@@ -19,7 +19,7 @@ pub fn cleanup(options: &Options, tables: u32) -> Result<(), Error> {
 /// # Errors
 /// When the server is away or refuses.
 pub fn drop_tables(options: &Options, tables: impl Iterator<Item = String>) -> Result<(), Error> {
-    let mut client = match Client::connect(options, PATIENCE) {
+    let mut client = match Client::connect(options, UNBOUNDED) {
         Ok(client) => client,
         Err(dyno_mysql::Error::Server(error)) if error.code == UNKNOWN_DATABASE => return Ok(()),
         Err(error) => return Err(explain(options, &error)),

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Charset, Options, Statement, Value};
@@ -16,14 +15,12 @@ use super::rows::{Row, RowSource};
 use super::tables;
 use crate::error::Error;
 use crate::sql::oltp::OltpOptions;
-use crate::sql::server::failed;
+use crate::sql::server::{connect_unbounded, failed};
 
 /// Rows of one transaction.
 const CHUNK_ROWS: u32 = 10_000;
 /// Rows of one INSERT: about 100 KB, below every server's max_allowed_packet.
 const STATEMENT_ROWS: u32 = 500;
-/// An index over a large table takes its time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to be made.
 #[derive(Debug)]
@@ -111,7 +108,7 @@ fn connect(request: &Request) -> Result<Client, Error> {
     let mut options = request.options.clone();
     options.database = Some(request.database.clone());
     options.charset = Charset::Binary;
-    Client::connect(&options, PATIENCE).map_err(|error| crate::sql::server::explain(&options, &error))
+    connect_unbounded(&options)
 }
 
 fn make_database(request: &Request) -> Result<Client, Error> {

@@ -4,7 +4,7 @@ use dyno_mysql::Options;
 
 use super::rows::{Row, RowSource};
 use crate::error::Error;
-use crate::sql::server::failed;
+use crate::sql::server::{connect_unbounded, failed};
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl TableCheck {
 /// # Errors
 /// When a table is missing, or the server refuses.
 pub fn verify(options: &Options, tables: u32, rows: &RowSource) -> Result<Vec<TableCheck>, Error> {
-    let mut client = crate::sql::server::connect(options)?;
+    let mut client = connect_unbounded(options)?;
     let mut checks = Vec::new();
     for table in 1..=tables {
         let question =

@@ -1,7 +1,6 @@
 //! Makes the tables of a schema and fills them, each row from its number: the same tables with any number of threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::blocking::Client;
@@ -10,7 +9,7 @@ use dyno_mysql::Options;
 use super::schema::{Column, Schema, Table};
 use crate::error::Error;
 use crate::sql::data::drop_tables;
-use crate::sql::server::{explain, failed};
+use crate::sql::server::{connect_unbounded, failed};
 
 /// Bits of the row's number below the table's.
 const ROW_BITS: u32 = 40;
@@ -18,8 +17,6 @@ const ROW_BITS: u32 = 40;
 const CHUNK_ROWS: u64 = 5000;
 /// An INSERT is sent when it is longer than this: far below every server's max_allowed_packet.
 const STATEMENT_BYTES: usize = 128 * 1024;
-/// An index over a large table takes its time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to be made.
 #[derive(Debug)]
@@ -113,7 +110,7 @@ pub fn cleanup(options: &Options, schema: &Schema) -> Result<(), Error> {
 fn connect(request: &Request) -> Result<Client, Error> {
     let mut options = request.options.clone();
     options.database = Some(request.database.clone());
-    Client::connect(&options, PATIENCE).map_err(|error| explain(&options, &error))
+    connect_unbounded(&options)
 }
 
 fn create(table: &Table) -> String {

@@ -3,17 +3,14 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::time::Duration;
 
 use dyno_capture::{class, lexer};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 
 use crate::error::Error;
-use crate::sql::server::{explain, failed};
+use crate::sql::server::{connect_unbounded, failed};
 
-/// An index over a large table takes its time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// Characters of a statement in an error.
 const SHOWN: usize = 200;
 
@@ -25,7 +22,7 @@ pub fn load(options: &Options, database: &str, path: &Path) -> Result<u64, Error
     let unreadable =
         |error: std::io::Error| Error::User(format!("the dump '{}' cannot be read: {error}", path.display()));
     let file = File::open(path).map_err(unreadable)?;
-    let mut client = Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))?;
+    let mut client = connect_unbounded(options)?;
     enter(&mut client, database)?;
     let mut reader = Reader::default();
     let mut line = Vec::new();

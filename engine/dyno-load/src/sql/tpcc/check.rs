@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
@@ -13,10 +12,8 @@ use super::completeness;
 use super::conditions::{Condition, CONDITIONS};
 use super::random::ITEMS;
 use crate::error::Error;
-use crate::sql::server::failed;
+use crate::sql::server::{connect_unbounded, failed};
 
-/// Sums over large tables take their time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// Most warehouses of one question: their sums per customer are a temporary table of some 50 MB.
 const WAREHOUSES_PER_QUESTION: u32 = 25;
 /// Orders asked for in one statement.
@@ -71,7 +68,7 @@ impl Report {
 /// # Errors
 /// When a table is missing, or the server refuses.
 pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>) -> Result<Report, Error> {
-    let mut client = connect(options)?;
+    let mut client = connect_unbounded(options)?;
     let warehouses = count_warehouses(&mut client)?;
     let range = warehouses.div_ceil(threads.max(1)).clamp(1, WAREHOUSES_PER_QUESTION);
     let questions: VecDeque<(usize, String)> = (1..=warehouses)
@@ -86,7 +83,7 @@ pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>
     let violations = Mutex::new([0u64; CONDITIONS.len()]);
     std::thread::scope(|scope| {
         let work = || -> Result<(), Error> {
-            let mut client = connect(options)?;
+            let mut client = connect_unbounded(options)?;
             loop {
                 let next = questions.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 let Some((place, question)) = next else { return Ok(()) };
@@ -145,10 +142,6 @@ pub fn warehouses_for(client: &mut Client, wanted: u32) -> Result<(), Error> {
 /// When the table is missing, or the server refuses.
 pub fn count_warehouses(client: &mut Client) -> Result<u32, Error> {
     Ok(number(client, "SELECT COUNT(*) FROM warehouse")? as u32)
-}
-
-fn connect(options: &Options) -> Result<Client, Error> {
-    Client::connect(options, PATIENCE).map_err(|error| crate::sql::server::explain(options, &error))
 }
 
 fn number(client: &mut Client, question: &str) -> Result<u64, Error> {

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Charset, Options};
@@ -18,12 +17,10 @@ use super::random::{CUSTOMERS, DISTRICTS, ITEMS};
 use super::rows::{Rows, FIRST_UNDELIVERED};
 use super::schema;
 use crate::error::Error;
-use crate::sql::server::failed;
+use crate::sql::server::{connect_unbounded, failed};
 
 /// Items, or stocks, of one transaction.
 pub(super) const CHUNK_ITEMS: u32 = 10_000;
-/// An index over a large table takes its time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to be made.
 #[derive(Debug)]
@@ -119,7 +116,7 @@ fn connect(request: &Request) -> Result<Client, Error> {
     options
         .init_statements
         .push("SET SESSION foreign_key_checks = 0".into());
-    Client::connect(&options, PATIENCE).map_err(|error| crate::sql::server::explain(&options, &error))
+    connect_unbounded(&options)
 }
 
 fn run(client: &mut Client, sql: &str) -> Result<(), Error> {
