@@ -18,6 +18,7 @@ from mydyno.results.host_groups import hosts_effects
 from mydyno.results.summarise import effect_record
 from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import decide_study
+from tests.support import first_in_gate
 from tests.support.host_groups import Fleet
 from tests.unit.results.test_decide_simulated import TIMES, at_most
 
@@ -84,14 +85,17 @@ def simulate(fleet: Fleet, studies: int, seed: int) -> Found:
 
 @pytest.mark.parametrize(
     ("blocks", "noise"),
-    [
-        ((4, 4), (QUIET, QUIET)),
-        ((6, 2), (QUIET, 3 * QUIET)),
-        ((4, 3, 3), (QUIET, QUIET, 2 * QUIET)),
-        ((5, 4, 1), (QUIET, QUIET, 3 * QUIET)),
-        ((2, 2, 2, 2, 2), (QUIET, 2 * QUIET, QUIET, 3 * QUIET, QUIET)),
-        ((1, 1, 1, 1, 1, 1, 1), tuple(QUIET * factor for factor in (1, 2, 1, 3, 1, 1, 2))),
-    ],
+    first_in_gate(
+        [
+            ((4, 3, 3), (QUIET, QUIET, 2 * QUIET)),
+            ((6, 2), (QUIET, 3 * QUIET)),
+            ((4, 4), (QUIET, QUIET)),
+            ((5, 4, 1), (QUIET, QUIET, 3 * QUIET)),
+            ((2, 2, 2, 2, 2), (QUIET, 2 * QUIET, QUIET, 3 * QUIET, QUIET)),
+            ((1, 1, 1, 1, 1, 1, 1), tuple(QUIET * factor for factor in (1, 2, 1, 3, 1, 1, 2))),
+        ],
+        2,
+    ),
 )
 def test_hosts_of_different_speed_and_noise_raise_no_false_alarm(
     blocks: tuple[int, ...], noise: tuple[float, ...]
@@ -106,7 +110,7 @@ def test_hosts_of_different_speed_and_noise_raise_no_false_alarm(
     assert at_most(found.differ / count, count, 0.05 if blocks != (6, 2) else 0.09)
 
 
-@pytest.mark.parametrize("blocks", [(3, 3, 3, 3, 3), (6, 5, 3, 2, 2)])
+@pytest.mark.parametrize("blocks", first_in_gate([((6, 5, 3, 2, 2),), ((3, 3, 3, 3, 3),)]))
 def test_effects_that_differ_between_five_hosts_with_mean_zero_are_not_claimed_of_others(
     blocks: tuple[int, ...],
 ) -> None:

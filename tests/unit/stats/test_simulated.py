@@ -11,6 +11,7 @@ from scipy import stats
 from mydyno.stats.maxt import family_test
 from mydyno.stats.paired import paired, skewness_standard_error
 from mydyno.stats.signflip import flipped_totals
+from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions, skewed
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def differences(drift: str, noise: str, blocks: int, count: int = 2000) -> NDArr
 
 
 @pytest.mark.parametrize(("drift", "noise"), SHAPES)
-@pytest.mark.parametrize("blocks", [5, 8, 10])
+@pytest.mark.parametrize("blocks", first_in_gate([5, 8, 10]))
 def test_the_paired_interval_covers_the_truth_and_rarely_sees_what_is_not_there(
     drift: str, noise: str, blocks: int
 ) -> None:
@@ -51,6 +52,7 @@ def test_the_sign_flip_is_exact_whatever_the_host_does(drift: str, noise: str) -
         assert (p <= level).mean() == pytest.approx(attainable, abs=four_errors)
 
 
+@pytest.mark.exhaustive  # tests/unit/verdicts/test_simulated.py has the like through whole decisions
 @pytest.mark.parametrize(("drift", "noise"), SHAPES)
 def test_a_sweep_keeps_its_family_error_and_its_simultaneous_coverage(drift: str, noise: str) -> None:
     """Two arms at three connection counts, 10 blocks; all levels of a block run in one start of the server."""

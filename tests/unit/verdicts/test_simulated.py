@@ -5,6 +5,7 @@ import pytest
 
 from mydyno.stats.permutation import Exchange, joint_test, possible
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide
+from tests.support import first_in_gate
 from tests.support.fake_observations import jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
 
@@ -37,7 +38,7 @@ def test_identical_copies_raise_the_alarm_in_about_5_percent_of_studies() -> Non
     assert 0.01 * 300 <= len(alarms) <= 0.075 * 300
 
 
-@pytest.mark.parametrize("drift", DRIFTS)
+@pytest.mark.parametrize("drift", first_in_gate(["AR(1)", *sorted(set(DRIFTS) - {"AR(1)"})], 2))
 def test_a_sweep_without_effects_on_a_drifting_host_claims_one_in_at_most_6_percent(drift: str) -> None:
     """Two arms at three levels; a study counts as wrong if a single one of its six sentences claims a difference."""
     random, count, wrong = np.random.default_rng(21), 150, 0
