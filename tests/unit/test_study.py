@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+import typer
 
 from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import DriverFinding, Evidence
 from mydyno.model.stored.summary import Summary
+from mydyno.reports import write
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
 from tests.support.fake_environment import Watched, opener
@@ -153,6 +155,48 @@ async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
     assert "FATAL: no" in invalid[0].reasons[0].text
     assert len(watcher.ended) == 6
     assert any("1 of 6 runs are invalid" in sentence for sentence in summary.sentences)
+
+
+@pytest.mark.parametrize(
+    ("arm", "copy", "cell", "sentence", "code"),
+    [
+        ("glibc", 2, "glibc′ failed", "The control's copy glibc′ failed in 1 of 1 block (", 1),
+        ("glibc", 1, "glibc failed", "The control glibc failed in 1 of 1 block (", 1),
+        ("jemalloc", 1, "failed", "jemalloc failed in 1 of 1 block (", 0),
+    ],
+)
+async def test_who_failed_is_named_and_a_study_without_an_answer_does_not_end_with_0(
+    script: Script, paths: HostPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    arm: str, copy: int, cell: str, sentence: str, code: int,
+) -> None:  # fmt: skip
+    def findings(run: PlannedRun | None, _step: Step) -> tuple[DriverFinding, ...]:
+        return of_rule("unfinished") if run is not None and (run.arm, run.copy_number) == (arm, copy) else ()
+
+    script.findings = findings
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
+    if code:
+        with pytest.raises(typer.Exit) as ended:
+            finish(folder, summary, as_json=False)
+        assert ended.value.exit_code == code
+    else:
+        finish(folder, summary, as_json=False)
+    told = capsys.readouterr().out
+    assert sentence in " ".join(told.split())
+    assert f"jemalloc  ✕ {cell} (1 of 1 blocks)" in told
+    assert f"✕ **{cell}** (1 of 1 blocks)" in str(write(folder, "md"))
+    assert f"✕ {cell}" in Path(write(folder, "html")).read_text()
+
+
+async def test_a_study_whose_control_is_never_proved_has_no_answer_and_ends_with_1(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.evidence = lambda _run: Evidence(treatment="fake", holds=False, text="no")
+    asked = experiment(design={"blocks": 2}, treatments={"glibc": {"fake": 1}})
+    folder, summary, _ = await study(script, paths, tmp_path, asked)
+    assert summary.state == "complete"
+    with pytest.raises(typer.Exit) as ended:
+        finish(folder, summary, as_json=False)
+    assert ended.value.exit_code == 1
 
 
 async def test_a_server_that_counts_something_else_closes_the_gate(

@@ -13,7 +13,7 @@ class ExitCode(IntEnum):
     DONE = 0
     """The command succeeded."""
     STUDY_FAILED = 1
-    """The study failed, or mydyno has a bug; finished runs are kept."""
+    """The study failed, invalid runs left it without any answer, or mydyno has a bug; finished runs are kept."""
     USER_INPUT = 2
     """The user's input is wrong; nothing was started."""
     HOST_CANNOT = 3

@@ -21,6 +21,7 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.reports.terminal import print_answer
+from mydyno.results.precision import is_unanswered
 from mydyno.store.study_folder import StudyFolder
 
 Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
@@ -98,6 +99,9 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
         print(f"\nreport: {shown_path(Path(str(report)))}")
     if summary.state == "failed":
         warn("mydyno: error: the study failed: no run is valid; the reasons are above and in the report")
+        raise typer.Exit(ExitCode.STUDY_FAILED)
+    if is_unanswered(summary, folder.study().experiment, folder.runs()):
+        warn("mydyno: error: invalid runs left no comparison with an answer; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
 
 

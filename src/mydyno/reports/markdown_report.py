@@ -24,7 +24,7 @@ from mydyno.reports.markdown_waits import waits_part
 from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings
-from mydyno.reports.verdict_table import WORDS, VerdictCell, verdict_table, verdict_word
+from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
 
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
@@ -137,7 +137,7 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         p_value(effect.p).replace("<", "&lt;"),
         str(effect.n),
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
-        tr(WORDS[word]) if (word := verdict_word(result, effect)) in WORDS else "",
+        verdict_text(result, effect),
     )
     return f"| {' | '.join(cells)} |"
 

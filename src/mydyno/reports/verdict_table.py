@@ -16,7 +16,7 @@ from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.results.precision import cost_metric, failed_blocks, failure_of
+from mydyno.results.precision import cost_metric, failed_arm, failed_blocks, failure_of
 
 WORDS = {
     "higher": marked("higher"),
@@ -51,7 +51,7 @@ class VerdictCell:
     def verdict(self) -> str:
         """The verdict as printed beside the effect; empty if it stands in the effect's place."""
         word = tr(WORDS[self.word]) if self.word in WORDS else ""
-        return "" if word == self.effect else word
+        return "" if word == self.effect or self.word == "failed" else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,13 @@ def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
     return effect.verdict or ""
 
 
+def verdict_text(result: StudyResult, effect: EffectRecord) -> str:
+    """The same in words; where it was not the arm that failed, with who did."""
+    word = verdict_word(result, effect)
+    failed = failed_arm(result.summary, effect) if word == "failed" else effect.arm
+    return tr("{arm} failed", arm=failed) if failed != effect.arm else tr(WORDS[word]) if word else ""
+
+
 def merit(result: StudyResult, effect: EffectRecord) -> str:
     """The CSS class of a verdict: better, worse, or neither."""
     word = verdict_word(result, effect)
@@ -168,11 +175,11 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
         return VerdictCell()
     word = verdict_word(result, effect)
     if word == "failed":
-        arm = effect.arm if failed_blocks(result.summary.runs, effect.arm, effect.step) else effect.control
+        arm = effect.arm if failed_arm(result.summary, effect) == effect.arm else effect.control
         failed = failed_blocks(result.summary.runs, arm, effect.step)
         of = len({run.block for run in result.summary.runs if run.arm == arm})
         of_blocks = tr("{count} of {all} blocks", count=len(failed), all=of) if failed else ""
-        return VerdictCell(word, tr(WORDS[word]), of_blocks, "failed")
+        return VerdictCell(word, verdict_text(result, effect), of_blocks, "failed")
     if effect.ratio is None:
         return VerdictCell(word, tr(WORDS.get(word, NO_ESTIMATE)), "", merit(result, effect))
     text = signed_percent(effect.ratio - 1)

@@ -16,6 +16,7 @@ from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
+from mydyno.results.values.host_noise import is_host_noise
 
 LATER_ALPHA = 0.005
 """About the error rate of the looks after the first."""
@@ -156,6 +157,32 @@ def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None)
                 if step in (None, of_step):
                     found.setdefault(run.block, reason)
     return dict(sorted(found.items()))
+
+
+def failed_arm(summary: Summary, effect: EffectRecord) -> str:
+    """Who failed in a contrast without a number: the arm, its control, or the control's copy (with ′)."""
+    recorded = effect.details.failed_arm
+    return recorded or (effect.arm if failed_blocks(summary.runs, effect.arm, effect.step) else effect.control)
+
+
+def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRecord]) -> bool:
+    """Whether invalid or failed runs, and not only those of a busy host, left no contrast with an answer.
+
+    An arm that failed is an answer, and so is a control that differs from its own copy.
+    """
+    judged = [effect for effect in summary.effects if effect.verdict]
+    return (
+        bool(judged)
+        and not (is_sequential(summary, experiment) and summary.look is None)
+        and all(effect.verdict == "not_measurable" and not effect.details.alarm for effect in judged)
+        and all(effect.details.failed_arm != effect.arm for effect in judged)
+        and any(_is_lost(run) for run in runs)
+    )
+
+
+def _is_lost(run: RunRecord) -> bool:
+    """Whether the run has no result at a step, or at all, for another reason than a busy host."""
+    return any(step.failed for step in run.steps) or not (run.valid or is_host_noise(run))
 
 
 def failure_of(summary: Summary, effect: EffectRecord) -> str:

@@ -288,6 +288,7 @@ def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: f
         method="pooled" if found.pooled else "pairs",
         freedom=found.freedom,
         failure=gathered.failure,
+        failed_arm=gathered.failed_arm,
         unadjusted=None
         if before is None or before.ratio is None or earlier is None
         else (before.ratio, earlier.low, earlier.high),

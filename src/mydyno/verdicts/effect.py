@@ -170,6 +170,8 @@ class Effect:
     """Degrees of freedom of the interval."""
     failure: str = ""
     """That arm or control failed, in how many blocks, and why; empty if neither did."""
+    failed_arm: str = ""
+    """Who failed: the arm, its control, or the control's copy (with ′); empty if neither did."""
     alarm: str = ""
     """The A/A alarm of the study as a clause; empty if there is none."""
     unadjusted: tuple[float, float | None, float | None] | None = None

@@ -47,8 +47,8 @@ class ContrastBlocks:
     lost: Mapping[str, int]
     halved: Mapping[str, int]
     failure: str
-    arm_failed: bool = False
-    """Whether it was the arm that failed, in a block in which the control did not."""
+    failed_arm: str = ""
+    """Who failed while the other side did not: the arm, its control, or the control's copy (with ′)."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,12 @@ class StepCells:
         blocks: dict[int, tuple[float, ...]] = {}
         lost: Counter[str] = Counter()
         halved: Counter[str] = Counter()
-        arm_failed, control_failed = [], []
+        arm_failed: list[str] = []
+        control_failed: list[Observation] = []
         for block in sorted(treated):
             one = treated[block]
             controls = [copies[block] for copies in (first, second) if block in copies]
-            failed = [control.failed for control in controls if control.failed]
+            failed = [control for control in controls if control.failed]
             if one.failed and not (block in first and first[block].failed):
                 arm_failed.append(one.failed)
             elif one.failed:
@@ -100,8 +101,11 @@ class StepCells:
                     continue
                 blocks[block] = tuple(log(x.value) for x in (one, *valid) if x.value is not None)
                 halved.update(_why(control) for control in controls if _why(control))
+        control, who = self.family.control, "the control"
+        if {one.copy for one in control_failed} == {2}:
+            control, who = f"{control}′", "the control's copy"
         failure = _failure("the arm", arm_failed, len(treated)) or _failure(
-            f"the control {self.family.control}", control_failed, len(treated)
+            f"{who} {control}", [one.failed for one in control_failed], len(treated)
         )
         counted = without_lone_blocks(blocks, self.family.host_groups)
         if len(counted) < len(blocks):
@@ -114,7 +118,7 @@ class StepCells:
             dict(lost),
             dict(halved),
             failure,
-            bool(arm_failed),
+            "" if not failure else arm if arm_failed else control,
         )
 
     def copies(self) -> dict[int, float]:

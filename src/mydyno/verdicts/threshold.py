@@ -164,7 +164,7 @@ def _compared(
         )  # fmt: skip
 
     if gathered.failure:
-        return outcome(Outcome.FAILED if gathered.arm_failed else Outcome.UNDECIDED, gathered.failure)
+        return outcome(Outcome.FAILED if gathered.failed_arm == gathered.arm else Outcome.UNDECIDED, gathered.failure)
     if alarm:
         return outcome(Outcome.UNDECIDED, alarm)
     if p_beyond <= alpha + SLACK:

@@ -68,6 +68,37 @@ def test_a_history_names_the_studies_that_it_leaves_out(made: Path) -> None:
     assert (named["studies"], named["left_out"]) == (["allocators-1", "allocators-2"], [])
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_a_copy_of_a_study_counts_once_under_any_name(made: Path, tmp_path: Path, link: bool) -> None:
+    studies = tmp_path / "studies"
+    shutil.copytree(made / "studies/allocators-1", studies / "allocators-1")
+    shutil.copytree(made / "studies/allocators-2", studies / "allocators-2")
+    if link:
+        (studies / "allocators-9").symlink_to("allocators-1")
+    else:
+        shutil.copytree(studies / "allocators-1", studies / "allocators-9")
+    refused = mydyno(tmp_path, "compare", "allocators-1", "allocators-2", "allocators-9")
+    words = (
+        "allocators-1 is named twice"
+        if link
+        else "studies/allocators-9 is a copy of studies/allocators-1: they are one"
+    )
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert words in refused.stderr
+    made_of_two = mydyno(tmp_path, "compare", "allocators-1", "allocators-2", "--format", "json").stdout
+    effects = Comparison.model_validate_json(made_of_two).effects
+    assert {of.sessions for one in effects if one.primary for of in one.differences} == {2}
+    for what in (("allocators",), ("allocators-9", "allocators-2", "allocators-1")):
+        found = History.model_validate_json(mydyno(tmp_path, "history", *what, "--format", "json").stdout)
+        assert found.studies == ("allocators-1", "allocators-2")
+        assert [(one.study, one.reason) for one in found.left_out] == [
+            ("allocators-9", "it is the same study as allocators-1")
+        ]
+        assert found.calibration.studies == 2
+    text = mydyno(tmp_path, "history", "allocators").stdout
+    assert "allocators-9: it is the same study as allocators-1" in " ".join(text.split())
+
+
 def test_the_calibration_is_printed_alone(made: Path) -> None:
     done = mydyno(made, "history", "allocators", "--calibration", "--format", "json")
     assert Calibration.model_validate_json(done.stdout).studies == 2

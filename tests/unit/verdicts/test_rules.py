@@ -303,17 +303,23 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
         "not_measurable", None, None, None, None,
     )  # fmt: skip
     assert effect.failure == "the arm failed in 4 of 10 blocks (crashed)"
+    assert effect.failed_arm == "jemalloc"
     assert effect.sentence == (
         "Not measurable here: queries per second of jemalloc against glibc at 64 connections "
         "(oltp_read_only, 10 blocks): the arm failed in 4 of 10 blocks (crashed)."
     )
 
 
-@pytest.mark.parametrize("copy", [1, 2])
-def test_a_control_that_fails_is_named(copy: int) -> None:
-    effect = crashing(8, {("glibc", copy): (3,)})
+@pytest.mark.parametrize(
+    ("copies", "named", "words"),
+    [((1,), "glibc", "the control glibc"), ((2,), "glibc′", "the control's copy glibc′"),
+     ((1, 2), "glibc", "the control glibc")],
+)  # fmt: skip
+def test_a_control_that_fails_is_named(copies: tuple[int, ...], named: str, words: str) -> None:
+    effect = crashing(8, {("glibc", copy): (3,) for copy in copies})
     assert (effect.verdict, effect.ratio) == ("not_measurable", None)
-    assert effect.failure == "the control glibc failed in 1 of 8 blocks (crashed)"
+    assert effect.failure == f"{words} failed in 1 of 8 blocks (crashed)"
+    assert effect.failed_arm == named
 
 
 def test_a_block_in_which_both_failed_is_a_lost_block() -> None:

@@ -91,6 +91,7 @@ class EffectDetails(Record):
     method: str = "pooled"
     freedom: int = 0
     failure: str = ""
+    failed_arm: str = Field("", exclude_if=is_empty)
     alarm: str = ""
 
 

@@ -17,7 +17,7 @@ from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_v
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
-from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_word
+from mydyno.reports.verdict_table import SYMBOLS, verdict_text, verdict_word
 
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
@@ -193,7 +193,7 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
         share(effect.ci_low),
         share(effect.ci_high),
         block_shares(result, effect) if effect.verdict else (),
-        f"{SYMBOLS[word]} {tr(WORDS[word])}" if (word := verdict_word(result, effect)) else "",
+        f"{SYMBOLS[word]} {verdict_text(result, effect)}" if (word := verdict_word(result, effect)) else "",
     )
 
 
@@ -211,7 +211,7 @@ def _table_row(result: StudyResult, effect: EffectRecord, noise: float | None) -
         low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
         interval = f"{low.removesuffix(percent_sign(NARROW_SPACE))} … {high}"
     word = verdict_word(result, effect)
-    verdict = Cell(f"{SYMBOLS[word]} {tr(WORDS[word])}", "word") if word else Cell("")
+    verdict = Cell(f"{SYMBOLS[word]} {verdict_text(result, effect)}", "word") if word else Cell("")
     return [
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio is not None else "–", "num strong"),

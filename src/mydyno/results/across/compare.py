@@ -39,7 +39,7 @@ from mydyno.results.across.common_ground import (
 )
 from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
 from mydyno.results.across.labels import MOST_STUDIES, label
-from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.scatter import Scatter, session_scatter
 from mydyno.results.across.settings import study_settings
 from mydyno.results.families import margin_of, verdict_metrics
@@ -187,10 +187,12 @@ class _Judge:
 def _check(studies: Sequence[SavedStudy]) -> None:
     if len(studies) > MOST_STUDIES:
         raise UserError(f"{len(studies)} studies: at most {MOST_STUDIES} can be compared")
-    paths = [study.folder.path.resolve() for study in studies]
-    for place, path in enumerate(paths):
-        if path in paths[:place]:
-            raise UserError(f"{studies[place].name} is named twice", "compare it with another study")
+    _, copies = without_copies(studies)
+    for copy, of in copies:
+        path, other = copy.folder.path, of.folder.path
+        twice = path.resolve() == other.resolve()
+        what = f"{of.name} is named twice" if twice else f"{path} is a copy of {other}: they are one study"
+        raise UserError(what, "compare it with another study")
 
 
 def _measured(first: EffectRecord, second: EffectRecord) -> bool:

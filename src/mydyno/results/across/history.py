@@ -8,7 +8,7 @@ histories: each one is tested at 5 % divided by their number (stats/level_change
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mydyno.errors import MydynoError, UserError
@@ -20,7 +20,7 @@ from mydyno.results.across import history_words
 from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity
-from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.series import Key, analysed, measured
 from mydyno.results.across.settings import data_settings, step_words
 
@@ -81,8 +81,14 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
     Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
     """
     wanted = selection or Selection()
+    studies, copies = without_copies(found.studies)
+    found = replace(found, studies=tuple(studies))
     of_experiment = _studies_of(found, experiment)
-    left = _unreadable_of(found, experiment)
+    left = _unreadable_of(found, experiment) + [
+        LeftOut(study=copy.name, reason=tr("it is the same study as {study}", study=of.name))
+        for copy, of in copies
+        if of.summary.experiment == experiment
+    ]
     newest = _newest(of_experiment, wanted.host)
     host = host_identity(newest)
     same_host = [study for study in found.studies if host_identity(study) == host]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,11 @@ class SavedStudy:
     def name(self) -> str:
         """The study's name."""
         return self.folder.name
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """What a copy of the study's folder has in common with it, whatever its name: name and time of its creation."""
+        return self.study.study, self.study.created_unix_ns
 
     @property
     def before_first_look(self) -> bool:
@@ -87,6 +93,24 @@ class SavedStudy:
         """{block: values of the control and of its copy}, of the blocks with both."""
         found = self.levels(metric, step, self.summary.control)
         return {block: (values[0], values[1]) for block, values in found.items() if len(values) == 2}
+
+
+def without_copies(studies: Sequence[SavedStudy]) -> tuple[list[SavedStudy], list[tuple[SavedStudy, SavedStudy]]]:
+    """(each study once, in the given order; each further copy with the one that is kept).
+
+    Of copies that one is kept which has the most runs, and of those the one whose folder has the study's own name.
+    """
+    kept: dict[tuple[str, int], int] = {}
+    for place, study in enumerate(studies):
+        best = kept.setdefault(study.identity, place)
+        if _completeness(study) > _completeness(studies[best]):
+            kept[study.identity] = place
+    copies = [(one, studies[kept[one.identity]]) for place, one in enumerate(studies) if place != kept[one.identity]]
+    return [studies[place] for place in sorted(kept.values())], copies
+
+
+def _completeness(study: SavedStudy) -> tuple[int, bool]:
+    return len(study.summary.runs), study.name == study.study.study
 
 
 def server_name(run: RunRecord) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from mydyno.results.across.common_ground import Contrast
 from mydyno.results.across.history import read_studies, why_left_out, with_step
 from mydyno.results.across.hosts import host_identity
-from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.series import Key, measured
 from mydyno.stats.level_changes import FEWEST_SESSIONS, moderated, session_sd
 
@@ -30,7 +30,11 @@ class Scatter:
 
 
 def studies_beside(studies: Sequence[SavedStudy]) -> tuple[SavedStudy, ...]:
-    """The other studies of the same experiments in the folders of these ones, by the names of their folders."""
+    """The other studies of the same experiments in the folders of these ones, by the names of their folders.
+
+    Without copies of any of them.
+    """
+    identities = {study.identity for study in studies}
     own = {study.folder.path.resolve() for study in studies}
     names = {study.summary.experiment for study in studies}
     found: dict[Path, None] = {}
@@ -38,7 +42,8 @@ def studies_beside(studies: Sequence[SavedStudy]) -> tuple[SavedStudy, ...]:
         for path in sorted(folder.iterdir()):
             if path not in own and any(path.name.startswith(f"{name}-") for name in names):
                 found[path] = None
-    return read_studies(list(found)).studies
+    others, _ = without_copies(read_studies(list(found)).studies)
+    return tuple(study for study in others if study.identity not in identities)
 
 
 def session_scatter(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy], contrast: Contrast) -> Scatter:

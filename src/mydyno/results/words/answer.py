@@ -205,6 +205,14 @@ def _host(summary: Summary) -> str:
     return tr("this host") if summary.host_groups is None else these_hosts(summary.host_groups)
 
 
+def _control(summary: Summary) -> str:
+    """The control, or its copy if that alone failed."""
+    copies = {run.copy_number for run in summary.runs if run.arm == summary.control and run.failures}
+    if copies == {2}:
+        return tr("The control's copy {arm}", arm=f"{summary.control}′")
+    return tr("The control {arm}", arm=summary.control)
+
+
 def _failures(summary: Summary) -> list[str]:
     """Every arm that failed, in one sentence: in how many blocks, and why."""
     told = []
@@ -214,7 +222,7 @@ def _failures(summary: Summary) -> list[str]:
         if failed:
             of = len({run.block for run in summary.runs if run.arm == arm})
             reason = Counter(failed.values()).most_common(1)[0][0]
-            name = tr("The control {arm}", arm=arm) if arm == summary.control else arm
+            name = _control(summary) if arm == summary.control else arm
             told.append(
                 tr(
                     "{arm} failed in {count} of {blocks} ({why})",
@@ -226,7 +234,7 @@ def _failures(summary: Summary) -> list[str]:
         failure = failure_of(summary, effect)
         if failure and not named & {effect.arm, effect.control}:
             named.add(effect.arm)
-            told.append(failure.replace(tr("the arm"), effect.arm, 1).replace(tr("the control"), effect.control, 1))
+            told.append(failure.replace(tr("the arm"), effect.arm, 1))
     if len(told) > MOST_NAMES:
         told = [*told[: MOST_NAMES - 1], tr("{count} more arms failed", count=len(told) - MOST_NAMES + 1)]
     return [tr("{clauses}.", clauses=joined(told))] if told else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.history import FoundStudies, Selection, history_of
 from mydyno.results.across.saved import SavedStudy
 from mydyno.stats.calibration import ENOUGH
+from mydyno.store.study_folder import StudyFolder
 from tests.support.saved_studies import HOST, experiment, saved, values
 
 ONE_ARM = experiment(("A", "x"))
@@ -96,6 +98,24 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     assert "A/A alarm" in reasons["allocators-alarm"]
     assert reasons["allocators-half"] == "summary.json cannot be read"
     assert made.studies == tuple(f"allocators-{day:02d}" for day in range(4))
+
+
+def test_of_copies_the_one_with_the_most_runs_counts_once() -> None:
+    """A copy may have been continued under its own name."""
+    found = studies(4)
+    copy = found[1]
+    more = copy.summary.model_copy(update={"runs": (*copy.summary.runs, copy.summary.runs[0])})
+    found[2:2] = [
+        SavedStudy(StudyFolder(Path(name)), copy.study, copy.plan, summary, copy.runs)
+        for name, summary in (("copy", copy.summary), ("continued", more))
+    ]
+    made = history(found)
+    assert made.studies == ("allocators-00", "continued", "allocators-02", "allocators-03")
+    assert {one.study: one.reason for one in made.left_out} == dict.fromkeys(
+        ("allocators-01", "copy"), "it is the same study as continued"
+    )
+    assert [len(one.points) for one in made.series] == [4, 4]
+    assert made.calibration.studies == 4
 
 
 def test_a_study_whose_arm_failed_is_missing_in_its_series_alone() -> None:
