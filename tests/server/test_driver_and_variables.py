@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Address
 from mydyno.treatments.environment import EnvironmentTreatment
+from mydyno.treatments.variable_effects import direct_io
 from mydyno.treatments.variables import VariablesTreatment
 from mydyno.workloads.reconcile import disagreements, growth
 
@@ -161,6 +163,12 @@ async def test_preparing_twice_fails_in_sysbenchs_own_words(
         ({"table_open_cache": 3}, False, "table_open_cache is 10, wanted 3"),
         ({"loose_no_such_variable": 1}, False, "loose_no_such_variable is unknown to the server, wanted 1"),
         ({"init_connect": "SET @a = 'x#y'"}, True, "init_connect = SET @a = 'x#y'"),
+        ({"innodb_flush_method": "fsync"}, True, "innodb_flush_method = fsync (0 of "),
+        ({"innodb_use_native_aio": "OFF"}, True, "innodb_use_native_aio = OFF (the kernel has no AIO context"),
+        ({"large_pages": "OFF"}, True, "large_pages = OFF (0 B of the pool's 32.0 MiB are on reserved huge pages)"),
+        ({"default_storage_engine": "InnoDB"}, True, "default_storage_engine = InnoDB (the load's tables: 1 InnoDB)"),
+        ({"default_storage_engine": "MyISAM"}, False, "= MyISAM is not in force: the load's tables: 1 InnoDB"),
+        ({"character_set_server": "utf8mb4"}, False, "= utf8mb4 is not in force: the load's tables: 1 latin1"),
     ],
 )
 async def test_variables_are_read_back_and_what_the_server_rounds_or_ignores_does_not_hold(
@@ -171,6 +179,40 @@ async def test_variables_are_read_back_and_what_the_server_rounds_or_ignores_doe
     await instance.start()
     evidence = await treatment.evidence(instance)
     assert (evidence.holds, words in evidence.text) == (holds, True), evidence.text
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_direct_io_that_the_file_system_refuses_is_not_in_force(instance: MysqldServer, refused: bool) -> None:
+    """ramfs refuses O_DIRECT; the server then goes on without it, and reports the method that was set."""
+    if refused:
+        if os.geteuid() != 0:
+            pytest.skip("mounting ramfs needs root")
+        instance.settings.wrappers.append(["unshare", "--mount", "sh", "-ec", ON_RAMFS, str(instance.folder)])
+    treatment = VariablesTreatment({"innodb_flush_method": "O_DIRECT"})
+    await treatment.apply(instance)
+    await instance.start()
+    evidence = await treatment.evidence(instance)
+    takes = not refused and takes_direct_io(instance.folder)
+    assert evidence.holds is takes, evidence.text
+    assert (
+        "(4 of 4 open" if takes else "= O_DIRECT is not in force: 0 of 4 open data files have O_DIRECT"
+    ) in evidence.text
+    assert direct_io(instance.pid).holds is takes
+
+
+ON_RAMFS = """
+mkdir "$0/ram"; mount -t ramfs none "$0/ram"; cd "$0"; cp -a data tmp my.cnf init.sql ram
+chown --reference="$0" ram; mount --bind ram "$0"; cd "$0/data"; exec "$@"
+"""
+"""Moves the instance's folder to a ramfs that the server alone sees."""
+
+
+def takes_direct_io(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder / "direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
 
 
 async def test_the_environment_is_read_back_from_the_live_process(instance: MysqldServer) -> None:

@@ -34,6 +34,7 @@ from mydyno.servers.my_cnf import option_name
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.direct_io import ThrottledTransfer, paced_io
+from mydyno.treatments.variable_effects import direct_io
 
 Size = Annotated[int, BeforeValidator(parse_bytes), Field(gt=0, json_schema_extra={"type": ["string", "integer"]})]
 SPLIT = "split"
@@ -176,6 +177,10 @@ class CgroupTreatment(Treatment):
         allowed = {_allowed_cpus(instance.pid, thread) for thread in threads} - {None}
         if made.limits.cpus is not None and any(cpu_set(str(cpus)) - cpu_set(made.limits.cpus) for cpus in allowed):
             wrong.append(f"threads may run on CPU {' / '.join(sorted(map(str, allowed)))}, wanted {made.limits.cpus}")
+        if self._limits_io and made.group.slots["io"].version == 1:
+            direct = direct_io(instance.pid)
+            if direct.holds is False:
+                wrong.append(f"{direct.text}, and cgroup v1 does not limit pages that the kernel writes back later")
         made.begin(instance.pid)
         facts = {
             "place": instance.cpu_slot.number,

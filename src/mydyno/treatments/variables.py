@@ -1,6 +1,6 @@
-"""Server variables: set in my.cnf, verified by SHOW GLOBAL VARIABLES.
+"""Server variables: set in my.cnf, verified by SHOW GLOBAL VARIABLES, and by their effect where others can overrule it.
 
-A value that the server rounds or ignores makes the run invalid.
+A value that the server rounds or ignores, or that is not in force, makes the run invalid.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mydyno.servers.my_cnf import option_name, option_value
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
+from mydyno.treatments.variable_effects import Effect, Source, effect_of
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
@@ -85,21 +86,45 @@ class VariablesTreatment(Treatment):
         instance.settings.variables.update(self._wanted)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
-        """Each variable read back by SQL."""
+        """Each variable read back by SQL, and the effect of those that others than the server decide."""
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
             if INSTRUMENT_OPTION in self._wanted:
                 setting = str(self._wanted[INSTRUMENT_OPTION])
                 actual[INSTRUMENT_OPTION] = await instrument_setting(control, setting)
-        found = {name: read_back(name, actual) for name in self._wanted}
-        facts = {name: {"wanted": option_value(value), "actual": found[name]} for name, value in self._wanted.items()}
+            found = {name: read_back(name, actual) for name in self._wanted}
+            source = Source(instance.pid, control, actual)
+            effects = {
+                name: effect
+                for name, value in found.items()
+                if value is not None and (effect := await effect_of(name.removeprefix("loose_"), value, source))
+            }
+        facts: dict[str, dict[str, Any]] = {
+            name: {"wanted": option_value(value), "actual": found[name]} for name, value in self._wanted.items()
+        }
         wrong = [
             f"{name} is {'unknown to the server' if found[name] is None else found[name]}, wanted {option_value(value)}"
             for name, value in self._wanted.items()
             if not _holds(name, option_value(value), found[name])
         ]
-        text = "; ".join(wrong) or ", ".join(f"{name} = {found[name]}" for name in self._wanted) + " (read back by SQL)"
+        if not wrong:
+            wrong = [
+                f"{name} = {found[name]} is not in force: {effect.text}"
+                for name, effect in effects.items()
+                if effect.holds is False
+            ]
+        for name, effect in effects.items():
+            facts[name] |= {"effect": effect.text, "proved": effect.holds}
+        text = "; ".join(wrong or self._proofs(found, effects))
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
+
+    def _proofs(self, found: Mapping[str, str | None], effects: Mapping[str, Effect]) -> list[str]:
+        """How each variable is known to be in force."""
+        by_sql = ", ".join(f"{name} = {found[name]}" for name in self._wanted if name not in effects)
+        return [f"{by_sql} (read back by SQL)"] * bool(by_sql) + [
+            f"{name} = {found[name]} ({effect.text if effect.holds else f'set; not proved: {effect.text}'})"
+            for name, effect in effects.items()
+        ]
 
 
 def read_back(name: str, actual: Mapping[str, str]) -> str | None:
