@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import mydyno
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups, Limits, cpu_set
 from mydyno.hosts.local import LocalHost
@@ -87,6 +90,34 @@ async def test_a_cpu_quota_is_throttled_and_counted(host: LocalHost) -> None:
     throttled = group.throttled()
     assert throttled is not None
     assert throttled[0] >= 1  # of 15 periods; in those with stolen CPU time the quota is not used up
+
+
+async def test_limits_of_the_own_group_are_what_is_usable_and_a_used_up_quota_is_seen(host: LocalHost) -> None:
+    limits = Limits(cpu_quota=0.5, memory_high=1 << 30)
+    _, reasons = Cgroups().slots(limits.controllers)
+    if reasons:
+        pytest.skip(f"no memory control group on this host: {'; '.join(reasons)}")
+    group, _ = make_group(Cgroups(), host, f"{host.cookie}-1", limits)
+    program = """
+import json, time
+from mydyno.hosts.limits import quota_periods, throttled_since, usable_cpus, usable_memory
+before, end = quota_periods(), time.process_time() + 0.3
+while time.process_time() < end: pass
+print(json.dumps([usable_cpus().amount, usable_memory().amount, usable_memory().limit, throttled_since(before)]))
+"""
+    process = await host.start(
+        [sys.executable, "-c", program],
+        environment={"PYTHONPATH": str(Path(mydyno.__file__).parents[1])},
+        entering=group.entering(),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await asyncio.wait_for(process.streams.communicate(), HANG_S)
+    cpus, memory, where, throttled = json.loads(output)
+    assert (cpus, memory) == (0.5, 1 << 30)
+    assert Path(where).parent == group.folder("memory")
+    ((path, share),) = throttled.items()
+    assert Path(path).parent == group.folder("cpu")
+    assert 0 < share <= 1
 
 
 async def test_what_the_kernel_does_not_take_is_said_and_nothing_is_left(host: LocalHost) -> None:

@@ -34,12 +34,13 @@ class FakeCgroups(Cgroups):
 
 
 def version_2(
-    root: Path, offered: str = "cpuset cpu io memory pids", handed: str = "cpuset cpu io memory", own: str = "/"
-) -> Path:
-    """A host with version 2 alone; gives the mount."""
+    root: Path, offered: str = "cpuset cpu io memory pids", handed: str = "cpuset cpu io memory", own: str = "/",
+    mounted: str = "/",
+) -> Path:  # fmt: skip
+    """A host with version 2 alone; gives the mount. `mounted` is the group that is mounted, `own` mydyno's."""
     mount = root / "sys/fs/cgroup"
     mount.mkdir(parents=True)
-    _proc(root, f"cgroup2 {'/sys/fs/cgroup'} cgroup2 rw,nosuid 0 0\n", f"0::{own}\n")
+    _proc(root, f"31 23 0:28 {mounted} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n", f"0::{own}\n")
     (mount / "cgroup.controllers").write_text(offered + "\n")
     (mount / "cgroup.subtree_control").write_text(handed + "\n")
     return mount
@@ -52,12 +53,15 @@ def version_1(root: Path, controllers: Sequence[str] = ("cpuset", "cpu", "blkio"
         (above / name).mkdir(parents=True)
     if "cpuset" in controllers:
         (above / "cpuset/cpuset.effective_mems").write_text("0\n")
-    mounts = "".join(f"cgroup /sys/fs/cgroup/{name} cgroup rw,relatime,{name} 0 0\n" for name in controllers)
+    mounts = "".join(
+        f"{n} 31 0:{n} / /sys/fs/cgroup/{name} rw,relatime shared:{n} - cgroup cgroup rw,{name}\n"
+        for n, name in enumerate(controllers, 32)
+    )
     _proc(root, mounts, "".join(f"{n}:{name}:{own}\n" for n, name in enumerate(controllers, 1)))
     return above
 
 
 def _proc(root: Path, mounts: str, own: str) -> None:
     (root / "proc/self").mkdir(parents=True)
-    (root / "proc/self/mounts").write_text("proc /proc proc rw 0 0\n" + mounts)
+    (root / "proc/self/mountinfo").write_text("24 23 0:5 / /proc rw,nosuid - proc proc rw\n" + mounts)
     (root / "proc/self/cgroup").write_text(own)

@@ -8,7 +8,6 @@ not visible in `ps`.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.base import SCHEMA, Driver, DriverOutcome, Progress, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
+from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
@@ -94,7 +94,7 @@ class Sysbench(Driver):
         if resume:
             raise DriverError("sysbench cannot complete tables that are there; drop them, or use the driver dynoload")
         host, packages = self._parts
-        threads = min(data.tables, 2 * (os.cpu_count() or 1))
+        threads = min(data.tables, 2 * whole_cpus())
         arguments = [
             f"--config-file={self._config_file(address, folder)}",
             f"--tables={data.tables}",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from mydyno.execution.environments.load_clients import busy_pct
+from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, GateSpec, Step
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
@@ -35,7 +35,8 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             bounds=experiment.gates,
             driver=driver,
             whole_s=step.warmup_s + step.measure_s,
-            cpus=len(os.sched_getaffinity(0)),
+            cpus=usable_cpus().amount,
+            throttled=record.throttled,
             disagreements=disagreements(step.workload, driver.whole, counters),
             steadiness=steady.steadiness,
             steady_reasons=steady.reasons,

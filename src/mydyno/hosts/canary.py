@@ -15,6 +15,7 @@ from math import nan
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.hosts.limits import usable_memory, whole_cpus
 from mydyno.hosts.memory_bandwidth import run_dynomem
 from mydyno.hosts.network.transfer import timed_transfer
 
@@ -55,6 +56,11 @@ def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
     }
 
 
+def _used_cpus() -> list[int]:
+    """As many CPUs as a quota, if there is one, can keep busy."""
+    return sorted(os.sched_getaffinity(0))[: whole_cpus()]
+
+
 def _cpus() -> float:
     """All threads together; hashlib releases the interpreter's lock meanwhile."""
     done = []
@@ -68,7 +74,7 @@ def _cpus() -> float:
             count += 1
         done.append(count)
 
-    threads = [threading.Thread(target=work, args=(cpu,)) for cpu in os.sched_getaffinity(0)]
+    threads = [threading.Thread(target=work, args=(cpu,)) for cpu in _used_cpus()]
     began = time.monotonic()
     for thread in threads:
         thread.start()
@@ -78,9 +84,10 @@ def _cpus() -> float:
 
 
 def _memory(dynomem: Path) -> float:
-    cpus = sorted(os.sched_getaffinity(0))
+    cpus = _used_cpus()
+    array_bytes = min(_ARRAY_BYTES, int(usable_memory().amount) // 16)  # three of them
     try:
-        return run_dynomem(dynomem, "all CPUs", cpus, cpus, _ARRAY_BYTES, repeats=4).median_bytes_per_s["triad"]
+        return run_dynomem(dynomem, "all CPUs", cpus, cpus, array_bytes, repeats=4).median_bytes_per_s["triad"]
     except (HostError, OSError):
         return nan
 

@@ -13,6 +13,7 @@ from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.limits import quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
@@ -46,6 +47,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         ),
         _programs("proof of allocators", ("ldd",), "libc-bin"),
         _engine(paths),
+        _whole_host(),
         _disk(paths),
         _reflink(paths),
         _pressure(),
@@ -89,6 +91,14 @@ def _version_of(program: Path) -> str:
         return f"a program that does not start ({error})"
     words = done.stdout.split()
     return words[-1] if done.returncode == 0 and words else "a program that does not report its version"
+
+
+def _whole_host() -> Capability:
+    cpus, memory = usable_cpus(), usable_memory()
+    text = f"{cpus.amount:g} CPUs{cpus.where}, {format_bytes(memory.amount)}{memory.where}"
+    if quota_periods():
+        text += "; a step in which the CPU quota is used up does not count"
+    return Capability("all CPUs and memory of the host", not (cpus.limit or memory.limit), text)
 
 
 def _disk(paths: HostPaths) -> Capability:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.hosts.cgroup_mounts import NAMES_IN_V1, Mount, lines, mounts, own_paths
 from mydyno.hosts.identity import ProcessIdentity, end_all
 
-NAMES_IN_V1 = {"io": "blkio"}
-"""Controllers whose name changed."""
 PERIOD_US = 100_000
 REMOVE_TIMEOUT_S = 5.0
 SERVICE_BYTES_V1 = "blkio.throttle.io_service_bytes"
@@ -99,13 +98,13 @@ class Group:
         if self.slots["io"].version == 2:
             fields = dict(
                 pair.split("=", 1)
-                for line in _lines(folder / "io.stat")
+                for line in lines(folder / "io.stat")
                 if line.startswith(f"{device} ")
                 for pair in line.split()[1:]
             )
             return int(fields.get("rbytes", 0)), int(fields.get("wbytes", 0))
         found = {"Read": 0, "Write": 0}
-        for line in _lines(folder / SERVICE_BYTES_V1):
+        for line in lines(folder / SERVICE_BYTES_V1):
             words = line.split()
             if len(words) == 3 and words[0] == device and words[1] in found:
                 found[words[1]] = int(words[2])
@@ -115,7 +114,7 @@ class Group:
         """(periods in which the CPU quota was used up, seconds waited); None without a CPU controller."""
         if "cpu" not in self.slots:
             return None
-        stat = dict(line.split() for line in _lines(self.folder("cpu") / "cpu.stat") if line.count(" ") == 1)
+        stat = dict(line.split() for line in lines(self.folder("cpu") / "cpu.stat") if line.count(" ") == 1)
         waited_s = (
             int(stat.get("throttled_usec", 0)) / 1e6
             if self.slots["cpu"].version == 2
@@ -134,15 +133,15 @@ class Cgroups:
         """Where groups with these controllers can be created; for each without one, the reason and a remedy."""
         slots: dict[str, Slot] = {}
         reasons = []
-        mounts = self._mounts()
-        own = self._own_paths()
+        mounted = mounts(self.root)
+        own = own_paths(self.root)
         rest = []
         for controller in controllers:
             name = NAMES_IN_V1.get(controller, controller)
-            if name not in mounts:
+            if name not in mounted:
                 rest.append(controller)
                 continue
-            parent = _below(mounts[name], own.get(name, "/"))
+            parent = mounted[name].below(own.get(name, "/"))
             if os.access(parent, os.W_OK):
                 slots[controller] = Slot(1, parent)
             else:
@@ -150,21 +149,21 @@ class Cgroups:
                     f"cgroup v1 controller {name}: {parent} is not writable; version 1 cannot be delegated: run as root"
                 )
         if rest:
-            found = self._slot_v2(rest, mounts.get(""), own.get("", "/"))
+            found = self._slot_v2(rest, mounted.get(""), own.get("", "/"))
             if isinstance(found, Slot):
                 slots |= dict.fromkeys(rest, found)
             else:
                 reasons.append(found)
         return slots, reasons
 
-    def _slot_v2(self, controllers: Sequence[str], mount: Path | None, own: str) -> Slot | str:
+    def _slot_v2(self, controllers: Sequence[str], mounted: Mount | None, own: str) -> Slot | str:
         """The nearest ancestor of mydyno's own group that enables all these controllers for its children."""
         wanted = ", ".join(controllers)
-        if mount is None:
+        if mounted is None:
             return (
                 f"no cgroup controller {wanted}: it is mounted in neither version (container without /sys/fs/cgroup?)"
             )
-        here = _below(mount, own)
+        mount, here = mounted.place, mounted.below(own)
         offered = set(_words(mount / "cgroup.controllers"))
         absent = [name for name in controllers if name not in offered]
         if absent:
@@ -185,34 +184,12 @@ class Cgroups:
             "--scope -p Delegate=yes …`"
         )
 
-    def _mounts(self) -> dict[str, Path]:
-        """{v1 controller: mount point}, and "" for version 2."""
-        found: dict[str, Path] = {}
-        for line in _lines(self.root / "proc/self/mounts"):
-            _, point, kind, options, *_ = line.split()
-            place = self.root / point.lstrip("/").replace("\\040", " ")
-            if kind == "cgroup2":
-                found.setdefault("", place)
-            elif kind == "cgroup":
-                for name in options.split(","):
-                    found.setdefault(name, place)
-        return found
-
-    def _own_paths(self) -> dict[str, str]:
-        """{v1 controller: mydyno's own group}, and "" for version 2 (proc(5), /proc/PID/cgroup)."""
-        found = {}
-        for line in _lines(self.root / "proc/self/cgroup"):
-            _, names, path = line.split(":", 2)
-            for name in names.split(","):
-                found[name] = path
-        return found
-
     def memberships(self, pid: int) -> dict[int, dict[str, str]]:
         """{thread: {v1 controller, or "" for version 2: group}} of every thread of a process."""
         found = {}
         for task in sorted((self.root / f"proc/{pid}/task").iterdir()):
-            lines = (line.split(":", 2) for line in _lines(task / "cgroup"))
-            found[int(task.name)] = {name: path for _, names, path in lines for name in names.split(",")}
+            groups = (line.split(":", 2) for line in lines(task / "cgroup"))
+            found[int(task.name)] = {name: path for _, names, path in groups for name in names.split(",")}
         return found
 
     def make(self, group: Group, limits: Limits) -> None:
@@ -266,7 +243,7 @@ class Cgroups:
         """The limits that the kernel reports with another value; empty if every limit is in force."""
         wrong = []
         for path, value in self.settings(group, limits):
-            reported = _lines(path)
+            reported = lines(path)
             if path.name == "io.max":
                 fields = [line.split() for line in reported if line.startswith(f"{limits.device} ")]
                 holds = bool(fields) and set(value.split()) <= set(fields[0])
@@ -381,26 +358,12 @@ def _throttle_file(word: str) -> str:
     return f"blkio.throttle.{direction}_{word[1:]}_device"
 
 
-def _below(mount: Path, own: str) -> Path:
-    """mydyno's own group under a mount; the mount itself where the group is not visible there (a container)."""
-    inside = mount / own.lstrip("/")
-    return inside if inside.is_dir() and ".." not in own else mount
-
-
 def _pids(folder: Path) -> list[int]:
-    return [int(line) for line in _lines(folder / "cgroup.procs") if re.fullmatch(r"\d+", line)]
-
-
-def _lines(path: Path) -> list[str]:
-    """The file's lines; none where it cannot be read."""
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
+    return [int(line) for line in lines(folder / "cgroup.procs") if re.fullmatch(r"\d+", line)]
 
 
 def _text(path: Path) -> str:
-    return "\n".join(_lines(path)).strip()
+    return "\n".join(lines(path)).strip()
 
 
 def _words(path: Path) -> list[str]:

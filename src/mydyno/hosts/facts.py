@@ -10,19 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.hosts.commands import run_command
+from mydyno.hosts.limits import usable_cpus, usable_memory
 
 
 def host_facts(data: Path) -> dict[str, Any]:
     """Facts of this host and of the file system under the data folder. What cannot be read is absent, never empty."""
+    cpus, memory = usable_cpus(), usable_memory()
     facts: dict[str, Any] = {
         "hostname": platform.node(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "distribution": _os_release(),
         "cpus": os.cpu_count(),
-        "cpus_usable": len(os.sched_getaffinity(0)),
+        "cpus_usable": int(cpus.amount) if cpus.amount == int(cpus.amount) else cpus.amount,
+        "cpus_limit": cpus.limit or None,
         "cpu_model": _match(Path("/proc/cpuinfo"), r"model name\s*: (.+)"),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory_usable_bytes": int(memory.amount) if memory.limit else None,
+        "memory_limit": memory.limit or None,
         "glibc": platform.libc_ver()[1] or None,
         "virtualisation": _virtualisation(),
         "transparent_hugepages": _selected(Path("/sys/kernel/mm/transparent_hugepage/enabled")),

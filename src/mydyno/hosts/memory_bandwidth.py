@@ -16,6 +16,7 @@ from typing import Any
 
 from mydyno.errors import HostError
 from mydyno.hosts.commands import run_command
+from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.store.files import write_text
@@ -126,7 +127,7 @@ def _array_bytes() -> tuple[int, list[str]]:
     notes = [] if caches else ["the caches' sizes (/sys/devices/system/cpu/*/cache): arrays may be too small"]
     wanted = max(LEAST_ARRAY_BYTES, CACHE_MULTIPLE * (caches or 64 << 20))
     match = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-    most = (int(match[1]) << 10) // 12 if match else wanted
+    most = int(min(int(match[1]) << 10, usable_memory().amount)) // 12 if match else wanted
     if most < wanted:
         notes.append(
             f"arrays of {format_bytes(wanted)}: too little memory, {format_bytes(most)} used; caches affect the result"

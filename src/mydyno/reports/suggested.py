@@ -102,7 +102,7 @@ def _changes(result: StudyResult, one: CandidateRecord, setting: str) -> tuple[A
     experiment = result.study.experiment
     own = experiment.arm(one.control).treatments
     if setting == CPU:
-        quota = int(result.study.host.get("cpus_usable", 2)) / 2
+        quota = result.study.host.get("cpus_usable", 2) / 2
         return {}, arm_name("cpu_quota", f"{quota:g}"), {"cgroup": {"cpu_quota": quota}}
     if setting == NETWORK:
         speed = "100mbit" if own.get("network") == "1gbit" else "1gbit"
@@ -157,7 +157,7 @@ def _present(experiment: Experiment, own: Arm, actual: Mapping[str, str], name: 
 
 def _other(result: StudyResult, name: str, present: Scalar) -> Scalar:
     """A value that is far enough from the present one to show an effect."""
-    memory_bytes = int(result.study.host.get("memory_bytes", 0))
+    memory_bytes = int(result.study.host.get("memory_usable_bytes") or result.study.host.get("memory_bytes", 0))
 
     def larger(factor: int) -> Callable[[Scalar], Scalar]:
         return lambda value: _sized(factor * parse_bytes(value))

@@ -48,7 +48,7 @@ DIRECTIONS = {
 
 
 def limits_of(
-    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, int]
+    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, float]
 ) -> tuple[LimitRecord, ...]:
     """One record per arm and step, from the medians over its valid runs; arms without a proved link have none.
 
@@ -56,7 +56,7 @@ def limits_of(
     """
     found = []
     least, most = min(cpus.values(), default=1), max(cpus.values(), default=1)
-    number = str(most) if least == most else f"{least} to {most}"
+    number = f"{most:g}" if least == most else f"{least:g} to {most:g}"
     for arm in dict.fromkeys(run.arm for run in runs):
         for step in steps:
             used = [
@@ -70,7 +70,7 @@ def limits_of(
     return tuple(found)
 
 
-def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: int) -> dict[str, float]:
+def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: float) -> dict[str, float]:
     """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty if the run has no proved link.
 
     server is absent if the server's process is not of this host.

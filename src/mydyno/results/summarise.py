@@ -184,9 +184,9 @@ def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect])
     )
 
 
-def _usable_cpus(study: StudyRecord) -> dict[str, int]:
+def _usable_cpus(study: StudyRecord) -> dict[str, float]:
     """{host group: usable CPUs of its server host}; that of "" where there is one."""
-    return {group: int(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
+    return {group: float(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
 
 
 def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:

@@ -5,11 +5,11 @@ Everything here is known from the experiment and the host's memory and disk; not
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
@@ -24,7 +24,7 @@ from mydyno.workloads.data import kind_of
 HOLDING_DRIVERS = ("dynoload",)
 """Load programs that keep their connections while they are on hold."""
 MEMORY_SHARE = 0.70
-"""Of the host's memory, for all servers of a block; the rest is for load programs, page cache and the system."""
+"""Of the usable memory, for all servers of a block; the rest is for load programs, page cache and the system."""
 MYSQLD_REST_BYTES = 400 * MIB
 """What a mysqld takes beside its buffer pool: code, caches, performance schema, some hundred connections."""
 MEMCACHED_REST_BYTES = 64 * MIB
@@ -45,9 +45,13 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
         *_treatments_alone(experiment),
         *_incomplete_arms(experiment),
         *_drivers(experiment),
-        *_memory(experiment),
-        *_disk(experiment, paths.data),
+        *shortages(experiment, paths),
     ]
+
+
+def shortages(experiment: Experiment, paths: HostPaths) -> list[str]:
+    """Those of the obstacles that a larger host would not have."""
+    return [*_memory(experiment), *_disk(experiment, paths.data)]
 
 
 def client_work_differs(experiment: Experiment) -> list[str]:
@@ -131,21 +135,16 @@ def _size(variables: dict[str, Scalar], name: str, otherwise: int) -> int:
         return otherwise  # not said, or the server will refuse it in its own words
 
 
-def memory_bytes() -> int:
-    """The host's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _memory(experiment: Experiment) -> list[str]:
     servers = _servers(experiment)
     needed = sum(count * server_bytes(arm, experiment) for arm, count in servers)
-    memory = memory_bytes()
-    if needed <= MEMORY_SHARE * memory:
+    memory = usable_memory()
+    if needed <= MEMORY_SHARE * memory.amount:
         return []
     return [
         f"memory: {sum(count for _, count in servers)} servers at the same time need about {format_bytes(needed)}, "
-        f"and {MEMORY_SHARE:.0%} of this host's {format_bytes(memory)} are available; use fewer arms or a smaller "
-        "innodb_buffer_pool_size"
+        f"and {MEMORY_SHARE:.0%} of {format_bytes(memory.amount)}{memory.where} are available; use fewer arms or a "
+        "smaller innodb_buffer_pool_size"
     ]
 
 

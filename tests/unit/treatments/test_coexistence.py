@@ -9,6 +9,7 @@ import pytest
 
 from mydyno import experiments
 from mydyno.experiments import built_in
+from mydyno.hosts.limits import Usable
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.treatments import coexistence
@@ -38,7 +39,7 @@ VALUES: dict[str, Any] = {
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPaths:
     """A host of 24 GB, whose disk holds 200 GB."""
-    monkeypatch.setattr(coexistence, "memory_bytes", lambda: 24 * GIB)
+    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(24 * GIB))
     monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200 * GIB}))  # type: ignore[attr-defined]
     return HostPaths(cache=tmp_path, data=tmp_path, engine=tmp_path, server_user=None)
 
@@ -108,16 +109,17 @@ def test_memory_counts_every_server_and_the_controls_second_copy(
     larger = {"variables": {"innodb_buffer_pool_size": "2G"}}
     asked = two_arms({}, larger, server=server)
     needed = 2 * (1 * GIB + 400 * 2**20) + (2 * GIB + 400 * 2**20)
-    monkeypatch.setattr(coexistence, "memory_bytes", lambda: int(needed / 0.7) + 1)
+    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(needed / 0.7 + 1))
     assert interleaving_obstacles(asked, paths) == []
-    monkeypatch.setattr(coexistence, "memory_bytes", lambda: int(needed / 0.7) - 1)
+    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(needed / 0.7 - 1, "/sys/fs/cgroup/memory.max"))
     (found,) = interleaving_obstacles(asked, paths)
     assert found.startswith("memory: 3 servers at the same time need about ")
+    assert "(limit: /sys/fs/cgroup/memory.max) are available" in found
 
 
 def test_every_instance_of_an_arm_counts(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load("cgroup-isolation")
-    monkeypatch.setattr(coexistence, "memory_bytes", lambda: 8 * GIB)
+    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(8 * GIB))
     (found,) = interleaving_obstacles(whole, paths)
     assert found.startswith("memory: 25 servers at the same time")
 

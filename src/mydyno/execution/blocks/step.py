@@ -17,6 +17,7 @@ from mydyno.drivers.merged import merged
 from mydyno.errors import ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, InstanceStep, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
@@ -47,7 +48,7 @@ async def run_step(
     """Run the step against all instances at once. Raises StudyError; then no driver runs any more."""
     before = [await instance.counters() for instance in instances]
     probe.send(f"mark {step.id}")
-    before_cpu = ChildCpu.so_far()
+    before_cpu, before_quota = ChildCpu.so_far(), quota_periods()
     progress = _SummedProgress(step, len(instances), report)
     outcomes = await all_or_none(
         [
@@ -55,7 +56,7 @@ async def run_step(
             for instance in instances
         ]
     )
-    cpu = ChildCpu.so_far().since(before_cpu)
+    cpu, throttled = ChildCpu.so_far().since(before_cpu), throttled_since(before_quota)
     counters = []
     for instance, then in zip(instances, before, strict=True):
         try:
@@ -64,7 +65,7 @@ async def run_step(
             raise await _with_the_servers_end(error, instance, step) from error
     samples = tuple(s for i, o in zip(instances, outcomes, strict=True) for s in o.samples(i.number))
     if len(instances) == 1:
-        record = _record(step, outcomes[0].started_unix_ns, outcomes[0], counters[0])
+        record = _record(step, outcomes[0].started_unix_ns, outcomes[0], counters[0], throttled)
         return StepOutcome(record, samples, outcomes[0].latency_log)
     begun = [outcome.started_unix_ns for outcome in outcomes]
     together = merged(outcomes, *_cpu_s(cpu, outcomes))
@@ -74,6 +75,7 @@ async def run_step(
         max(begun),
         replace(outcomes[0], result=together),
         {name: sum(counted.get(name, 0.0) for counted in counters) for name in sorted(every)},
+        throttled,
     ).model_copy(
         update={
             "start_spread_s": (max(begun) - min(begun)) / 1e9,
@@ -105,7 +107,13 @@ def _of_instance(driver: DriverResult) -> DriverResult:
     return driver if driver.clients else driver.model_copy(update={"cpu_user_s": None, "cpu_system_s": None})
 
 
-def _record(step: Step, started_unix_ns: int, outcome: DriverOutcome, counters: dict[str, float]) -> StepRecord:
+def _record(
+    step: Step,
+    started_unix_ns: int,
+    outcome: DriverOutcome,
+    counters: dict[str, float],
+    throttled: dict[str, float],
+) -> StepRecord:
     return StepRecord(
         id=step.id,
         workload=step.workload,
@@ -115,6 +123,7 @@ def _record(step: Step, started_unix_ns: int, outcome: DriverOutcome, counters: 
         measure_s=step.measure_s,
         driver=outcome.result,
         server_counters=counters,
+        throttled=throttled,
     )
 
 

@@ -31,6 +31,7 @@ from mydyno.execution.interleaved.slices import Around, slice_record, speed_betw
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.pace import Pace
+from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
@@ -230,7 +231,7 @@ class _Block:
 
     async def step(self, step: Step, steps_left: int) -> None:
         """One step of all lanes: connect, warm up, cycles, disconnect."""
-        began_unix_ns = time.time_ns()
+        began_unix_ns, before_quota = time.time_ns(), quota_periods()
         self._pace.step_begins(steps_left)
         for lane in self.lanes:
             await lane.connect(step)
@@ -259,6 +260,7 @@ class _Block:
                 if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
                     await self._cycle_apart(apart, step, cycle)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
+        throttled = throttled_since(before_quota)
         for lane in self.lanes:
             command = lane.load_command
             counted = await lane.disconnect(step)
@@ -266,7 +268,7 @@ class _Block:
             memory = lane.connection_memory.get(step.id)
             load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory)
             failed = lane.failed_steps.get(step.id, lane.failed)
-            record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed)
+            record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed, throttled)
             self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _ramp(self, step: Step, lane: Lane) -> None:

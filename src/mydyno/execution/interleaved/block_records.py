@@ -16,6 +16,7 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.store.samples import Sample
 from mydyno.verdicts.gates import RunFacts, run_reasons
+from mydyno.verdicts.gates.throttled import throttled as quota_reason
 
 if TYPE_CHECKING:
     from mydyno.execution.interleaved.lane import Lane
@@ -45,8 +46,12 @@ def step_record(
     began_unix_ns: int,
     gates: GateSpec,
     failed: str,
+    throttled: dict[str, float],
 ) -> StepRecord:
-    """One lane's step: the sum of its slices. A lane that was never loaded (treatment not proved) has not failed."""
+    """One lane's step: the sum of its slices; `throttled` is of all lanes' slices.
+
+    A lane that was never loaded (treatment not proved) has not failed.
+    """
     good = [one for one in slices if not one.failed]
     driver = _driver(step, good, load)
     failed = failed or next((one.failed for one in slices if one.failed), "")
@@ -54,6 +59,7 @@ def step_record(
         failed = failure_of(driver, gates) or failure_at_rate(good)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
+    reasons += filter(None, [quota_reason(throttled, gates)])
     return StepRecord(
         id=step.id,
         connection_memory_bytes=load.connection_memory_bytes,
@@ -67,6 +73,7 @@ def step_record(
         valid=not reasons and not failed,
         reasons=tuple(reasons),
         failed=failed,
+        throttled=throttled,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mydyno.errors import UserError
+from mydyno.errors import HostError, UserError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
-from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles
+from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, shortages
 
 MOST_BLOCKS = 40
 """Of a study without looks that is fitted into a time."""
@@ -27,7 +27,9 @@ def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
 
 
 def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
-    """The design with its reason. Raises UserError if the experiment demands one that is impossible on this host."""
+    """The design with its reason. Raises UserError if the experiment demands one that is impossible, HostError if that
+    is for lack of memory or disk.
+    """
     untouched = not client_work_differs(experiment)
     kind = experiment.design.kind
     if kind == "blocks":
@@ -35,13 +37,14 @@ def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
     obstacles = interleaving_obstacles(experiment, paths)
     if not obstacles:
         return Design("interleaved", "all arms can run at the same time", untouched)
+    error = HostError if obstacles == shortages(experiment, paths) else UserError
     if experiment.is_search:
-        raise UserError(
+        raise error(
             "steps.search: the arms cannot run at the same time:\n  " + "\n  ".join(obstacles),
             "a search needs the interleaved design; use fewer arms, or smaller ones",
         )
     if kind == "interleaved":
-        raise UserError(
+        raise error(
             'design.kind = "interleaved": the arms cannot run at the same time:\n  ' + "\n  ".join(obstacles),
             'use design.kind = "blocks", or "auto"',
         )

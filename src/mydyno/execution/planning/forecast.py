@@ -11,18 +11,20 @@ from pathlib import Path
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
 from mydyno.execution.planning.time_plan import cycles_of, shape_of
+from mydyno.hosts.limits import quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.plan import Plan
-from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.performance_schema import version_obstacle
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 
@@ -201,45 +203,45 @@ def _free_bytes(folder: Path) -> int:
 
 
 def _memory_obstacles(experiment: Experiment) -> list[str]:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """The first arm whose servers alone do not fit."""
+    if experiment.server.dsn is not None:
+        return []
+    memory = usable_memory()
     for arm in sorted(experiment.arms, key=experiment.instances_of, reverse=True):
-        specified = {option_name(name): value for name, value in experiment.server.variables.items()}
-        specified |= {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
-        try:
-            pool_bytes = parse_bytes(specified["innodb_buffer_pool_size"])
-        except (KeyError, ValueError):
-            continue  # not said, or the server will say it better
-        count = experiment.instances_of(arm)
-        if count * pool_bytes < memory * 0.9:
+        count, each = experiment.instances_of(arm), server_bytes(arm, experiment)
+        if count * each < memory.amount * 0.9:
             continue
-        of = f"{count} instances of " if count > 1 else ""
+        servers = f"{count} servers need about {format_bytes(each)} each" if count > 1 else (
+            f"its server needs about {format_bytes(each)}")  # fmt: skip
         return [
-            f"memory: arm {arm.name}: {of}innodb_buffer_pool_size {format_bytes(pool_bytes)}, this host has "
-            f"{format_bytes(memory)}; reduce it with --set server.variables.innodb_buffer_pool_size=…, "
-            "or use another scale"
+            f"memory: arm {arm.name}: {servers} (buffer pool and the rest), {format_bytes(memory.amount)} are usable "
+            f"here{memory.where}; reduce it with --set server.variables.innodb_buffer_pool_size=…, or use another scale"
         ]
     return []
 
 
 def shared_host_caution() -> str:
     """Of a study whose load comes from the server's host."""
-    cpus = len(os.sched_getaffinity(0))
-    return f"the driver and the server share this host's {cpus} CPUs: every figure includes the driver's cost"
+    cpus = usable_cpus().amount
+    return f"the driver and the server share this host's {cpus:g} CPUs: every figure includes the driver's cost"
 
 
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
-    cpus = len(os.sched_getaffinity(0))
+    usable = usable_cpus()
+    cpus = usable.amount
     most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
     if experiment.server.dsn is None:
         cautions.append(shared_host_caution())
-    if experiment.most_instances > cpus:
-        cautions.append(f"{experiment.most_instances} instances share {cpus} CPUs: some get no CPU of their own")
+    if experiment.most_instances > max(1, cpus):
+        cautions.append(f"{experiment.most_instances} instances share {cpus:g} CPUs: some get no CPU of their own")
     if most > 2000:
         cautions.append(f"{most} connections need as many threads in server and driver")
+    if quota_periods():
+        cautions.append(f"a CPU quota of {cpus:g} CPUs{usable.where}: a step in which it is used up does not count")
     load = os.getloadavg()[0]
     if load > 0.5 * cpus:
-        cautions.append(f"the host is busy: load average {load:.1f} on {cpus} CPUs")
+        cautions.append(f"the host is busy: load average {load:.1f} on {cpus:g} CPUs")
     if experiment.server.dsn is None:
         cautions += _server_cautions(experiment, paths)
     if experiment.profile.cpu and (obstacle := perf_obstacle()) is not None:

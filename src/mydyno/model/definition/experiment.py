@@ -307,6 +307,9 @@ class GateSpec(Frozen):
         0.95, gt=0, le=1, description="the load program's CPU time as a share of the CPUs that it may use"
     )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
+    throttled: Share = Field(
+        0.01, description="largest share of the periods of mydyno's own CPU quota in which it is used up, in a step"
+    )
     steal: Share = Field(
         0.30,
         description="largest difference between arms in the share of CPU time that the hypervisor took: a cycle "

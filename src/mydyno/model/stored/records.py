@@ -308,6 +308,8 @@ class StepRecord(Record):
     connection. Later steps reuse memory of earlier connections, so nothing is known there."""
     start_spread_s: float = 0.0
     """How long after the first driver's load the last one's began."""
+    throttled: dict[str, float] = Field(default_factory=dict, exclude_if=is_empty)
+    """{file of a CPU quota of mydyno's own control groups: share of its periods in which it was used up}."""
 
 
 class ServerRecord(Record):

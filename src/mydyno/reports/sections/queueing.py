@@ -29,7 +29,7 @@ RowMaker = Callable[[str, Sequence[str]], list[str | Cell]]
 def build(result: StudyResult, slices: StudySlices) -> Section | None:
     """The section; None where no step has been counted."""
     experiment = result.study.experiment
-    cpus = int(result.study.host.get("cpus_usable", 1))
+    cpus = float(result.study.host.get("cpus_usable", 1))
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
     measured = [one for step in result.steps for one in slices.of_step(step.id)]
     if result.summary.design == "interleaved":

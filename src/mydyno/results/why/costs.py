@@ -55,7 +55,7 @@ def costs_of(
     summaries: Sequence[RunSummary],
     slices: Iterable[SliceRecord],
     alpha: float | None,
-    cpus: Mapping[str, int],
+    cpus: Mapping[str, float],
 ) -> CostsRecord | None:
     """Costs of all arms at all steps; None where no run has any, and of fewer than three blocks.
 
@@ -86,7 +86,7 @@ def costs_of(
 
 
 def _values(
-    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], slices: Sequence[SliceRecord], cpus: Mapping[str, int]
+    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], slices: Sequence[SliceRecord], cpus: Mapping[str, float]
 ) -> tuple[CostValues, dict[tuple[str, str], list[_Times]]]:
     of_lane: dict[tuple[Lane, str], list[SliceRecord]] = defaultdict(list)
     for one in slices:
@@ -172,7 +172,7 @@ def _cpu_us(values: Mapping[str, float], unadjusted: Mapping[str, float], split:
 
 
 def _times(
-    connections: int, step: StepRecord, slices: Sequence[SliceRecord], costs: Mapping[str, float], cpus: int
+    connections: int, step: StepRecord, slices: Sequence[SliceRecord], costs: Mapping[str, float], cpus: float
 ) -> _Times | None:
     operations = sum(one.transactions for one in slices) if slices else step.driver.transactions
     seconds = sum(one.length_s for one in slices) if slices else step.driver.duration_s
@@ -180,8 +180,8 @@ def _times(
         return None
     connection_us = connections * seconds * 1e6 / operations
     cpu_us = sum(costs.get(name, 0.0) for name in ("server_cpu_user_us", "server_cpu_system_us", "driver_cpu_us"))
-    busy = min(1.0, cpu_us * operations / (seconds * 1e6 * max(1, cpus)))
-    crowding = max(1.0, busy * connections / max(1, cpus))
+    busy = min(1.0, cpu_us * operations / (seconds * 1e6 * cpus))
+    crowding = max(1.0, busy * connections / cpus)
     return _Times(connection_us, crowding, max(crowding, _driver_crowding(connections, slices)), None)
 
 

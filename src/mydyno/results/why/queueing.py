@@ -82,7 +82,7 @@ class DiskReadings:
         return total / common_ns if common_ns else None
 
 
-def queues_of(slices: Iterable[SliceRecord], steps: Sequence[Step], instances: int, cpus: int) -> list[ArmQueue]:
+def queues_of(slices: Iterable[SliceRecord], steps: Sequence[Step], instances: int, cpus: float) -> list[ArmQueue]:
     """Of every arm and step with a rate whose service times are known.
 
     `instances`: servers of a run, each with the step's connections and rate. `cpus`: usable CPUs of the host.
@@ -103,7 +103,7 @@ def queues_of(slices: Iterable[SliceRecord], steps: Sequence[Step], instances: i
 def queues_of_runs(
     runs: Iterable[tuple[RunRecord, RunSummary]],
     experiment: Experiment,
-    cpus: int,
+    cpus: float,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
     """The same of a study of blocks, from the steps of its valid runs."""
@@ -134,7 +134,7 @@ def queues_of_runs(
 def closed_loops_of(
     slices: Iterable[SliceRecord],
     experiment: Experiment,
-    cpus: int,
+    cpus: float,
     disks: Mapping[int, DiskReadings] | None = None,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
@@ -163,7 +163,7 @@ def closed_loops_of(
 def closed_loops_of_runs(
     runs: Iterable[tuple[RunRecord, RunSummary]],
     experiment: Experiment,
-    cpus: int,
+    cpus: float,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
     """Of every arm and closed loop of a study of blocks: its valid runs."""
@@ -210,7 +210,7 @@ def _span(one: SliceRecord) -> tuple[float, float]:
     return one.started_unix_ns, one.started_unix_ns + 1e9 * one.length_s
 
 
-def _shares_of_values(values: Sequence[Mapping[str, float]], cpus: int) -> dict[str, float]:
+def _shares_of_values(values: Sequence[Mapping[str, float]], cpus: float) -> dict[str, float]:
     """From the metrics of the runs of an arm at a step; percentages of one CPU for processes, of all for the host."""
     of: dict[str, tuple[tuple[str, ...], float]] = {
         SERVER_CPU: (("server_cpu_user_pct", "server_cpu_system_pct"), 100.0 * cpus),
@@ -225,7 +225,7 @@ def _shares_of_values(values: Sequence[Mapping[str, float]], cpus: int) -> dict[
     }
 
 
-def _queue(arm: str, step: Step, slices: Sequence[SliceRecord], instances: int, cpus: int) -> ArmQueue:
+def _queue(arm: str, step: Step, slices: Sequence[SliceRecord], instances: int, cpus: float) -> ArmQueue:
     transactions = sum(one.transactions for one in slices)
     length_s = sum(one.length_s for one in slices)
     assert step.rate is not None
@@ -241,7 +241,7 @@ def _queue(arm: str, step: Step, slices: Sequence[SliceRecord], instances: int, 
     return ArmQueue(arm, step.id, queue, found)
 
 
-def _utilisations(slices: Sequence[SliceRecord], cpus: int) -> dict[str, float]:
+def _utilisations(slices: Sequence[SliceRecord], cpus: float) -> dict[str, float]:
     """By the utilisation law; of the host's CPUs as a share of what the hypervisor left."""
     found: dict[str, float] = {}
     length_s = sum(one.length_s for one in slices)

@@ -120,8 +120,8 @@ def hosts_scope(groups: HostGroupsRecord, study: StudyRecord) -> str:
 def host_size(facts: Mapping[str, Any]) -> str:
     """CPUs and memory of a host: "16 CPUs, 64 GiB"; empty if unknown."""
     cpus = facts.get("cpus_usable") or facts.get("cpus")
-    memory = facts.get("memory_bytes")
-    size = [tr_plural("{count} CPU", "{count} CPUs", int(cpus)) if cpus else ""]
+    memory = facts.get("memory_usable_bytes") or facts.get("memory_bytes")
+    size = [tr_plural("{cpus} CPU", "{cpus} CPUs", 1 if cpus == 1 else 2, cpus=f"{cpus:g}") if cpus else ""]
     size.append(format_bytes(float(memory)) if isinstance(memory, int | float) else "")
     return comma(filter(None, size))
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from mydyno.errors import BuildError, HostError, UserError
+from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
@@ -92,7 +93,7 @@ async def _execute(
     say(f"building {name}: {spec.command}")
     environment = {
         "PREFIX": str(prefix),
-        "JOBS": str(len(os.sched_getaffinity(0))),
+        "JOBS": str(whole_cpus()),
         **({"SOURCE_DATE_EPOCH": str(source.unix_s)} if source.unix_s else {}),
         **with_wrappers(spec.environment, wrappers),
     }

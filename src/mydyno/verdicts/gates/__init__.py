@@ -17,6 +17,7 @@ from mydyno.verdicts.gates import (
     out_of_memory,
     steady,
     swap,
+    throttled,
     unproved,
 )
 from mydyno.verdicts.gates.facts import RunFacts, StepFacts
@@ -31,10 +32,11 @@ STEP_GATES = (
     counters.closed,
     driver_health.closed,
     driver_cpu.closed,
+    throttled.closed,
     steady.closed,
 )
 """Each takes StepFacts and returns the reason, or None."""
-HOST_GATES = (driver_cpu.closed,)
+HOST_GATES = (driver_cpu.closed, throttled.closed)
 """Those of STEP_GATES that are about the host: applied once where a step loads several instances."""
 INSTANCE_GATES = tuple(gate for gate in STEP_GATES if gate not in HOST_GATES)
 """Those that are applied to each instance."""

@@ -26,7 +26,7 @@ def closed(facts: StepFacts) -> Reason | None:
     if share <= facts.bounds.driver_cpu:
         return None
     bound = facts.bounds.driver_cpu
-    text = f"it used {share:.0%} of the {facts.cpus} CPUs that it may use (bound {bound:.0%})"
+    text = f"it used {share:.0%} of the {facts.cpus:g} CPUs that it may use (bound {bound:.0%})"
     return Reason(gate="driver_cpu", text=text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import GateSpec
@@ -28,8 +28,10 @@ class StepFacts:
     driver: DriverResult
     whole_s: float
     """Warm-up and measured window."""
-    cpus: int
+    cpus: float
     """CPUs that the driver may use."""
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    """{file of a CPU quota of mydyno's own control groups: share of its periods in which it was used up}."""
     disagreements: Sequence[str] = field(default_factory=tuple)
     """Where the server's counters and the driver's differ."""
     steadiness: str = "undecided"

@@ -1,0 +1,98 @@
+"""The CPUs and the memory that mydyno and its children may use: the least that host, affinity and control groups allow.
+
+Every group from mydyno's own up to the mount counts, of either version. CPUs may be a fraction: a quota of 50 ms in
+100 ms is half a CPU. The affinity contains the cpuset already (cpuset(7)). What a container does not see above its own
+root is unknown. Sources: the kernel's cgroup-v2.rst, sched-bwc.rst, cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from mydyno.hosts.cgroup_mounts import lineage
+
+ROOT = Path("/")
+MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
+QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us")
+
+
+@dataclass(frozen=True)
+class Usable:
+    """CPUs or bytes, and the file or the call that allows no more; empty: the host has no more."""
+
+    amount: float
+    limit: str = ""
+
+    @property
+    def where(self) -> str:
+        """In parentheses after the amount: " (limit: /sys/fs/cgroup/cpu.max)"; empty without a limit."""
+        return f" (limit: {self.limit})" if self.limit else ""
+
+
+def usable_cpus(root: Path = ROOT) -> Usable:
+    """CPUs, also a part of one."""
+    mask, host = len(os.sched_getaffinity(0)), os.cpu_count()
+    affinity = Usable(mask, "CPU affinity or cpuset" if host and mask < host else "")
+    quotas = [Usable(cpus, str(path)) for path in _files(root, "cpu", QUOTA_FILES) if (cpus := _quota(path))]
+    return min([affinity, *quotas], key=lambda one: one.amount)
+
+
+def usable_memory(root: Path = ROOT) -> Usable:
+    """Bytes."""
+    host = Usable(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    found = [(path, _words(path)) for path in _files(root, "memory", MEMORY_FILES)]
+    limits = [Usable(int(words[0]), str(path)) for path, words in found if words and words[0].isdigit()]
+    return min([host, *limits], key=lambda one: one.amount)
+
+
+def whole_cpus() -> int:
+    """How many threads the usable CPUs can keep busy: at least 1."""
+    return ceil(usable_cpus().amount)
+
+
+def quota_periods(root: Path = ROOT) -> dict[str, tuple[int, int]]:
+    """{file of a quota on mydyno's CPU time: (periods, periods in which it was used up)} since the group was made."""
+    found = {}
+    for path in _files(root, "cpu", QUOTA_FILES):
+        if _quota(path):
+            words = _words(path.with_name("cpu.stat"))
+            stat = dict(zip(words[::2], words[1::2], strict=False))
+            found[str(path)] = int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
+    return found
+
+
+def throttled_since(before: dict[str, tuple[int, int]], root: Path = ROOT) -> dict[str, float]:
+    """{file of a quota: share of the periods since `before` in which it was used up}; without those that never were."""
+    found = {}
+    for path, (periods, used_up) in quota_periods(root).items():
+        then = before.get(path, (periods, used_up))
+        if used_up > then[1]:
+            found[path] = (used_up - then[1]) / max(1, periods - then[0])
+    return found
+
+
+def _files(root: Path, controller: str, names: tuple[str, ...]) -> Iterator[Path]:
+    for folder in lineage(root, controller):
+        yield from (path for name in names if (path := folder / name).is_file())
+
+
+def _quota(path: Path) -> float | None:
+    """CPU seconds per second; None without a quota."""
+    words = _words(path)
+    if path.name == "cpu.cfs_quota_us":
+        words += _words(path.with_name("cpu.cfs_period_us"))
+    if len(words) != 2 or not words[0].isdigit():  # "max", or -1 in version 1
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def _words(path: Path) -> list[str]:
+    """Empty where it cannot be read."""
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
