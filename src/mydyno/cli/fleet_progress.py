@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from textwrap import shorten
 from types import TracebackType
 
@@ -9,13 +10,14 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mydyno.results.projection import Precision
+from mydyno.visible import styled
 
 
 class FleetProgress:
     """Shows what each group does. Use as a context manager."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(file=styled(sys.stderr), highlight=False)
         self._lines = Progress(
             TextColumn("{task.fields[group]}"),
             TextColumn("{task.description}"),

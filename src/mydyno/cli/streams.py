@@ -1,7 +1,7 @@
 """Standard output and standard error, whose reader may go away and whose encoding may lack a character.
 
 What nobody reads is dropped, and the command goes on: a study does not depend on the pager that shows its progress. A
-character that the encoding lacks is written as its escape.
+character that the encoding lacks is written as its escape, and so is a control character.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import sys
 from pathlib import Path
 from typing import Any, TextIO
+
+from mydyno.visible import VisibleText
 
 GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 """No reader, no open file, a terminal that hung up."""
@@ -58,11 +60,4 @@ def use_best_effort_streams() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
             continue
-        wrapper = io.TextIOWrapper(
-            io.BufferedWriter(BestEffort(stream)),
-            encoding=stream.encoding,
-            errors="backslashreplace",
-            line_buffering=stream.line_buffering,
-            write_through=stream.write_through,
-        )
-        setattr(sys, name, wrapper)
+        setattr(sys, name, VisibleText(io.BufferedWriter(BestEffort(stream)), stream.encoding, stream.line_buffering))

@@ -17,13 +17,14 @@ from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.results.projection import Precision
+from mydyno.visible import styled
 
 
 class ProgressWatcher:
     """Shows a study while it runs: current run and step, live QPS, time left. Use as a context manager."""
 
     def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(file=styled(sys.stderr), highlight=False)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

@@ -19,6 +19,7 @@ from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 from mydyno.store.study_folder import StudyFolder
+from mydyno.visible import styled, visible
 
 PLAIN_WIDTH = 80
 WIDEST = 100
@@ -37,7 +38,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     """Print a study's answer to a stream. Raises UserError if the study folder is damaged."""
 
     result = StudyResult.load(folder)
-    console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)
+    console = Console(file=styled(file), highlight=False, emoji=False, markup=False, width=width)
     if width is None:
         console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
     plain = not prints_signs(file)
@@ -86,7 +87,8 @@ def prints_signs(file: TextIO) -> bool:
 
 
 def plain_text(text: str, plain: bool) -> str:
-    """The text in ASCII if `plain`."""
+    """The text without control characters, and in ASCII if `plain`."""
+    text = visible(text)
     if not plain:
         return text
     return text.translate(ASCII).encode("ascii", "replace").decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.visible import VisibleText, styled
 from tests.support import ROOT, first_in_gate
 
 COMMANDS = {"plan allocators": 0, "no-such-command": 2, "list": 0, "schema": 0, "--help": 0}
@@ -46,3 +48,28 @@ def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u2032" in done.stdout, "the prime of the control's copy"
+
+
+def test_control_characters_of_others_texts_are_escaped(tmp_path: Path) -> None:
+    file = tmp_path / "\x1b]0;title\x07.toml"
+    file.write_text(
+        'name = "own"\nquestion = "Is it \\u001b[31mred\\u009b?"\n[server]\nname = "mariadb-10.11"\n'
+        '[arms]\ncontrol = "a"\na = {}\nb = {}\n[[steps]]\nworkload = "oltp_read_only"\n'
+    )
+    for command in (["plan", file.name], ["run", file.name, "--set", "nonsense=1"]):
+        done = subprocess.run(
+            arguments(command), cwd=tmp_path, env=program(tmp_path), capture_output=True, text=True, check=False
+        )
+        printed = done.stdout + done.stderr
+        assert "\\x1b" in printed, command
+        assert not {letter for letter in printed if not letter.isprintable()} - set("\n\t"), command
+
+
+def test_a_stream_has_styles_of_its_own_program_alone() -> None:
+    raw = io.BytesIO()
+    stream = VisibleText(io.BufferedWriter(raw), "utf-8", line_buffering=False)  # type: ignore[arg-type]
+    stream.write("one\x1b[1m\n")
+    styled(stream).write("\x1b[1mtwo\n")
+    stream.write("\x9b three\t\n")
+    stream.flush()
+    assert raw.getvalue().decode() == "one\\x1b[1m\n\x1b[1mtwo\n\\x9b three\t\n"

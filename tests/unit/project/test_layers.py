@@ -33,6 +33,7 @@ LAYERS = (
     "stats",
     "model",
     "language",
+    "visible",
     "stages",
     "errors",
 )

@@ -16,6 +16,7 @@ from mydyno.language import current_language
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_signs
 from mydyno.reports.verdict_table import flat
+from mydyno.visible import styled
 
 WIDEST = 120
 SHORT = 20
@@ -26,7 +27,7 @@ class Paper:
     """Where a comparison or a history is printed; 80 columns where there is no terminal."""
 
     def __init__(self, file: TextIO, width: int | None = None) -> None:
-        self.console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)
+        self.console = Console(file=styled(file), highlight=False, emoji=False, markup=False, width=width)
         if width is None:
             self.console.width = min(self.console.width, WIDEST) if self.console.is_terminal else PLAIN_WIDTH
         self.plain = not prints_signs(file)

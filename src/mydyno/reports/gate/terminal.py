@@ -11,22 +11,23 @@ from rich.text import Text
 
 from mydyno.reports.gate.words import TITLES, answer, notes, rows
 from mydyno.reports.terminal import PLAIN_WIDTH, UNBROKEN, WIDEST, plain_text, prints_signs
+from mydyno.reports.verdict_table import flat
 from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
+from mydyno.visible import styled
 
 COLOURS = {Outcome.FINE: "green", Outcome.WORSE: "red", Outcome.FAILED: "bold red", Outcome.UNDECIDED: "yellow"}
 
 
 def print_gate(result: GateResult, file: TextIO, width: int | None = None) -> None:
     """Print the gate to a stream."""
-    console = Console(file=file, highlight=False, emoji=False, markup=False, width=width)
+    console = Console(file=styled(file), highlight=False, emoji=False, markup=False, width=width)
     if width is None:
         console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
     plain = not prints_signs(file)
 
     def say(text: str, style: str = "", indent: str = "") -> None:
-        printable = "".join(letter if letter.isprintable() else " " for letter in text)
-        shown = plain_text(printable, plain).replace(" %", UNBROKEN)
+        shown = plain_text(flat(text), plain).replace(" %", UNBROKEN)
         for line in textwrap.wrap(shown, console.width, subsequent_indent=indent, break_long_words=False,
                                   break_on_hyphens=False):  # fmt: skip
             console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)
