@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.output import warn_of_damage
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
@@ -25,6 +26,7 @@ def collect(
     """Summarise the blocks that are there, name those that are missing, and print the answer."""
     set_verbosity(verbose)
     folder = StudyFolder.open(arguments.study_path(study, studies))
+    warn_of_damage(folder)
     blocks = [block.block for block in folder.plan().blocks]
     missing = [block for block in blocks if not folder.is_block_complete(block)]
     if len(missing) == len(blocks):

@@ -9,6 +9,7 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.across_output import TEXT, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
 
@@ -57,6 +58,8 @@ def compare(
     from mydyno.results.across.scatter import studies_beside  # scipy
 
     saved = [SavedStudy.read(_path(one, studies)) for one in study]
+    for one in saved:
+        warn_of_damage(one.folder)
     spoken = "en" if chosen == "json" else language  # what programs read is in English
     if arms is not None:
         with speaking(spoken):

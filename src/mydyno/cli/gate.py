@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.output import warn_of_damage
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.experiments import built_in, load
@@ -76,7 +77,9 @@ def gate(
         # scipy takes most of a second to load.
         from mydyno.cli.gate_runner import finish
 
-        finish(StudyFolder.open(path), declared, files)
+        folder = StudyFolder.open(path)
+        warn_of_damage(folder)
+        finish(folder, declared, files)
         return
     _check_exists(target, studies)
     resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))

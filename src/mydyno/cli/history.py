@@ -9,6 +9,7 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.across_output import TEXT, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
 
@@ -62,6 +63,8 @@ def history(
     from mydyno.results.across.history import Selection, history_of
 
     found, experiment, named_host = _found(what, studies)
+    for one in found.studies:
+        warn_of_damage(one.folder)
     with speaking("en" if chosen == "json" else language):  # what programs read is in English
         made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
         if chosen == "json":

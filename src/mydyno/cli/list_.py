@@ -73,10 +73,13 @@ def _repeats(experiment: Experiment) -> str:
 def _study(path: Path) -> dict[str, str]:
     folder = StudyFolder(path.parent)
     try:
+        StudyFolder.open(path.parent).study()
         summary = folder.summary()
         planned = len(folder.plan().runs)
         made = sum(1 for _ in folder.path.glob("blocks/*/*/run.json"))
     except MydynoError as error:
         return {"name": folder.name, "state": "damaged", "runs": error.message}
     state = summary.state if summary is not None else "unfinished"
-    return {"name": folder.name, "state": state, "runs": f"{made} of {planned} runs"}
+    runs = f"{made} of {planned} runs"
+    damage = folder.journal.damage()
+    return {"name": folder.name, "state": state, "runs": f"{runs}; {damage}" if damage else runs}

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
 from mydyno.model.definition.problems import nearest
@@ -37,6 +38,7 @@ def report(
     from mydyno.results.summarise import summarise  # scipy takes most of a second to load
 
     folder = StudyFolder.open(arguments.study_path(study, studies))
+    warn_of_damage(folder)
     summarise(folder)
     with speaking(language):
         made = write(folder, format_)

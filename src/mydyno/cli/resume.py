@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.output import warn_of_damage
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.hosts.paths import HostPaths
@@ -31,7 +32,9 @@ def resume(
     set_verbosity(verbose)
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
-    record = StudyFolder.open(path).study()
+    folder = StudyFolder.open(path)
+    record = folder.study()
+    warn_of_damage(folder)
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.

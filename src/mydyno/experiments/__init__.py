@@ -15,7 +15,7 @@ from mydyno.experiments.inheritance import based_on
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
 from mydyno.model.definition.parsing import Vocabulary, parse_experiment
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.definition.toml_source import TomlSource, toml_text
 from mydyno.model.metrics import METRICS
 from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS
@@ -65,10 +65,11 @@ def source_of(name_or_path: str) -> TomlSource:
         what = "no such file" if "/" in name_or_path or name_or_path.endswith(".toml") else "no such experiment or file"
         raise UserError(f"{name_or_path}: {what}", hint)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
-    return source_from_text(path.name if name_or_path in known else name_or_path, text)
+    name = path.name if name_or_path in known else name_or_path
+    return source_from_text(name, toml_text(name, content))
 
 
 def source_from_text(name: str, text: str) -> TomlSource:

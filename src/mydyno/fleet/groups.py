@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.model.definition.host_groups import HostGroup, groups_of_file, groups_of_list
+from mydyno.model.definition.toml_source import toml_text
 
 
 def parse_hosts(text: str) -> tuple[HostGroup, ...]:
@@ -17,12 +18,12 @@ def parse_hosts(text: str) -> tuple[HostGroup, ...]:
     if not text.endswith(".toml"):
         return groups_of_list(text)
     try:
-        content = Path(text).read_text(encoding="utf-8")
+        content = Path(text).read_bytes()
     except FileNotFoundError:
         raise UserError(f"--hosts {text}: no such file", "docs/guides/hosts.md has an example") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UserError(f"--hosts {text}: cannot be read: {error}") from None
-    return groups_of_file(text, content)
+    return groups_of_file(text, toml_text(text, content))
 
 
 def with_data(groups: Sequence[HostGroup], data: Path) -> tuple[HostGroup, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.model.stored.summary import RunSummary
+from mydyno.store.query import reading
 
 MAX_BUCKETS = 600
 SESSION = "session"
@@ -55,13 +56,13 @@ def bucket_width_s(duration_s: float, buckets: int = MAX_BUCKETS) -> float:
 
 def list_series(files: Sequence[Path]) -> dict[Series, float]:
     """Every (scope, metric) with samples inside a step, and its greatest absolute value."""
-    import duckdb
-
+    if not files:
+        return {}
     query = """
         select scope, metric, max(abs(value)) from read_parquet(?)
         where step is not null and isfinite(value) group by all order by all"""
-    with duckdb.connect() as connection:
-        rows = connection.execute(query, [[str(path) for path in files]]).fetchall() if files else []
+    with reading(*files) as connection:
+        rows = connection.execute(query, [[str(path) for path in files]]).fetchall()
     return {(scope, metric): float(largest) for scope, metric, largest in rows}
 
 
@@ -95,11 +96,9 @@ def read_blocks(runs: Mapping[Path, RunSummary], series: Series, width_s: float)
 
 def session_duration_s(files: Mapping[Path, RunSummary]) -> float:
     """The longest time from a run's beginning to its last sample; 0 without files."""
-    import duckdb
-
     if not files:
         return 0.0
-    with duckdb.connect() as connection:
+    with reading(*files) as connection:
         row = connection.execute("select max(t_s) from read_parquet(?)", [[str(path) for path in files]]).fetchone()
     return float(row[0]) if row and row[0] is not None else 0.0
 
@@ -131,8 +130,6 @@ _ENVELOPES = """
 
 def _query(files: Files, samples: str, widths_s: Mapping[str, float], only: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Rows (step, scope, metric, arm, copy, bucket, middle, low, high, runs), ordered."""
-    import duckdb
-
     chosen = [(str(path), step, run) for step, of_step in files.items() for path, run in of_step.items()]
     parameters: dict[str, Any] = {
         "names": [name for name, _, _ in chosen],
@@ -144,7 +141,7 @@ def _query(files: Files, samples: str, widths_s: Mapping[str, float], only: Mapp
         "widths": list(widths_s.values()),
         **only,
     }
-    with duckdb.connect() as connection:
+    with reading(*(path for of_step in files.values() for path in of_step)) as connection:
         return connection.execute(_ENVELOPES.format(samples=samples), parameters).fetchall()
 
 

@@ -24,6 +24,7 @@ from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult, usable
+from mydyno.store.samples import damage_of
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
@@ -100,8 +101,7 @@ def preferred(pairs: Sequence[Series]) -> Series | None:
 
 def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     """Read and reduce the samples of a study's runs so that their packing stays within the budget."""
-    every = _paths(result)
-    present = {path: run for path, run in every.items() if path.is_file()}
+    present = readable_samples(result)
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
     found = envelopes.list_series(list(present))
@@ -126,15 +126,14 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
         tuple(label(pair) for pair in more[len(carried) :]),
         tuple(label(pair) for pair in constant),
         invalid=invalid,
-        missing_files=len(every) - len(present),
+        missing_files=len(result.runs) - len(present),
         **_session({path: run for path, run in present.items() if run.valid} or present, rss),
     )
 
 
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    every = _paths(result)
-    present = {path: run for path, run in every.items() if path.is_file()}
+    present = readable_samples(result)
     durations = _durations(result)
     files, _ = _choose(present, list(durations))
     widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
@@ -144,7 +143,7 @@ def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[st
 
 def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
     """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
-    found = envelopes.list_series([path for path in _paths(result) if path.is_file()])
+    found = envelopes.list_series(list(readable_samples(result)))
     return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
 
 
@@ -152,13 +151,15 @@ def read_these(
     result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
 ) -> dict[PanelKey, Panel]:
     """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
-    present = {path: run for path, run in _paths(result).items() if path.is_file()}
+    present = readable_samples(result)
     files, _ = _choose(present, list(widths_s))
     return envelopes.read_panels(files, series, widths_s, durations_s)
 
 
-def _paths(result: StudyResult) -> dict[Path, RunSummary]:
-    return {result.folder.samples_path(run.folder): run for run in result.runs}
+def readable_samples(result: StudyResult) -> dict[Path, RunSummary]:
+    """{samples.parquet: its run}, of the runs that have one, without damaged ones."""
+    every = {result.folder.samples_path(run.folder): run for run in result.runs}
+    return {path: run for path, run in every.items() if path.is_file() and not damage_of(path)}
 
 
 def _lines(result: StudyResult) -> int:

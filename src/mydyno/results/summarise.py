@@ -12,7 +12,8 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.metrics import metric_source, ordered
-from mydyno.model.stored.records import RunRecord, ServerRecord, SliceRecord, StudyRecord
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import (
     CANARY_EVENT,
     CanaryRecord,
@@ -35,6 +36,7 @@ from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.capacity import capacities_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
+from mydyno.results.values.saved_slices import slices_of
 from mydyno.results.why.candidates import candidates_of
 from mydyno.results.why.costs import costs_of
 from mydyno.results.why.kernel import kernel_of
@@ -47,7 +49,8 @@ from mydyno.results.words.screening import FOLLOW_UP_FILE
 from mydyno.servers.version import ServerVersion
 from mydyno.stats.power import minimum_blocks
 from mydyno.store.files import write_text
-from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, read_slices
+from mydyno.store.samples import damage_of
+from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Family, Scope, decide_study, noise_floors
 from mydyno.verdicts.words import blocks, listing
@@ -164,11 +167,27 @@ def _summaries(
 ) -> tuple[RunSummary, ...]:
     """What each run measured."""
     steps = experiment.resolved_steps
-    if interleaving:
-        return tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
+    damage = {run.folder: words for run in runs if (words := damage_of(folder.samples_path(run.folder)))}
+    if interleaving:  # its values are in the slices
+        found = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
+        return tuple(_with_warning(run, damage.get(run.folder)) for run in found)
     several = experiment.most_instances > 1
-    found = tuple(_run_summary(run, values_of(folder, run, windows, several), steps) for run in runs)
+    found = tuple(
+        _run_summary(_unreadable(run, damage[run.folder]), {}, steps)
+        if run.folder in damage
+        else _run_summary(run, values_of(folder, run, windows, several), steps)
+        for run in runs
+    )
     return without_unequal_steal(found, experiment.gates.steal)
+
+
+def _unreadable(run: RunRecord, words: str) -> RunRecord:
+    """The run as invalid, since its values are lost."""
+    return run.model_copy(update={"valid": False, "reasons": (*run.reasons, Reason(gate="other", text=words))})
+
+
+def _with_warning(run: RunSummary, words: str | None) -> RunSummary:
+    return run.model_copy(update={"warnings": (*run.warnings, words)}) if words else run
 
 
 def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect]) -> tuple[EffectRecord, ...]:
@@ -223,12 +242,6 @@ def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
     for run in runs:
         ended[run.block] = max(run.ended_unix_ns, ended.get(run.block, 0))
     return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
-
-
-def slices_of(folder: StudyFolder, runs: Sequence[RunRecord], file: str = SLICES_FILE) -> list[SliceRecord]:
-    """The slices of these runs' blocks; the measured ones, or those of another file."""
-    blocks = sorted({run.block for run in runs})
-    return [one for block in blocks for one in read_slices(folder.block_path(block) / file)]
 
 
 def interleaved_of(

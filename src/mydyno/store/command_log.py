@@ -74,5 +74,6 @@ def read_commands(folder: Path) -> list[dict[str, Any]]:
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         with contextlib.suppress(ValueError):  # cut short by a crash
-            found.append(json.loads(line))
+            event = json.loads(line)
+            found += [event] if isinstance(event, dict) else []
     return found

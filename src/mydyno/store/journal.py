@@ -35,12 +35,32 @@ class Journal:
         """All whole events, oldest first."""
         if not self.path.exists():
             return []
-        events = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # cut short by a crash
-            if isinstance(event, dict):
-                events.append(event)
-        return events
+        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [event for line in lines if (event := _event(line)) is not None]
+
+    def damage(self) -> str:
+        """What is wrong with it, with its path; empty if nothing is.
+
+        A line that a crash cut short is no damage once the study was resumed: the event was not in force.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            return f"{self.path} cannot be read: {error.strerror}"
+        *lines, last = text.split("\n")
+        events = [_event(line) for line in lines]
+        lost = events.count(None) - sum(event is not None and event["event"] == "study_resumed" for event in events)
+        if not events or lost > 0:
+            return (
+                f"{self.path} is damaged: {f'{lost} of its lines cannot be read' if events else 'it has no whole line'}"
+            )
+        return f"{self.path}: its last line is cut short" if last else ""
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    """The event of a line; None if it was cut short by a crash."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None

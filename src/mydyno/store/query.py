@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection; a file that is missing or damaged is an error of the user's."""
+def reading(*paths: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection for queries on these files; one that is missing or damaged is an error of the user's."""
     import duckdb
 
     try:
         with duckdb.connect() as connection:
             yield connection
-    except (duckdb.IOException, duckdb.InvalidInputException) as error:
-        what = "is missing" if not path.exists() else f"cannot be read: {str(error).splitlines()[0]}"
-        raise UserError(f"{path} {what}", "was the study's folder copied completely?") from error
+    except duckdb.Error as error:
+        missing = [path for path in paths if not path.exists()]
+        named = str(paths[0]) if len(paths) == 1 else f"one of {len(paths)} files {paths[0].name}"
+        what = f"{missing[0]} is missing" if missing else f"{named} cannot be read: {str(error).splitlines()[0]}"
+        raise UserError(what, "was the study's folder copied completely?") from error
 
 
 def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[str, dict[tuple[str, str], float]]:
@@ -32,7 +34,7 @@ def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[st
     Raises UserError if it is missing or damaged.
     """
     means: dict[str, dict[tuple[str, str], float]] = {}
-    with _reading(path) as connection:
+    with reading(path) as connection:
         for step, (from_s, to_s) in windows.items():
             rows = connection.execute(
                 "select scope, metric, avg(value) from read_parquet(?) "
@@ -51,7 +53,7 @@ def series(
     Raises UserError if the file is missing or damaged.
     """
     time_column = "t_s" if step is None else "step_t_s"
-    with _reading(path) as connection:
+    with reading(path) as connection:
         rows = connection.execute(
             f"select metric, {time_column}, value from read_parquet(?) where scope = ? "
             "and list_contains(?, metric) and (? is null or step = ?) order by metric, unix_ns",

@@ -64,6 +64,20 @@ def write_samples(path: Path, samples: Iterable[Sample], run_started_unix_ns: in
     write_bytes(path, sink.getvalue())
 
 
+def damage_of(path: Path) -> str:
+    """Why a samples.parquet cannot be read; empty if it can, and if there is none. Reads its footer alone."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(path)
+    except FileNotFoundError:
+        return ""
+    except (OSError, pa.ArrowException) as error:
+        return f"{path.name} cannot be read: {str(error).splitlines()[0]}"
+    return ""
+
+
 def read_metric(path: Path, scope: str, metric: str) -> list[tuple[int, float]]:
     """[(unix_ns, value)] of one metric in order of time. Raises UserError if the file is damaged."""
     import pyarrow as pa

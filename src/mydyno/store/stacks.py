@@ -7,6 +7,7 @@ space and the count; the format that flame graph programs read. A frame is MODUL
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,9 +44,10 @@ def read_stacks(path: Path) -> dict[Stack, int]:
     """Every stack of the file. Raises UserError if it is missing or damaged."""
     found: dict[Stack, int] = {}
     try:
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        content = path.read_bytes()
+        for line in gzip.decompress(content or b"empty").decode().splitlines():
             frames, _, count = line.rpartition(" ")
             found[tuple(frames.split(";"))] = int(count)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
     return found

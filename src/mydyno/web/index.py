@@ -20,11 +20,13 @@ from typing import Any
 from mydyno import __version__
 from mydyno.model.stored.records import READ_FORMATS
 from mydyno.store.files import write_text
+from mydyno.store.journal import Journal
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.live_status import LASTING, LiveKind, live_status
 
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 FILES = ("study.json", "plan.json", "summary.json")
+JOURNAL = "journal.jsonl"
 STATES = ("running", "complete", "partial", "unfinished", "killed", "failed", "damaged")
 """What a study can be filtered by."""
 Key = tuple[int, ...]
@@ -87,7 +89,7 @@ class StudyIndex:
             self._rows = {}
             for name in self._names():
                 path = self.studies / name
-                key = _key(path, FILES)
+                key = _key(path, (*FILES, JOURNAL))
                 before = known.get(name) or self._cached(name)
                 if before is not None and before[0] == key:
                     self._rows[name] = before
@@ -172,7 +174,7 @@ class StudyIndex:
 
 def _is_study(path: str) -> bool:
     """Whether a folder looks like a study, however incomplete."""
-    return any((Path(path) / name).exists() for name in (*FILES, "journal.jsonl", LIVE_FILE))
+    return any((Path(path) / name).exists() for name in (*FILES, JOURNAL, LIVE_FILE))
 
 
 def _key(path: Path, files: Iterable[str]) -> Key:
@@ -214,12 +216,13 @@ def read_row(path: Path) -> Row:
         summary = _document(path / "summary.json")
     except (OSError, ValueError) as error:
         return replace(row, state="damaged", problem=f"summary.json cannot be read: {_words(error)}")
+    row = replace(row, problem=row.problem or Journal(path / JOURNAL).damage().replace(f"{path}/", ""))
     answer = summary.get("answer")
     first = answer[0] if isinstance(answer, list) and answer else ""
     state = _string(summary, "state")
     return replace(
         row,
-        state=state if state in STATES and not row.problem else row.state,
+        state=state if state in STATES and row.state != "damaged" else row.state,
         question=_string(summary, "question") or row.question,
         answer=str(first),
         translations=_first_sentences(_table(summary, "translations")),

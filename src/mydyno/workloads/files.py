@@ -14,9 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from mydyno.errors import UserError
 from mydyno.language import tr
 from mydyno.model.definition.experiment import DataSpec, Frozen
 from mydyno.model.definition.problems import Problem
+from mydyno.model.definition.toml_source import toml_text
 
 SCRIPT = "script"
 SQL = "sql"
@@ -77,7 +79,7 @@ def file_problems(data: DataSpec) -> list[Problem]:
     where, name = ("data", "sql"), file_of(data).name
     try:
         file = _tables_of(data)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UserError) as error:
         return [Problem(where, f"is not TOML: {error}", data.sql)]
     tables = file.get("tables", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -162,7 +164,8 @@ def prepare_s(data: DataSpec) -> float:
 
 def _tables_of(data: DataSpec) -> dict[str, Any]:
     """The TOML file; empty for a dump."""
-    return {} if is_dump(data) else tomllib.loads(file_of(data).read_text(encoding="utf-8"))
+    path = file_of(data)
+    return {} if is_dump(data) else tomllib.loads(toml_text(path.name, path.read_bytes()))
 
 
 def prewarm_sql(data: DataSpec) -> list[str]:

@@ -327,7 +327,7 @@ def test_what_is_missing_still_makes_an_honest_page(tmp_path: Path, shape: Shape
 def test_runs_without_samples_are_counted_in_the_page(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
     next(folder.path.glob("blocks/*/*/samples.parquet")).unlink()
-    assert "1 run has no samples.parquet" in make(folder)[1].visible
+    assert "1 run has no readable samples.parquet" in make(folder)[1].visible
 
 
 def test_a_step_that_is_not_valid_is_shown_with_its_reason_and_not_used(tmp_path: Path) -> None:

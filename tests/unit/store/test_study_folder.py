@@ -18,6 +18,7 @@ from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.store import files
+from mydyno.store.journal import Journal
 from mydyno.store.query import series, window_means
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
@@ -259,3 +260,19 @@ def test_samples_that_are_missing_or_damaged_are_named(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 but no more")
     with pytest.raises(UserError, match=r"samples\.parquet cannot be read"):
         series(path, None, "host", ["cpu"])
+
+
+def test_a_damaged_journal_is_told_from_one_that_a_crash_cut_short(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    assert "No such file" in journal.damage()
+    journal.append("study_created", study="x")
+    assert journal.damage() == ""
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole + b'{"event": "run_fin')
+    assert journal.damage() == f"{journal.path}: its last line is cut short"
+    journal.append("study_resumed")
+    assert journal.damage() == ""
+    journal.path.write_bytes(b"7\n" + journal.path.read_bytes())
+    assert journal.damage() == f"{journal.path} is damaged: 1 of its lines cannot be read"
+    journal.path.write_bytes(whole[:10])
+    assert "it has no whole line" in journal.damage()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -14,8 +15,32 @@ _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _ASSIGNMENT = re.compile(r'^\s*([A-Za-z0-9_.\-"\' ]+?)\s*=')
 
 
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"),
+)  # fmt: skip
+"""The longer ones first: that of UTF-32 begins with that of UTF-16."""
 MOST_LEVELS = 50
 """Of tables inside tables; an experiment has 5."""
+
+
+def toml_text(name: str, content: bytes) -> str:
+    """The text of a TOML file, which is in UTF-8, with or without a byte order mark.
+
+    Raises UserError with the line of the first byte that is not, and the encoding that the file seems to have.
+    """
+    encoding = next((encoding for mark, encoding in BYTE_ORDER_MARKS if content.startswith(mark)), "")
+    if encoding or b"\0" in content:  # TOML has no NUL
+        raise UserError(f"{name}:1: the file is in {encoding or 'UTF-16'}, not in UTF-8", "save it as UTF-8")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        raise UserError(
+            f"{name}:{line}: byte 0x{byte:02x} is not UTF-8; the file seems to be in Latin-1 or Windows-1252",
+            f"save it as UTF-8: iconv -f WINDOWS-1252 -t UTF-8 {name}",
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True)

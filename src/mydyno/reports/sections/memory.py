@@ -17,6 +17,8 @@ from mydyno.reports.numbers import display_unit, percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
+from mydyno.reports.telemetry import readable_samples
+from mydyno.store.query import reading
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
 COLUMNS = (
@@ -45,8 +47,7 @@ def build(result: StudyResult) -> Section | None:
     arms = result.study.experiment.arms
     if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
         return None
-    every = {result.folder.samples_path(run.folder): run for run in result.runs if run.valid}
-    sessions = _sessions({path: run for path, run in every.items() if path.is_file()})
+    sessions = _sessions({path: run for path, run in readable_samples(result).items() if run.valid})
     of_arm = {
         arm: {metric: found for metric, _ in COLUMNS if (found := sessions.get((arm, metric)))}
         for arm in result.styles
@@ -70,15 +71,13 @@ def build(result: StudyResult) -> Section | None:
 
 def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Session]]:
     """{(arm, metric): one a run}. Empty if a run has several servers."""
-    import duckdb
-
     if not files:
         return {}
     query = """
         select filename, scope, metric, arg_min(value, unix_ns), arg_max(value, unix_ns), max(value), max(unix_ns)
         from read_parquet(?, filename = true)
         where scope like 'instance:%' and list_contains(?, metric) and isfinite(value) and value > 0 group by all"""
-    with duckdb.connect() as connection:
+    with reading(*files) as connection:
         names = [metric for metric, _ in COLUMNS]
         rows = connection.execute(query, [[str(path) for path in files], names]).fetchall()
     if any(scope != "instance:1" for _, scope, *_ in rows):

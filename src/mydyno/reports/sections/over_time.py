@@ -63,8 +63,8 @@ def _notes(telemetry: Telemetry) -> list[str]:
     if telemetry.missing_files:
         notes.append(
             tr_plural(
-                "{count} run has no samples.parquet in the study folder.",
-                "{count} runs have no samples.parquet in the study folder.",
+                "{count} run has no readable samples.parquet in the study folder.",
+                "{count} runs have no readable samples.parquet in the study folder.",
                 telemetry.missing_files,
             )
         )

@@ -9,6 +9,7 @@ from mydyno.reports.numbers import display_unit, percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
+from mydyno.reports.telemetry import readable_samples
 from mydyno.results.why.queueing import (
     HOST_CPUS,
     LOAD_CPU,
@@ -60,9 +61,8 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
 def _disks(result: StudyResult) -> dict[int, DiskReadings]:
     """{block: how busy the disk was}: each run's file has the samples of its whole block."""
     found: dict[int, DiskReadings] = {}
-    for run in result.runs:
-        path = result.folder.samples_path(run.folder)
-        if run.block not in found and path.exists():
+    for path, run in readable_samples(result).items():
+        if run.block not in found:
             readings = read_metric(path, "host", "disk_util_pct")
             found[run.block] = DiskReadings([at for at, _ in readings], [min(1.0, pct / 100) for _, pct in readings])
     return found
