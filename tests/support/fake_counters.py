@@ -39,6 +39,9 @@ class FakeProbe:
     def so_far(self) -> list[Sample]:
         return self.samples()[0]
 
+    def unsampled(self) -> dict[str, str]:
+        return self._bench.script.unsampled
+
     def samples(self) -> tuple[list[Sample], list[str]]:
         found = [
             Sample(sample.unix_ns, sample.scope.replace("driver", "instance"), "server_rss_bytes", 100e6)

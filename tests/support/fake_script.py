@@ -41,6 +41,8 @@ class Script:
     driver_error: Callable[[PlannedRun | None, Step], str | None] = lambda _run, _step: None
     findings: Callable[[PlannedRun | None, Step], tuple[DriverFinding, ...]] = lambda _run, _step: ()
     """(the run, the step) → what the load program's own rules find in its result."""
+    unsampled: dict[str, str] = field(default_factory=dict)
+    """What the probe never reads, and why."""
     evidence: Callable[[PlannedRun | None], Evidence] | None = None
     on_run: Callable[[PlannedRun], None] = lambda _run: None
     """Called when a run begins; may raise to end the program there."""

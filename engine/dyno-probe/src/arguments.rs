@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Where /sys is
     #[arg(long, value_name = "FOLDER", default_value = "/sys")]
     pub sys_root: PathBuf,
-    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable
+    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable; a comma or backslash in a value is preceded by a backslash
     #[arg(long = "instance", value_name = "ID:PID…", value_parser = parse_instance)]
     pub instances: Vec<Instance>,
     /// A load program; repeatable
@@ -92,11 +92,14 @@ impl Arguments {
             return Err("--until-instances-end needs an --instance to wait for".into());
         }
         let mut machine = Machine::new(self.proc_root.clone(), self.sys_root.clone());
-        for argument in &self.disks {
-            let disk = Disk::find(argument, &machine)?;
-            if !machine.disks.contains(&disk) {
-                machine.disks.push(disk);
-            }
+        machine.disks = self
+            .disks
+            .iter()
+            .map(|argument| Disk::find(argument, &machine))
+            .collect();
+        if let Ok(disks) = &mut machine.disks {
+            disks.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+            disks.dedup();
         }
         machine.interfaces.clone_from(&self.interfaces);
         let scopes = self
@@ -153,8 +156,9 @@ fn parse_interface(text: &str) -> Result<Interface, String> {
 }
 
 fn parse_instance(text: &str) -> Result<Instance, String> {
-    let mut parts = text.split(',');
-    let process = parse_process(parts.next().unwrap_or_default(), Role::Server)?;
+    let parts = split_at_commas(text);
+    let (first, parts) = parts.split_first().ok_or("ID:PID is missing")?;
+    let process = parse_process(first, Role::Server)?;
     let (mut socket, mut host, mut port, mut dump) = (None, None, None, None);
     let (mut user, mut password) = (None, None);
     for part in parts {
@@ -201,6 +205,25 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
     })
 }
 
+/// The parts between commas; after a backslash the next character belongs to its part.
+fn split_at_commas(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(mut character) = characters.next() {
+        if character == ',' {
+            parts.push(String::new());
+            continue;
+        }
+        if character == '\\' {
+            character = characters.next().unwrap_or(character);
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(character);
+        }
+    }
+    parts
+}
+
 /// The first line of the file, so that no password stands in a list of processes.
 fn read_password(path: &str) -> Result<Secret, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
@@ -225,6 +248,16 @@ mod tests {
         assert!(matches!(instance.access, Access::Connect(options) if options.user == "dyno"));
         assert!(matches!(parse_instance("a:1").unwrap().access, Access::None));
         assert!(matches!(parse_instance("a:1,dump=/d").unwrap().access, Access::Dump(_)));
+    }
+
+    #[test]
+    fn a_comma_in_a_value_is_preceded_by_a_backslash() {
+        let instance = parse_instance(r"1:7,socket=/tmp/a\,b\\c/s.sock,user=x\,y").unwrap();
+        let Access::Connect(options) = instance.access else {
+            panic!("no connection")
+        };
+        assert_eq!(options.user, "x,y");
+        assert!(format!("{:?}", options.endpoint).contains("/tmp/a,b"));
     }
 
     #[test]

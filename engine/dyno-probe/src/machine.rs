@@ -17,12 +17,12 @@ pub struct Machine {
     pub proc_root: PathBuf,
     /// Where /sys is.
     pub sys_root: PathBuf,
-    /// Disks to read.
-    pub disks: Vec<Disk>,
+    /// Disks to read; or why one that was named cannot be.
+    pub disks: Result<Vec<Disk>, String>,
     /// Interfaces to read; empty: all.
     pub interfaces: Vec<Interface>,
-    /// The speed meter, where it was asked for.
-    pub speed_meter: Option<SpeedMeter>,
+    /// The speed meter; or why there is none.
+    pub speed_meter: Result<SpeedMeter, String>,
     /// Clock ticks a second, the unit of CPU times in /proc.
     pub ticks_per_s: f64,
     /// Bytes in a page, the unit of memory in some files of /proc.
@@ -36,9 +36,9 @@ impl Machine {
         Self {
             proc_root,
             sys_root,
-            disks: Vec::new(),
+            disks: Ok(Vec::new()),
             interfaces: Vec::new(),
-            speed_meter: None,
+            speed_meter: Err("not asked for (--speed-meter)".into()),
             ticks_per_s: configured(SysconfVar::CLK_TCK, 100.0),
             page_bytes: configured(SysconfVar::PAGE_SIZE, 4096.0),
         }

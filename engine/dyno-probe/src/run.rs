@@ -70,18 +70,7 @@ pub fn run(arguments: Arguments) -> Result<(), RunError> {
     let mut waiter = Waiter::new().map_err(|error| RunError::Io("waiting for signals".into(), error))?;
     let mut machine = arguments.machine().map_err(RunError::Usage)?;
     if arguments.speed_meter {
-        let meter = SpeedMeter::start().map_err(|error| RunError::Io("starting the speed meter".into(), error))?;
-        machine.speed_meter = Some(meter);
-    }
-    for instance in &arguments.instances {
-        let folder = instance.process.folder(&machine);
-        if instance.process.pid != ELSEWHERE && !folder.exists() {
-            let Process { id, pid, .. } = &instance.process;
-            return Err(RunError::Usage(format!(
-                "--instance {id}:{pid}: there is no {}",
-                folder.display()
-            )));
-        }
+        machine.speed_meter = SpeedMeter::start().map_err(|error| format!("the speed meter does not start: {error}"));
     }
     let once = arguments.once;
     let target = arguments.output.clone();
@@ -135,7 +124,7 @@ impl Run {
                     pid: driver.pid,
                 })
                 .collect(),
-            disks: machine.disks.iter().map(|disk| disk.name.clone()).collect(),
+            disks: machine.disks.iter().flatten().map(|disk| disk.name.clone()).collect(),
             families,
         };
         let writer: Box<dyn Write> = match arguments.output.as_str() {
@@ -304,7 +293,7 @@ impl Run {
             }
             Ok(Command::Mark(text)) => self.output.record("mark", &Mark { time, text: &text }),
             Ok(Command::Speed(id)) => match &self.machine.speed_meter {
-                Some(meter) => {
+                Ok(meter) => {
                     let Totals { units, cpu_ns } = meter.totals();
                     let id = &id;
                     self.output.record(
@@ -317,7 +306,10 @@ impl Run {
                         },
                     )
                 }
-                None => self.refuse("'speed' needs --speed-meter"),
+                Err(reason) => {
+                    let message = format!("'speed': {reason}");
+                    self.refuse(&message)
+                }
             },
             Ok(Command::Sample(now)) => match &self.clock {
                 Clock::Manual(clock) => {
@@ -386,7 +378,7 @@ fn unwatched(known: &[Availability]) -> Vec<Availability> {
             name: family.name,
             scope: None,
             available: false,
-            reason: Some("no process of that kind is watched (--instance, --driver)".into()),
+            reason: Some("nothing of that kind was named (--instance, --driver)".into()),
         })
         .collect()
 }

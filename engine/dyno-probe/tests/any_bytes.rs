@@ -59,7 +59,7 @@ fn collect(root: &Path, damaged: &Path, bytes: &[u8]) {
     if bytes.len() % 2 == 0 {
         fs::write(damaged, bytes).unwrap();
     }
-    machine.disks.extend(Disk::find("vda", &machine));
+    machine.disks = Disk::find("vda", &machine).map(|disk| vec![disk]);
     roster.add_host(&machine);
     roster.add_process(&machine, &process(Role::Server, 77));
     roster.add_process(&machine, &process(Role::Driver, 88));

@@ -156,11 +156,7 @@ fn an_output_that_is_full_ends_the_run_aloud() {
 
 #[test]
 fn a_wrong_argument_is_the_callers_mistake() {
-    for arguments in [
-        ["--instance", "1:4194304"],
-        ["--disk", "no-such-disk"],
-        ["--instance", "seven"],
-    ] {
+    for arguments in [["--driver", "eight"], ["--instance", "seven"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_dynoprobe"))
             .args(arguments)
             .output()
@@ -170,6 +166,37 @@ fn a_wrong_argument_is_the_callers_mistake() {
             String::from_utf8_lossy(&output.stderr).contains(arguments[1]),
             "{arguments:?}"
         );
+    }
+}
+
+#[test]
+fn a_source_that_is_missing_is_recorded_with_its_reason_and_all_others_are_read() {
+    for (arguments, missing, reason) in [
+        (["--disk", "/dev/shm"], "disk", "which is no block device"),
+        (["--disk", "no-such-disk"], "disk", "class/block"),
+        (["--network", "lo@4194304"], "network", "4194304"),
+        (["--instance", "1:4194304"], "process_cpu", "4194304"),
+        (["--proc-root", "/nonexistent"], "psi", "/nonexistent/pressure"),
+        (["--sys-root", "/nonexistent"], "disk", "no disk was named"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_dynoprobe"))
+            .args(["--once", "--interval-ms", "1"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let records: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let families = records[0]["families"].as_array().unwrap();
+        let found = families.iter().find(|family| family["name"] == missing).unwrap();
+        assert!(found["reason"].as_str().unwrap().contains(reason), "{found}");
+        assert!(
+            families.iter().any(|family| family["available"] == true),
+            "{arguments:?}"
+        );
+        let sample = records.iter().find(|record| record["record"] == "sample").unwrap();
+        assert!(!sample["metrics"].as_object().unwrap().is_empty(), "{arguments:?}");
     }
 }
 
@@ -229,7 +256,7 @@ fn without_the_speed_meter_its_command_is_refused_and_its_metric_absent() {
     assert_eq!(family["reason"], "not asked for (--speed-meter)");
     probe.say("speed 1");
     let error = probe.record();
-    assert_eq!(error["message"], "'speed' needs --speed-meter");
+    assert_eq!(error["message"], "'speed': not asked for (--speed-meter)");
     probe.say("sample 0");
     assert!(probe.record()["metrics"]["host"].get("speed_unit_ns").is_none());
 }

@@ -19,6 +19,7 @@ from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from mydyno.hosts.telemetry import unreadable_here, words_of
 from mydyno.hosts.tracing.bpftrace import absent as absent_programs
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.bpftrace import version as bpftrace_version
@@ -47,6 +48,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         ),
         _programs("proof of allocators", ("ldd",), "libc-bin"),
         _engine(paths),
+        _telemetry(paths),
         _whole_host(),
         _disk(paths),
         _reflink(paths),
@@ -81,6 +83,14 @@ def _engine(paths: HostPaths) -> Capability:
         if found != __version__:
             return Capability("load and telemetry", False, f"{path} is {found}, not {__version__}: {hint}")
     return Capability("load and telemetry", True, f"{', '.join(ENGINE_PROGRAMS)} {__version__} at {paths.engine}")
+
+
+def _telemetry(paths: HostPaths) -> Capability:
+    try:
+        unreadable = unreadable_here(paths)
+    except HostError as error:
+        return Capability("all telemetry", False, str(error))
+    return Capability("all telemetry", not unreadable, words_of(unreadable) or "every family of metrics can be read")
 
 
 def _version_of(program: Path) -> str:

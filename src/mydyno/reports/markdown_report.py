@@ -7,6 +7,7 @@ from shlex import join
 from mydyno.language import colon, marked, tr
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
+from mydyno.reports import unsampled
 from mydyno.reports.costs import accompanied, caution
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.full_sentences import full_sentences
@@ -40,6 +41,7 @@ def write(folder: StudyFolder) -> str:
         "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
         _answer_table(result),
         "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
+        "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(result.answer.scope),
         _sentences(result),
         tr(

@@ -253,6 +253,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
                 reasons=record.reasons,
                 invalid_steps={step.id: step.reasons for step in record.steps if step.reasons},
                 warnings=record.warnings,
+                unsampled=record.unsampled,
                 evidence=record.evidence,
                 folder=record.folder,
             )

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mydyno.language import tr
-from mydyno.reports import kernel, waits
+from mydyno.reports import kernel, unsampled, waits
 from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
@@ -60,9 +60,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         console.print()
         _print_table(console, table, plain)
     waited = [*waits.lines(result), *kernel.lines(result)]
-    if waited:
-        console.print()
-        for line in waited:
+    for lines in (waited, unsampled.lines(result)):
+        if lines:
+            console.print()
+        for line in lines:
             say(line, "- ", "  ")
     if found.sharpen:
         console.print()

@@ -298,6 +298,7 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
         valid=run.valid,
         reasons=run.reasons,
         warnings=(*run.warnings, *(f"{step.id}: {words}" for step in run.steps for words in step.warnings)),
+        unsampled=run.unsampled,
         evidence=run.evidence,
         folder=run.folder,
         invalid_steps={step.id: step.reasons for step in run.steps if step.reasons},

@@ -25,7 +25,8 @@ def mydyno(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
     plain = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "100", "TERM": "dumb", "LANG": "C.UTF-8"}
     engine = folder / "engine"
     engine.mkdir(exist_ok=True)
-    (engine / "dynoprobe").touch()
+    (engine / "dynoprobe").write_text('#!/bin/sh\necho \'{"record":"sample"}\'\n')
+    (engine / "dynoprobe").chmod(0o755)
     own = {"PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(folder / "cache"), "MYDYNO_ENGINE": str(engine)}
     lock = {"MYDYNO_TEST_STUDY_LOCK": f"mydyno-test{folder}"}
     return run_forked(arguments, folder, {**plain, **own, **lock, **environment})

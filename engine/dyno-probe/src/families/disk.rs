@@ -174,11 +174,12 @@ struct Watched {
 struct Disks(Vec<Watched>);
 
 fn open(machine: &Machine) -> Opened {
-    if machine.disks.is_empty() {
+    let disks = machine.disks.as_ref().map_err(|reason| Failure::Gone(reason.clone()))?;
+    if disks.is_empty() {
         return Err(Failure::Gone("no disk was named (--disk)".into()));
     }
     let mut watched = Vec::new();
-    for disk in &machine.disks {
+    for disk in disks {
         let file = PseudoFile::open(disk.folder.join("stat"))?;
         watched.push(Watched {
             scope: format!("disk:{}", disk.name),

@@ -34,8 +34,8 @@ struct Speed {
 
 fn open(machine: &Machine) -> Opened {
     match &machine.speed_meter {
-        None => Err(Failure::Gone("not asked for (--speed-meter)".into())),
-        Some(meter) => Ok(Box::new(Speed {
+        Err(reason) => Err(Failure::Gone(reason.clone())),
+        Ok(meter) => Ok(Box::new(Speed {
             meter: meter.clone(),
             before: meter.totals(),
         })),

@@ -61,6 +61,7 @@ class _Recorder:
     failed: str = ""
     """Why the arm itself failed."""
     warnings: list[str] = field(default_factory=list)
+    unsampled: dict[str, str] = field(default_factory=dict)
 
     def add_proof(self, evidence: Evidence | None) -> None:
         """Keep the proof, where there is one."""
@@ -181,6 +182,7 @@ async def _serve_and_load(
     finally:
         watcher.sampling(None)
         recorder.warnings += await probe.stop()
+        recorder.unsampled.update(probe.unsampled())
         sampled, warnings = probe.samples()
         recorder.samples += sampled
         recorder.warnings += warnings
@@ -233,6 +235,7 @@ def _finished(
         reasons=tuple(reasons),
         failed=recorder.failed or ("out of memory" if memory.out_of_memory_kills else ""),
         warnings=tuple(dict.fromkeys(recorder.warnings)),
+        unsampled=recorder.unsampled,
         evidence=tuple(recorder.evidence),
         servers=tuple(recorder.servers),
         steps=tuple(steps_judged),

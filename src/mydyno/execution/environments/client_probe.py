@@ -48,3 +48,7 @@ class SamplerWithClients:
         """Everything sampled; after stop()."""
         found, warnings = self._own.samples()
         return [*found, *(sample for client in self._clients for sample in client.so_far())], warnings
+
+    def unsampled(self) -> Mapping[str, str]:
+        """Of the server's host."""
+        return self._own.unsampled()

@@ -49,6 +49,9 @@ class Sampler(Protocol):
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Everything sampled, and the sampler's own warnings; after stop()."""
 
+    def unsampled(self) -> Mapping[str, str]:
+        """{family of metrics of host and servers: why it was never read}; after stop()."""
+
 
 class StudyEnvironment(Protocol):
     """The study environment of one study."""

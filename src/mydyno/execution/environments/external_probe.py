@@ -19,6 +19,7 @@ from mydyno.execution.environments.far_clock import FarClock
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE
 from mydyno.execution.environments.probe import INTERVAL_MS
 from mydyno.hosts.remote.ssh import RemoteProcess, SshHost
+from mydyno.hosts.telemetry import STATUS, unread_families
 from mydyno.store.samples import Sample
 
 END_TIMEOUT_S = 10.0
@@ -36,6 +37,8 @@ class ExternalSampler:
         self._reading: asyncio.Task[None] | None = None
         self._samples: list[Sample] = []
         self._words: list[str] = []
+        self._ends: list[str] = []
+        """Header, footer and first sample of the stream."""
         self._clock = FarClock()
 
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
@@ -77,12 +80,19 @@ class ExternalSampler:
         own, warnings = self._own.samples()
         return [*map(_of_load_host, own), *self._clock.ours(self._samples)], warnings
 
+    def unsampled(self) -> Mapping[str, str]:
+        """On the server's host, and by SQL from here."""
+        by_sql = {name: why for name, why in self._own.unsampled().items() if name.startswith(STATUS)}
+        return by_sql | {name: why for name, why in unread_families(self._ends).items() if name != "host_speed"}
+
     async def _read(self, process: RemoteProcess) -> None:
         async for line in process.lines():
             try:
                 record = json.loads(line)
             except ValueError:
                 continue
+            if record.get("record") in ("header", "footer") or not self._samples:
+                self._ends.append(line)
             if record.get("record") == "sample":
                 self._take(record)
             elif record.get("record") == "error":

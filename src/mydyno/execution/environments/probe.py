@@ -12,7 +12,8 @@ from typing import Any
 
 from mydyno.errors import StudyError
 from mydyno.hosts.local import LocalHost, Process
-from mydyno.servers.running.base import RunningServer
+from mydyno.hosts.telemetry import EVERYTHING, unread_families
+from mydyno.servers.running.base import RunningServer, in_list
 from mydyno.store.samples import Sample
 
 INTERVAL_MS = 1000
@@ -57,6 +58,7 @@ class Probe:
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
+        self._unsampled: dict[str, str] = {}
 
     @classmethod
     def of_servers(
@@ -90,7 +92,7 @@ class Probe:
             str(self._program),
             f"--interval-ms={interval_ms}",
             f"--output={self._output}",
-            *(f"--instance={target},password-file={self._password_file}" for target in self._targets),
+            *(f"--instance={target},password-file={in_list(self._password_file)}" for target in self._targets),
             f"--disk={self._data}",
             *(f"--network={interface}" for interface in self._networks),
             *(["--speed-meter"] if self._speed_meter else []),
@@ -118,6 +120,10 @@ class Probe:
         self._output.unlink(missing_ok=True)
         return found
 
+    def unsampled(self) -> dict[str, str]:
+        """{family of metrics: why it was never read}; after stop()."""
+        return self._unsampled
+
     def send(self, command: str) -> None:
         """One command on its standard input, e.g. `driver 1 4711` or `mark step …`."""
         if self._process is None or self._process.exit_code is not None:
@@ -141,15 +147,18 @@ class Probe:
         deadline = time.monotonic() + SPEED_TIMEOUT_S
         while self._process.exit_code is None and time.monotonic() < deadline:
             for record in self._new_speed_records():
+                if record["record"] == "error":  # it could not be started
+                    return None
                 if record["id"] == request:
                     return int(record["units"]), int(record["cpu_ns"])
             await asyncio.sleep(SPEED_POLL_S)
         return None
 
     def _new_speed_records(self) -> list[dict[str, Any]]:
-        """Those in whole lines that were not read before."""
+        """Those in whole lines that were not read before, and refusals of such requests."""
         lines, self._read_bytes = _lines_from(self._output, self._read_bytes)
-        return [json.loads(line) for line in lines if line.startswith(b'{"record":"speed"')]
+        found = [json.loads(line) for line in lines if line.startswith((b'{"record":"speed"', b'{"record":"error"'))]
+        return [one for one in found if one["record"] == "speed" or one["family"] == "control"]
 
     async def stop(self) -> list[str]:
         """End it; returns warnings on what it could not sample."""
@@ -163,8 +172,14 @@ class Probe:
             await self._process.wait(5)
         await self._process.end(2)
         if died is not None:
-            words = self._output.with_suffix(".log").read_text(errors="replace").strip()[-300:]
-            return [f"dynoprobe ended by itself with exit code {died}: {words}"]
+            log = self._output.with_suffix(".log").read_text(errors="replace").strip()[-300:]
+            words = f"dynoprobe ended by itself with exit code {died}: {log}"
+            self._unsampled = {EVERYTHING: words}
+            return [words]
+        lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
+        self._unsampled = unread_families(lines)
+        if not self._speed_meter:
+            self._unsampled.pop("host_speed", None)  # it was not asked for
         return []
 
 

@@ -188,6 +188,7 @@ class _Block:
         self._memory = MemoryCounters.read()
         self._probe: Sampler | None = None
         self._probe_words: list[str] = []
+        self._unsampled: dict[str, str] = {}
         self._samples: list[Sample] = []
         self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
         number = 1
@@ -415,6 +416,7 @@ class _Block:
             return
         self._watcher.sampling(None)
         self._probe_words += await self._probe.stop()
+        self._unsampled.update(self._probe.unsampled())
         sampled, complaints = self._probe.samples()
         self._samples += sampled
         self._probe_words += complaints
@@ -460,7 +462,9 @@ class _Block:
         )
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
-            record = run_record(lane, steps, self._probe_words, memory, self.environment.experiment.gates)
+            record = run_record(
+                lane, steps, self._probe_words, memory, self.environment.experiment.gates, self._unsampled
+            )
             samples = self._local(lane, self._samples)
             write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
             runs.append(record)

@@ -129,7 +129,12 @@ def step_samples(record: SliceRecord, number: int) -> list[Sample]:
 
 
 def run_record(
-    lane: Lane, steps: Sequence[StepRecord], words: Sequence[str], memory: MemoryCounters, gates: GateSpec
+    lane: Lane,
+    steps: Sequence[StepRecord],
+    words: Sequence[str],
+    memory: MemoryCounters,
+    gates: GateSpec,
+    unsampled: dict[str, str],
 ) -> RunRecord:
     """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
     reasons = [*lane.reasons]
@@ -148,6 +153,7 @@ def run_record(
         reasons=tuple(reasons or ([Reason(gate="failed", text=lane.failed)] if lane.failed else [])),
         failed=lane.failed,
         warnings=tuple(dict.fromkeys((*lane.warnings, *words))),
+        unsampled=unsampled,
         evidence=tuple(lane.evidence),
         servers=tuple(lane.servers),
         steps=tuple(steps),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from mydyno.errors import HostError
 from mydyno.execution.environments.builds import check_variables, present_builds, words_of_builds
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import Forecast, forecast
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.telemetry import unreadable_here, words_of
 from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import Plan
 from mydyno.treatments.server import server_of
@@ -39,7 +41,17 @@ async def preview(
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
     plan = plan_study(experiment, paths)
-    return Preview(plan, replace(forecast(experiment, plan, paths, apart=apart), builds=builds_words))
+    expected = replace(forecast(experiment, plan, paths, apart=apart), builds=builds_words)
+    if start_programs and (words := _unreadable(paths)):
+        expected = replace(expected, cautions=(*expected.cautions, f"not sampled on this host: {words}"))
+    return Preview(plan, expected)
+
+
+def _unreadable(paths: HostPaths) -> str:
+    try:
+        return words_of(unreadable_here(paths))
+    except HostError as error:
+        return error.message
 
 
 def _is_of_catalogue(spec: ServerSpec) -> bool:

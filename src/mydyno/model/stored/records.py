@@ -400,6 +400,8 @@ class RunRecord(Record):
     steps: tuple[StepRecord, ...] = ()
     cpu_profiles: tuple[CpuProfile, ...] = Field((), exclude_if=is_empty)
     """One for each step, where `profile.cpu` is set."""
+    unsampled: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
+    """{family of metrics of host and servers: why it was never read}; "everything": there are no samples at all."""
     waits: tuple[CountFacts, ...] = Field((), exclude_if=is_empty)
     """One for each step, where `profile.waits` is set."""
     kernel: tuple[CountFacts, ...] = Field((), exclude_if=is_empty)

@@ -42,6 +42,8 @@ class RunSummary(Record):
     valid: bool
     reasons: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
+    unsampled: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
+    """{family of metrics of host and servers: why it was never read}; "everything": there are no samples at all."""
     evidence: tuple[Evidence, ...] = ()
     folder: str
     invalid_steps: dict[str, tuple[Reason, ...]] = Field(default_factory=dict)

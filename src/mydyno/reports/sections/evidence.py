@@ -10,6 +10,7 @@ from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
+from mydyno.reports import unsampled
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 
@@ -33,6 +34,7 @@ def build(result: StudyResult) -> Section:
             invalid_words=_invalid_words(reasons, len(invalid), len(result.runs)),
             steps=_steps_table(result) if result.unused_steps else None,
             step_words=_step_words(step_reasons, len(result.unused_steps)),
+            unsampled=unsampled.lines(result),
             warnings=warnings.most_common(),
             run_count=len(result.runs),
             arms=[_arm(result, arm) for arm in result.styles],

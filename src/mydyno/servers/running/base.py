@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -168,7 +169,7 @@ class RunningServer(ABC):
 
     @abstractmethod
     def probe_target(self) -> str:
-        """The value of dynoprobe's --instance, without the password's file."""
+        """The value of dynoprobe's --instance, without the password's file; its parts are escaped by in_list()."""
 
     def probe_interface(self) -> str | None:
         """The interface that dynoprobe samples for it, INTERFACE@PID; None: none in particular."""
@@ -177,3 +178,8 @@ class RunningServer(ABC):
     def log_tail(self) -> str:
         """The error log's last errors, for messages; empty if it cannot be read."""
         return ""
+
+
+def in_list(value: object) -> str:
+    """A value in one of dynoprobe's arguments with commas: its own commas and backslashes are preceded by one."""
+    return re.sub(r"([\\,])", r"\\\1", str(value))

@@ -9,7 +9,7 @@ from typing import ClassVar
 from mydyno.hosts.local import LocalHost
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer, in_list
 from mydyno.servers.sql import Address
 from mydyno.servers.version import ServerVersion
 
@@ -73,5 +73,5 @@ class ExternalServer(RunningServer):
     def probe_target(self) -> str:
         """Its status by SQL; no process."""
         address = self._address
-        place = f"socket={address.socket}" if address.socket else f"host={address.host},port={address.port}"
-        return f"{self.number}:-,{place},user={address.user}"
+        place = f"socket={in_list(address.socket)}" if address.socket else f"host={address.host},port={address.port}"
+        return f"{self.number}:-,{place},user={in_list(address.user)}"

@@ -12,7 +12,7 @@ from mydyno.errors import ServerError
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, in_list
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer
 from mydyno.servers.sql import Control
 from mydyno.servers.variables_by_version import adapt_variables
@@ -32,7 +32,7 @@ class MysqldServer(PrivateServer):
 
     def probe_target(self) -> str:
         """The process, and its status by SQL."""
-        return f"{self.number}:{self.pid},socket={self.socket},user={CONTROL_USER}"
+        return f"{self.number}:{self.pid},socket={in_list(self.socket)},user={CONTROL_USER}"
 
     async def start(self, before_passwords: Sequence[str] = ()) -> None:
         """Write my.cnf, start, wait until SQL works. Raises ServerError with the error log's tail."""

@@ -1,0 +1,23 @@
+"""What reports of every format print of a study's telemetry where it is incomplete."""
+
+from __future__ import annotations
+
+from mydyno.hosts.telemetry import EVERYTHING
+from mydyno.language import tr
+from mydyno.reports.result import StudyResult
+
+
+def lines(result: StudyResult) -> list[str]:
+    """A sentence for each family of metrics that runs lack, with the first reason; empty if every run has all."""
+    found: dict[str, list[str]] = {}
+    for run in result.runs:
+        for family, reason in run.unsampled.items():
+            found.setdefault(family, []).append(reason)
+    return [
+        tr(
+            "Not sampled in {count} of {all} runs: {family} ({reason}).",
+            count=len(reasons), all=len(result.runs), reason=reasons[0],
+            family=tr("host and servers") if family == EVERYTHING else family,
+        )
+        for family, reasons in found.items()
+    ]  # fmt: skip
