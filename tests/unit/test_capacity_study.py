@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mydyno.drivers.held import SliceOrder
-from mydyno.errors import UserError
+from mydyno.errors import HostError
 from mydyno.execution.interleaved.capacity_search import judged
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, SearchSpec, StepSpec
@@ -140,6 +140,6 @@ async def test_a_search_without_the_interleaved_design_is_refused_before_any_wor
         arms, steps=(STEP,), design={"kind": "auto"}, server={"name": "mariadb-10.11",
         "variables": {"innodb_buffer_pool_size": "64G"}},
     )  # fmt: skip
-    with pytest.raises(UserError, match=r"steps\.search"):
+    with pytest.raises(HostError, match=r"steps\.search"):
         await run_study(Request(too_many, "", tmp_path / "studies"), paths, Watched(script), opener(script))
     assert not script.events

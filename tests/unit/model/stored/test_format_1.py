@@ -117,6 +117,9 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
 def test_every_command_opens_it(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
     for name in ("old", "other"):
         shutil.copytree(SAVED, tmp_path / "studies" / name)
+    path = tmp_path / "studies/other/study.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "created_unix_ns": record["created_unix_ns"] + 1}))  # else it is a copy
     done = mydyno(tmp_path, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout
