@@ -82,18 +82,18 @@ async def test_a_process_is_inside_with_all_its_threads_and_on_its_cpus(host: Lo
 
 
 async def test_a_cpu_quota_is_throttled_and_counted(host: LocalHost) -> None:
-    limits = Limits(cpu_quota=0.2)
+    limits = Limits(cpu_quota=0.1)
     group, _ = make_group(Cgroups(), host, f"{host.cookie}-1", limits)
     burn = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     process = await host.start(["python3", "-c", burn], entering=group.entering())
     assert await process.wait(HANG_S) == 0
     throttled = group.throttled()
     assert throttled is not None
-    assert throttled[0] >= 1  # of 15 periods; in those with stolen CPU time the quota is not used up
+    assert throttled[0] >= 1  # of 30 periods; in those with stolen CPU time the quota is not used up
 
 
 async def test_limits_of_the_own_group_are_what_is_usable_and_a_used_up_quota_is_seen(host: LocalHost) -> None:
-    limits = Limits(cpu_quota=0.5, memory_high=1 << 30)
+    limits = Limits(cpu_quota=0.1, memory_high=1 << 30)
     _, reasons = Cgroups().slots(limits.controllers)
     if reasons:
         pytest.skip(f"no memory control group on this host: {'; '.join(reasons)}")
@@ -101,8 +101,8 @@ async def test_limits_of_the_own_group_are_what_is_usable_and_a_used_up_quota_is
     program = """
 import json, time
 from mydyno.hosts.limits import quota_periods, throttled_since, usable_cpus, usable_memory
-before, end = quota_periods(), time.process_time() + 0.3
-while time.process_time() < end: pass
+before, end = quota_periods(), time.process_time() + 3
+while not throttled_since(before) and time.process_time() < end: pass  # stolen CPU time does not use up a quota
 print(json.dumps([usable_cpus().amount, usable_memory().amount, usable_memory().limit, throttled_since(before)]))
 """
     process = await host.start(
@@ -113,7 +113,7 @@ print(json.dumps([usable_cpus().amount, usable_memory().amount, usable_memory().
     )
     output, _ = await asyncio.wait_for(process.streams.communicate(), HANG_S)
     cpus, memory, where, throttled = json.loads(output)
-    assert (cpus, memory) == (0.5, 1 << 30)
+    assert (cpus, memory) == (0.1, 1 << 30)
     assert Path(where).parent == group.folder("memory")
     ((path, share),) = throttled.items()
     assert Path(path).parent == group.folder("cpu")

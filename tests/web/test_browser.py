@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from mydyno.store.live_log import LIVE_FILE
 from tests.support.breaking_proxy import BreakingProxy
@@ -162,6 +162,21 @@ def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
     assert page.url.endswith("/?q=20261120T12"), "what is shown has an address"
     page.reload()
     expect(page.locator(".studies li")).to_have_count(1)
+
+
+def test_the_list_follows_what_was_typed_before_its_script_had_come(page: Page, server: WebServer) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:  # a built-in function has no signature, which Playwright asks for
+        held.append(route)
+
+    page.route("**/assets/studies.js", hold)
+    page.goto(at(server, "/"), wait_until="commit")
+    page.get_by_role("searchbox").press_sequentially("20261120T12")
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(page.locator("#results .note")).to_contain_text("1 of 7 studies")
 
 
 def test_the_telemetry_is_enlarged_and_moved_by_keys(page: Page, server: WebServer, studies: Path) -> None:

@@ -55,9 +55,11 @@
     document.getElementById("unmark").hidden = !marks.size;
   }
 
+  const wanted = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+
   async function show() {
     const number = ++asked;
-    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    const query = wanted();
     history.replaceState(null, "", query.size ? `/?${query}` : "/");
     query.set("part", "results");
     const answer = await fetch(`/?${query}`);
@@ -89,5 +91,8 @@
     keep();
     showMarks();
   });
-  addEventListener("pageshow", showMarks); // also after "back"
+  addEventListener("pageshow", () => {
+    showMarks(); // also after "back"
+    if (`${wanted()}` !== `${new URLSearchParams(location.search)}`) show(); // typed before this script was there
+  });
 })();
