@@ -25,8 +25,8 @@ server.variables = { innodb_buffer_pool_size = "64M" }
 data = { tables = 1, rows = 1000 }
 [arms]
 control = "link"
-link = { network = "1gbit" }
-same = { network = "1gbit" }
+link = { network = "100mbit" }
+same = { network = "100mbit" }
 [[steps]]
 workload = "oltp_read_only"
 connections = 2

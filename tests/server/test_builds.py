@@ -125,7 +125,9 @@ def test_bisect_finds_a_real_commit_also_after_kill_9(built: Built, program: Pro
     program.environment["MYDYNO_CACHE"] = str(built.paths.cache)
     build = f'git = "{repository}"\ncommand = "{QUICK_COMMAND}"'
     design = 'slice = "0.2s"\nwashout = "0.1s"\ncycles = 2\nquiet_wait = "0s"\ntime = "none"'
-    path = program.write(text("bisected", build, 'control = "now"\nnow = {}', built.source, design))
+    # A closed loop: with a rate, a pause of the host at the end of a slice leaves too many transactions unfinished.
+    loop = text("bisected", build, 'control = "now"\nnow = {}', built.source, design).replace("rate = 400\n", "")
+    path = program.write(loop)
     asked = ("bisect", path, "--good", "HEAD~2", "--bad", "HEAD", "--blocks", "6")
     planned = program.run(*asked, "--dry-run")
     assert planned.returncode == 0, planned.stderr

@@ -250,7 +250,7 @@ fn hits_are_as_asked_and_misses_are_counted_truly() {
         assert_sound(&result, choice);
         assert_reconciled(&result, choice);
         assert!(
-            (result.number("/kv/hit_ratio") - 0.8).abs() < 0.03,
+            (result.number("/kv/hit_ratio") - 0.8).abs() < 0.05,
             "{choice}: {}",
             result.number("/kv/hit_ratio")
         );
@@ -260,7 +260,7 @@ fn hits_are_as_asked_and_misses_are_counted_truly() {
         server.place()
     ));
     assert!(
-        (half.number("/kv/hit_ratio") - 0.5).abs() < 0.03,
+        (half.number("/kv/hit_ratio") - 0.5).abs() < 0.05,
         "{}",
         half.number("/kv/hit_ratio")
     );

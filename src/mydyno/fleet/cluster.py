@@ -123,6 +123,8 @@ class Cluster:
         with warnings.catch_warnings():
             # Without a network there is no address to name this process by; nothing uses it.
             warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
+            # Said of a busy host.
+            warnings.filterwarnings("ignore", "Creating scratch directories is taking", UserWarning)
             self._scheduler = await QuietScheduler(protocol="inproc://", dashboard=False, validate=False)
             for name in self._names:
                 await self.add(name)

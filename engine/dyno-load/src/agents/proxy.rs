@@ -16,6 +16,8 @@ use super::protocol::Order;
 
 /// What an agent gets beyond the time that its own limits allow.
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// The same after an interruption: what it has measured is worth the wait on a busy host.
+const INTERRUPTED_NS: u64 = 10_000_000_000;
 /// Least time that an agent has for all its connections.
 const ALL_CONNECTIONS_NS: u64 = 60_000_000_000;
 /// How long an agent may be silent beyond the end of an interval.
@@ -188,7 +190,7 @@ impl<E: Shippable> Proxy<E> {
 
     /// The error of an agent from which a message is overdue.
     fn overdue(&self, now: u64, timeline: &Timeline, received_ns: u64, cancelled_ns: Option<u64>) -> Option<String> {
-        if cancelled_ns.is_some_and(|sent_ns| now > sent_ns + PATIENCE_NS) {
+        if cancelled_ns.is_some_and(|sent_ns| now > sent_ns + INTERRUPTED_NS) {
             return Some("did not end when requested".into());
         }
         if now > timeline.hard_stop_ns + PATIENCE_NS {

@@ -155,7 +155,9 @@ fn values_sets_and_hits_of_memcached_are_judged() {
     (refused.sums.cmd_set, refused.sums.not_stored) = (1000, 1);
     assert_eq!(quality_of(&refused, |_| ()), (RunQuality::Suspect, vec!["not_stored"]));
     let mut cold = totals();
-    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (1000, 780);
+    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (1000, 770);
+    assert_eq!(quality_of(&cold, with_hits(0.8)), (RunQuality::Valid, vec![]));
+    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (100_000, 77_000);
     assert_eq!(quality_of(&cold, |_| ()), (RunQuality::Valid, vec![]));
     assert_eq!(
         quality_of(&cold, with_hits(0.8)),
