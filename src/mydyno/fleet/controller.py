@@ -20,7 +20,7 @@ from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.interleaved.study import Decided, given_up, is_decided, remaining_s
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
 from mydyno.execution.live.writer import Listener
-from mydyno.execution.planning.time_plan import plan_time, shape_of
+from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
 from mydyno.execution.study_record import new_study
 from mydyno.fleet.block import BlockOrder, design_of
 from mydyno.fleet.client_hosts import ClientHosts
@@ -73,6 +73,9 @@ async def run_on_groups(
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
     check_groups(request.experiment, request.groups)
+    time_s = request.experiment.design.time
+    if time_s is not None and request.experiment.design.kind != "blocks":
+        check_time(time_s, shape_of(request.experiment), len(request.groups))
     files = await _files(request.experiment, request.groups)
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
@@ -94,7 +97,6 @@ async def run_on_groups(
                     "hosts": {name: one.facts for name, one in prepared.items()},
                 }
             )
-            time_s = request.experiment.design.time
             blocks = None
             if design.kind == "interleaved" and time_s is not None:
                 blocks = plan_time(time_s, shape_of(request.experiment), groups=len(prepared)).blocks

@@ -20,10 +20,20 @@ from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
 from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
 from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
-from mydyno.execution.planning.time_plan import SLICE_GAP_S, Shape, TimePlan, cycles_of, plan_time, shape_of
+from mydyno.execution.planning.time_plan import (
+    SLICE_GAP_S,
+    Shape,
+    TimePlan,
+    cycles_of,
+    is_over,
+    plan_time,
+    replanned,
+    shape_of,
+)
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.looks import looks_aimed_at
 from mydyno.model.definition.plan import Plan, make_plan
+from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import expected_contrasts
@@ -85,6 +95,7 @@ class Blocks:
     """Whether the study may end at the look that was just summarised."""
     overheads_s: list[float] = field(default_factory=list)
     """Of the blocks made so far, besides their cycles."""
+    _said_late: bool = False
 
     async def run(self, templates: dict[str, Template | None]) -> Summary:
         """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
@@ -98,6 +109,7 @@ class Blocks:
             done = number
             self.overheads_s.append(result.overhead_s)
             target = self._replanned(target, done)
+            self._say_late(done, target)
             control_failed = next(
                 run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
             )
@@ -195,23 +207,31 @@ class Blocks:
         self.folder.journal.append(AIM_EVENT, blocks=target.blocks, after=done)
 
     def _is_over(self, done: int) -> bool:
-        """Whether the time is spent: too little is left for a block, or at a look for the blocks of the next one."""
-        if self.time_s is None or done == 0 or not self.overheads_s:
+        if self.time_s is None or done == 0 or not self.overheads_s or self.plan.schedule is None:
             return False
-        if self._is_look(done):
-            return not plan_time(self._left_s(), self._shape(), done, median(self.overheads_s)).reaches_look
-        return self._left_s() < 0.5 * median(self.overheads_s)
+        overhead_s = median(self.overheads_s)
+        return is_over(self._left_s(), self.time_s, done, self.plan.schedule, self._shape(), overhead_s)
 
     def _replanned(self, target: TimePlan, done: int) -> TimePlan:
-        """The target with what blocks really take: another look where the one aimed for is out of reach."""
-        if self.time_s is None or not self.more or self._is_over(done) or done >= target.blocks:
+        looks = self.plan.schedule
+        if self.time_s is None or not self.more or looks is None or self._is_over(done) or done >= target.blocks:
             return target
-        found = plan_time(self._left_s(), self._shape(), done, median(self.overheads_s))
-        if not found.reaches_look or (self.plan.schedule is not None and done >= self.plan.schedule.aim):
-            return target
-        self._lengthen(found)
-        self._aim_at(found, done)
+        found = replanned(target, self._left_s(), done, looks, self._shape(), median(self.overheads_s))
+        if found is not target:
+            self._lengthen(found)
+            self._aim_at(found, done)
         return found
+
+    def _say_late(self, done: int, target: TimePlan) -> None:
+        """Once, when the time is spent before the first look."""
+        if self.time_s is None or self._said_late or self._left_s() > 0 or done >= target.blocks:
+            return
+        self._said_late = True
+        more_s = (target.blocks - done) * self._shape().block_s(1, median(self.overheads_s))
+        self.watcher.say(
+            f"blocks take longer here than planned: the study goes on to its first look, at {target.blocks} blocks, "
+            f"about {format_duration(more_s)} beyond its time"
+        )
 
     async def _block(
         self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template | None]

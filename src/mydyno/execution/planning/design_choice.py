@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.time_plan import plan_time, shape_of
+from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
@@ -15,7 +15,9 @@ MOST_BLOCKS = 40
 
 
 def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
-    """The plan of a new study here: its design and its blocks. Raises UserError for an impossible design."""
+    """The plan of a new study here: its design and its blocks. Raises UserError for an impossible design, and for a
+    time that is too short for a verdict.
+    """
     design = choose_design(experiment, paths)
     time_s = experiment.design.time
     if time_s is None:
@@ -23,6 +25,7 @@ def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
     if design.kind == "blocks":
         one_s = forecast(experiment, make_plan(experiment, design, 1), paths).study_s
         return make_plan(experiment, design, max(1, min(MOST_BLOCKS, int(time_s / one_s))))
+    check_time(time_s, shape_of(experiment))
     return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
 
 

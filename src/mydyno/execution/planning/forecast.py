@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
-from mydyno.execution.planning.time_plan import cycles_of, shape_of
+from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
 from mydyno.hosts.limits import quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
@@ -34,7 +34,6 @@ INSTANCE_OVERHEAD_S = 2.0
 STEP_OVERHEAD_S = 0.5
 CANARY_S = 2.5
 """Before each block, where the host is as usual (measured)."""
-COPY_BYTES_PER_S = 400e6
 STUDY_BYTES_PER_RUN_S = 9_000
 """Samples, logs and histograms (measured)."""
 
@@ -77,8 +76,8 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     interleaved = plan.design == "interleaved"
     if interleaved:
         shape = shape_of(experiment)
-        study_s = (experiment.design.time if plan.sequential else None) or len(plan.blocks) * (
-            shape.block_s(cycles_of(experiment)) + shape.servers * (store_s + size / COPY_BYTES_PER_S)
+        study_s = (experiment.design.time if plan.sequential else None) or len(plan.blocks) * shape.block_s(
+            cycles_of(experiment)
         )
         most = shape.servers
     else:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
-from mydyno.execution.planning.time_plan import PREPARATION_RESERVE_S, cycles_of, plan_time, shape_of
+from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, PlannedBlock
@@ -115,7 +114,7 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         yield Entry("blocks", (f"{count}, each with {cycles:.0f} cycles of every step; examined once, at the end",))
     else:
         due = [] if plan.schedule is None else [look for look in plan.schedule.rates if look <= count]
-        looks = ", ".join(map(str, due)) or "none, too little time"
+        looks = ", ".join(map(str, due))
         ends = (
             "ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks"
             if experiment.screen is None
@@ -160,14 +159,6 @@ def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[E
     yield Entry("changes", ("; ".join(expected.host_changes) or nothing,))
     blocks = len(plan.blocks)
     contrasts = len(experiment.resolved_steps) * sum(len(arms) for arms in experiment.contrasts().values())
-    if plan.schedule is not None and blocks < plan.schedule.first:
-        first = plan.schedule.first
-        least_s = PREPARATION_RESERVE_S + first * shape_of(experiment).block_s(1)
-        yield Entry(
-            "note",
-            (f"no verdict is given before {first} blocks, and the time allows {blocks}; they take about --time "
-             f"{ceil(least_s / 60)}m",),
-        )  # fmt: skip
     fewest = minimum_blocks(max(1, contrasts))
     if plan.schedule is None and blocks < fewest and experiment.screen is None:
         yield Entry("note", (f"{blocks} blocks cannot show a difference: {fewest} are needed",))

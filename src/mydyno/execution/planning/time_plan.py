@@ -1,7 +1,10 @@
 """How an interleaved study fits into a time: blocks, cycles of each step, and which look it can reach.
 
 More blocks mean more starts of every server, more cycles a better number of each start. The look that is aimed for is
-the largest one whose blocks still have FEWEST_CYCLES cycles of each step.
+the largest one whose blocks still have FEWEST_CYCLES cycles of each step; where not even six blocks with one cycle
+fit, the early look. A study that is late goes on to its first look.
+
+Every decision here depends on durations and numbers of blocks, never on an effect.
 """
 
 from __future__ import annotations
@@ -9,10 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.looks import LOOK_BLOCKS
+from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, Looks
 from mydyno.model.definition.profile_spec import PROFILE_EVERY as EVERY
 from mydyno.model.definition.profile_spec import apart_slice_s
+from mydyno.model.definition.quantities import format_duration
+from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 2
 """Of each step in a block, where there is a choice: more starts tell more than longer ones."""
@@ -23,8 +29,14 @@ SLICE_GAP_S = 0.12
 PROFILE_GAP_S = 1.0
 """The same around a profiled slice: the profiler begins and ends, and stacks are made (measured)."""
 START_S_PER_SERVER = 1.8
-"""Restore, start, prove, prewarm and stop, with small data and two CPUs (measured; replaced by what blocks take)."""
+"""Start, prove, prewarm and stop, with small data and two CPUs (measured; replaced by what blocks take)."""
+LINK_S_PER_SERVER = 1.3
+"""What a link between network namespaces and its proof add (measured)."""
+COPY_BYTES_PER_S = 400e6
+"""Of a data folder."""
 BLOCK_FIXED_S = 4.0
+LATE_SHARE = 0.1
+"""Of its time that a study goes on beyond it towards a look that is not its first."""
 PREPARATION_RESERVE_S = 5.0
 """For the summary and the report."""
 
@@ -41,6 +53,8 @@ class Shape:
     washout_s: float
     warmup_s: float
     """Load on each lane before the first cycle, of all steps together."""
+    start_s: float = START_S_PER_SERVER
+    """Of one server, from its data's copy to its stop, without any load."""
     fewest_cycles: int = FEWEST_CYCLES
     extra_cycles: int = 0
     """Cycles of slices apart (CPU profiles, waits, the kernel view) that follow some of the cycles."""
@@ -54,7 +68,7 @@ class Shape:
     @property
     def overhead_s(self) -> float:
         """The duration of a block besides its cycles, before any block was measured."""
-        return BLOCK_FIXED_S + START_S_PER_SERVER * self.servers + self.lanes * self.warmup_s
+        return BLOCK_FIXED_S + self.start_s * self.servers + self.lanes * self.warmup_s
 
     def block_s(self, cycles: float, overhead_s: float | None = None) -> float:
         """One block with so many cycles of each step."""
@@ -70,6 +84,9 @@ def shape_of(experiment: Experiment) -> Shape:
     """What one block of the experiment consists of."""
     steps = experiment.resolved_steps
     of_control = experiment.instances_of(experiment.arm(experiment.control))
+    kind = kind_of(experiment.data)
+    store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
+    links = any("network" in arm.treatments for arm in experiment.arms)
     return Shape(
         servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
         lanes=len(experiment.arms) + 1,
@@ -77,6 +94,10 @@ def shape_of(experiment: Experiment) -> Shape:
         slice_s=experiment.design.slice,
         washout_s=experiment.design.washout,
         warmup_s=sum(step.warmup_s for step in steps),
+        start_s=START_S_PER_SERVER
+        + LINK_S_PER_SERVER * links
+        + store_s / 2  # servers store at the same time
+        + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
         fewest_cycles=FEWEST_CYCLES_OF_SEARCH if experiment.is_search else FEWEST_CYCLES,
         extra_cycles=len(experiment.profile.kinds),
     )
@@ -103,9 +124,10 @@ class TimePlan:
 def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None, groups: int = 1) -> TimePlan:
     """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time."""
     usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
-    ahead = [look for look in LOOK_BLOCKS if look > done]
     for least in (shape.fewest_cycles, 2, 1):
-        for look in reversed(ahead):
+        for look in sorted(LOOK_BLOCKS if least > 1 else (EARLY, *LOOK_BLOCKS), reverse=True):
+            if look <= done:
+                break
             block_s = usable_s / ceil((look - done) / groups)
             cycles = shape.cycles_in(block_s, overhead_s)
             if cycles >= least:
@@ -114,3 +136,41 @@ def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | No
     rounds = max(1, int(usable_s / least_s))
     block_s = usable_s / rounds
     return TimePlan(done + rounds * groups, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)
+
+
+def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
+    """Raise UserError where a new study of this length would end before its first look."""
+    if plan_time(time_s, shape, groups=groups).reaches_look:
+        return
+    least_s = PREPARATION_RESERVE_S + ceil(EARLY / groups) * shape.block_s(1)
+    raise UserError(
+        f"{format_duration(time_s)} are too short for a verdict: {EARLY} blocks of {shape.servers} servers and "
+        f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}",
+        f"use --time {ceil(least_s / 60)}m, fewer arms, or fewer steps",
+    )
+
+
+def is_over(left_s: float, time_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float) -> bool:
+    """Whether a study with a time ends after `done` blocks, the median of which took `overhead_s` besides its cycles.
+
+    At a look: if the blocks of the next one do not fit. Before: a study that is late goes on, with one cycle in each
+    block, for as long as its time at most until the first look, and for a tenth of its time until another one.
+    """
+    if done in looks.rates:
+        return not plan_time(left_s, shape, done, overhead_s).reaches_look
+    if done < looks.first:
+        return left_s < -time_s
+    return left_s < 0.5 * overhead_s - LATE_SHARE * time_s
+
+
+def replanned(target: TimePlan, left_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float) -> TimePlan:
+    """The target with what blocks really take: the look that can be reached in what is left; where none can, and none
+    was, the next one.
+    """
+    if done >= looks.aim:
+        return target
+    found = plan_time(left_s, shape, done, overhead_s)
+    if found.reaches_look or done >= looks.first:
+        return found if found.reaches_look else target
+    nearest = next(look for look in (EARLY, *LOOK_BLOCKS) if look > done)
+    return TimePlan(nearest, shape.block_s(1, overhead_s), 1.0, True)

@@ -16,6 +16,9 @@ TOTAL = 0.05
 _SMALL = {6: 0.004, 10: 0.004, 16: 0.004, 26: 0.005, 40: 0.00575}
 """Blocks → error rate of a look that is not the one aimed for."""
 LOOK_BLOCKS = tuple(_SMALL)
+EARLY = 4
+"""Blocks of the look that is aimed for where the time allows no six: clear effects pass it, equivalence needs six.
+Other studies have no look there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def looks_aimed_at(blocks: int) -> Looks:
     The rates of looks before the aim are the same for every aim. So until the look aimed for was examined, another one
     after those examined can be aimed for instead, if no effect plays a part in that choice.
     """
+    if blocks == EARLY:
+        return Looks({EARLY: round(TOTAL - sum(_SMALL.values()), 6), **_SMALL})
     aim = next((look for look in _SMALL if look >= blocks), LOOK_BLOCKS[-1])
     others = sum(rate for look, rate in _SMALL.items() if look != aim)
     return Looks({look: round(TOTAL - others, 6) if look == aim else rate for look, rate in _SMALL.items()})

@@ -12,11 +12,12 @@ import pytest
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import StudyError, UserError
 from mydyno.execution.interleaved import study as interleaved_study
+from mydyno.execution.planning import design_choice, time_plan
 from mydyno.execution.planning.pace import FixedCycles
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
-from mydyno.model.definition.looks import SIX, looks_aimed_at
+from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import Summary
 from mydyno.results.summarise import summarise
@@ -46,6 +47,12 @@ async def study(
     request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
     folder, summary = await run_study(request, paths, watcher, opener(script))
     return folder, summary, watcher
+
+
+@pytest.fixture
+def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that are too short for a look are not refused."""
+    monkeypatch.setattr(design_choice, "check_time", lambda *_: None)
 
 
 def noisy(script: Script, effect: float, seed: int = 1) -> None:
@@ -212,8 +219,9 @@ async def test_a_study_that_is_killed_in_a_cycle_resumes_with_the_same_block(
     assert not list(path.glob("blocks/.*"))
 
 
+@pytest.mark.usefixtures("any_time")
 async def test_with_a_time_no_effect_is_examined_before_a_look(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     noisy(script, 0.5)
     _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
@@ -222,6 +230,7 @@ async def test_with_a_time_no_effect_is_examined_before_a_look(
     assert len(watcher.ended) < 6 * 3
 
 
+@pytest.mark.usefixtures("any_time")
 async def test_a_study_with_a_time_is_continued_by_more_time(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     folder, _, _ = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
     first = folder.plan()
@@ -242,11 +251,15 @@ async def aimed(
 ) -> tuple[StudyFolder, Summary]:
     """A study of which the time allows so many blocks before its first block, after it, and so on; nothing decides."""
 
-    def allows(_time_s: float, _shape: object, done: int = 0, _overhead_s: float | None = None) -> TimePlan:
+    def allows(
+        _time_s: float, _shape: object, done: int = 0, _overhead_s: float | None = None, groups: int = 1
+    ) -> TimePlan:
+        assert groups == 1
         blocks = allowed[min(done, len(allowed) - 1)]
         return TimePlan(max(blocks, done), 1.0, 2.0, blocks > done)
 
-    monkeypatch.setattr(interleaved_study, "plan_time", allows)
+    for module in (design_choice, interleaved_study, time_plan):
+        monkeypatch.setattr(module, "plan_time", allows)
     monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(cycles))
     noisy(script, 0.0)
     what = interleaved(time=600, cycles=None)
@@ -298,6 +311,28 @@ async def test_a_look_that_was_examined_keeps_its_error_rate(
     assert second.looks == folder.plan().looks == SIX.rates
 
 
+async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, first = await aimed(script, paths, tmp_path, monkeypatch, [6, 6, 4, 4, 6])
+    assert (first.look, first.alpha, len(folder.plan().blocks), first.state) == (4, 0.02725, 4, "complete")
+    assert folder.plan().looks == looks_aimed_at(EARLY).rates
+    _, second = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=600)
+    assert (second.look, second.alpha) == (6, 0.004)
+
+
+async def test_a_study_that_is_late_goes_on_to_its_first_look(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interleaved_study.Blocks, "_left_s", lambda _: -60.0)
+    monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(1))
+    monkeypatch.setattr(interleaved_study, "plan_time", lambda *_: TimePlan(6, 60.0, 1.0, True))
+    _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=600, cycles=None))
+    assert (summary.look, summary.state) == (4, "complete")
+    (late,) = (line for line in watcher.said if "longer here than planned" in line)
+    assert "goes on to its first look, at 4 blocks, about " in late
+
+
 async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
@@ -306,6 +341,7 @@ async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
         await resume_study(folder.path, paths, Watched(script), opener(script), time_s=60)
 
 
+@pytest.mark.usefixtures("any_time")
 async def test_resuming_a_complete_study_without_a_time_runs_nothing(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

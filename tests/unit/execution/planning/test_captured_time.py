@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.held import SliceOrder
+from mydyno.execution.planning import design_choice
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Step, StepSpec
@@ -69,8 +70,9 @@ async def test_a_capture_that_writes_is_played_once(
 
 
 async def test_no_pilot_takes_a_part_of_the_capture_from_the_control_alone(
-    script: Script, paths: HostPaths, tmp_path: Path
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(design_choice, "check_time", lambda *_: None)
     found = places(script)
     await study(script, paths, tmp_path, asked(capture(tmp_path, 600), {}, time=1, cycles=None, blocks=8))
     assert found["monday-7/1"][0] == 1500

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+from statistics import median
+
 import pytest
 
-from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.plan_text import plan_parts
-from mydyno.execution.planning.time_plan import FEWEST_CYCLES, Shape, plan_time, shape_of
+from mydyno.errors import UserError
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.time_plan import FEWEST_CYCLES, Shape, is_over, plan_time, replanned, shape_of
+from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.plan import Design, make_plan
+from mydyno.model.definition.looks import Looks, looks_aimed_at
 from tests.support.fake_script import experiment
 
+EXAMPLE_SETTINGS = {"variable": ("vary.variables.innodb_flush_log_at_trx_commit=[1, 2]",)}
 ALLOCATORS = Shape(servers=5, lanes=5, steps=1, slice_s=2.0, washout_s=0.5, warmup_s=1.0)
 
 
@@ -26,17 +32,53 @@ def test_blocks_that_start_faster_allow_a_larger_look() -> None:
     assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=40.0).blocks == 6
 
 
-@pytest.mark.parametrize("blocks", [5, 6])
-def test_a_plan_that_ends_before_the_first_look_says_so_and_how_long_that_takes(paths: HostPaths, blocks: int) -> None:
+def test_a_time_that_ends_before_a_look_is_refused_with_the_shortest_that_does_not(paths: HostPaths) -> None:
     asked = experiment(design={"kind": "interleaved", "time": "1m"})
-    plan = make_plan(asked, Design("interleaved"), blocks)
-    *_, last = plan_parts(asked, plan, forecast(asked, plan, paths))
-    notes = [line for entry in last if entry.label == "note" for line in entry.lines if "no verdict" in line]
-    assert bool(notes) == (blocks == 5)
-    for note in notes:
-        assert note.startswith("no verdict is given before 6 blocks, and the time allows 5; they take about --time ")
-        minutes = int(note.rpartition(" ")[2].removesuffix("m"))
-        assert plan_time(60.0 * minutes, shape_of(asked)).reaches_look
+    with pytest.raises(UserError, match=r"^1 min are too short for a verdict: 4 blocks of 3 servers and ") as refused:
+        plan_study(asked, paths)
+    assert refused.value.hint is not None
+    minutes = int(re.findall(r"--time (\d+)m", refused.value.hint)[0])
+    assert plan_time(60.0 * minutes, shape_of(asked)).reaches_look
+    assert not plan_time(60.0 * (minutes - 1), shape_of(asked)).reaches_look
+
+
+def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int, float, Looks]:
+    """A study on a host with its own duration of starts and slices, as execution/interleaved/study.py executes it:
+    (blocks, seconds, the looks of its plan). A lost block's time is spent, and the block counts.
+    """
+    starts, slices = random.uniform(0.5, 3), random.uniform(1, 1.2)
+    target = plan_time(time_s, shape)
+    looks, now_s, done, overheads = looks_aimed_at(target.blocks), 0.0, 0, list[float]()
+    while done < target.blocks and not (
+        overheads and is_over(time_s - now_s, time_s, done, looks, shape, median(overheads))
+    ):
+        overheads.append(shape.overhead_s * starts * random.uniform(0.9, 1.2))
+        length_s = max(1.0, time_s - now_s - 5.0) / (target.blocks - done)
+        cycles = max(1.0, shape.cycles_in(length_s, overheads[-1])) * (random.random() > lost)
+        now_s += overheads[-1] + cycles * shape.steps * shape.cycle_s * slices
+        done += 1
+        left_s = time_s - now_s
+        if done >= target.blocks or is_over(left_s, time_s, done, looks, shape, median(overheads)):
+            continue
+        found = replanned(target, left_s, done, looks, shape, median(overheads))
+        if found is not target and found.blocks != looks.aim:
+            looks = looks_aimed_at(found.blocks)
+        target = found
+    return done, now_s, looks
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_every_study_with_a_time_ends_at_a_look(name: str) -> None:
+    """Starts of half to three times the planned duration, lost blocks; from the shortest time that is taken on."""
+    settings = EXAMPLE_SETTINGS.get(name, ())
+    shape = shape_of(load(name, settings=settings)[0])
+    shortest_s = next(60.0 * m for m in range(1, 600) if plan_time(60.0 * m, shape).reaches_look)
+    random = Random(name)
+    for _ in range(1000):
+        time_s = random.uniform(shortest_s, 4 * shortest_s)
+        done, took_s, looks = made(random, shape, time_s, lost=0.05)
+        assert done in looks.rates, (time_s, done, looks)
+        assert took_s <= 3.2 * time_s
 
 
 def test_a_look_that_was_made_is_not_aimed_for_again() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mydyno.model.definition.looks import LOOK_BLOCKS, SIX, looks_aimed_at
+from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
 
 
 @pytest.mark.parametrize("aim", LOOK_BLOCKS)
@@ -19,6 +19,13 @@ def test_looks_before_the_aim_have_the_rates_of_every_other_later_aim(aim: int) 
     before = {look: rate for look, rate in looks_aimed_at(aim).rates.items() if look < aim}
     for other in (look for look in LOOK_BLOCKS if look > aim):
         assert before.items() <= looks_aimed_at(other).rates.items()
+
+
+def test_the_early_look_is_there_only_where_it_is_aimed_for() -> None:
+    early = looks_aimed_at(EARLY)
+    assert (early.aim, early.first, early.alpha_at(EARLY)) == (EARLY, EARLY, 0.02725)
+    assert sum(early.rates.values()) == pytest.approx(0.05)
+    assert not any(EARLY in looks_aimed_at(aim).rates for aim in LOOK_BLOCKS)
 
 
 def test_looks_are_at_fixed_numbers_of_blocks() -> None:
