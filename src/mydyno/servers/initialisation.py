@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from mydyno.errors import ServerError
 from mydyno.hosts.local import Completed
+from mydyno.model.definition.experiment import Scalar
 from mydyno.servers.build import ServerBuild, first_existing
+from mydyno.servers.my_cnf import option_value, plain_name
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import LOG_TAIL_LINES, START_TIMEOUT_S
@@ -23,7 +26,19 @@ BOOTSTRAP_SQL = (
     "mariadb_{}.sql", "mysql_{}.sql",
 )  # fmt: skip
 """MariaDB renamed its files with 11; the order of the parts is mariadb-install-db's."""
+INITIAL_PREFIXES = ("lower_case_table_names", "early_plugin_load", "plugin_load", "file_key_management", "keyring")
+"""Variables beside InnoDB's that must be known already at the initialisation: MySQL >= 8.0 stores the case of names in
+its dictionary, and files are encrypted from the first on, with a plugin's keys."""
 PARTS = ("system_tables", "performance_tables", "system_tables_data", "sys_schema")
+
+
+def initial_options(variables: Mapping[str, Scalar]) -> list[str]:
+    """Options of those variables that an initialisation needs, in the spelling that they have."""
+    return [
+        f"--{name}={option_value(value)}"
+        for name, value in variables.items()
+        if plain_name(name).startswith(("innodb_", *INITIAL_PREFIXES))
+    ]
 
 
 async def initialise(instance: MysqldServer) -> None:
@@ -36,14 +51,13 @@ async def initialise(instance: MysqldServer) -> None:
         instance.own(folder)
     build = instance.build
     base = adapt_variables(instance.settings.base, build.version, build.variables).variables
-    shaping = [f"--{name}={value}" for name, value in {**base, **instance.settings.variables}.items()
-               if name.startswith("innodb_")]  # fmt: skip
     options = [
         f"--basedir={build.basedir}",
         f"--datadir={instance.data}",
         f"--tmpdir={instance.folder / 'tmp'}",
         f"--lc-messages-dir={build.messages}",
-        *shaping,
+        f"--plugin-dir={build.plugins}",
+        *initial_options({**base, **instance.settings.variables}),
     ]
     done = await (_by_itself(instance, options) if build.version.initialises_itself else _bootstrap(instance, options))
     if done.exit_code or not (instance.data / "mysql").is_dir():

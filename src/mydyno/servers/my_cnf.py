@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from mydyno.servers.build import ServerBuild
 def option_name(name: str) -> str:
     """A variable's one spelling: lower case with underscores."""
     return name.lower().replace("-", "_")
+
+
+def plain_name(name: str) -> str:
+    """The variable that an option sets: its name without the prefixes that options may have."""
+    return re.sub("^(loose_|skip_|disable_|enable_|maximum_)+", "", option_name(name))
 
 
 def option_value(value: Scalar) -> str:

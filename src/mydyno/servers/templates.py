@@ -16,8 +16,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.initialisation import initialise
-from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.servers.initialisation import INITIAL_PREFIXES, initialise
+from mydyno.servers.my_cnf import option_name, option_value, plain_name
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import PrivateServer
 from mydyno.store.files import write_text
@@ -39,11 +39,17 @@ SHAPING_PREFIXES = (
     "innodb_compression",
     "innodb_encrypt",
     "innodb_fill_factor",
+    "innodb_rollback_segments",
+    "innodb_log_group_home_dir",
+    "innodb_dedicated_server",
+    "innodb_redo_log_encrypt",
+    "innodb_default_encryption_key_id",
     "character_set_server",
     "collation_server",
-    "lower_case_table_names",
+    "default_table_encryption",
     "default_storage_engine",
     "log_bin",
+    *INITIAL_PREFIXES,
 )
 """Server variables that change the files of a fresh data directory."""
 
@@ -64,7 +70,7 @@ class Template:
 def shaping_variables(variables: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """The variables among these that shape the data files."""
     return {
-        option_name(name): value for name, value in variables.items() if option_name(name).startswith(SHAPING_PREFIXES)
+        option_name(name): value for name, value in variables.items() if plain_name(name).startswith(SHAPING_PREFIXES)
     }
 
 

@@ -7,12 +7,12 @@ changed. A name that no version knows stays as it is, and is refused before the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.servers.my_cnf import plain_name
 from mydyno.servers.version import ServerVersion
 
 DEFAULT_LOG_FILES = 2
@@ -143,4 +143,4 @@ def is_known(name: str, known: frozenset[str]) -> bool:
     """
     if name.startswith("loose_"):
         return True  # says itself that not every server knows it
-    return name in known or re.sub("^(skip_|disable_|enable_|maximum_)", "", name) in known
+    return name in known or plain_name(name) in known
