@@ -17,6 +17,7 @@ import pytest
 from mydyno.errors import ServerError, UserError
 from mydyno.execution.environments.builds import check_variables
 from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.hosts.limits import open_files
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
@@ -39,6 +40,7 @@ async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None
     assert record.version.startswith("10.11.")
     assert record.flavour == "mariadb"
     assert (record.variables["innodb_buffer_pool_size"], record.variables["skip_networking"]) == ("33554432", "ON")
+    assert record.open_files == open_files()
     assert await instance.stop() is None
     assert "Shutdown complete" in instance.log.read_text()
     assert instance.process is not None

@@ -13,7 +13,7 @@ from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.limits import quota_periods, usable_cpus, usable_memory
+from mydyno.hosts.limits import OPEN_FILES, open_files_shortage, quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
@@ -50,6 +50,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _engine(paths),
         _telemetry(paths),
         _whole_host(),
+        _open_files(),
         _disk(paths),
         _reflink(paths),
         _pressure(),
@@ -109,6 +110,11 @@ def _whole_host() -> Capability:
     if quota_periods():
         text += "; a step in which the CPU quota is used up does not count"
     return Capability("all CPUs and memory of the host", not (cpus.limit or memory.limit), text)
+
+
+def _open_files() -> Capability:
+    shortage = open_files_shortage()
+    return Capability("open files of servers", shortage is None, shortage or f"{OPEN_FILES:,}")
 
 
 def _disk(paths: HostPaths) -> Capability:

@@ -1,4 +1,5 @@
 """The CPUs and the memory that mydyno and its children may use: the least that host, affinity and control groups allow.
+The files that they may open: the same number on every host that allows it.
 
 Every group from mydyno's own up to the mount counts, of either version. CPUs may be a fraction: a quota of 50 ms in
 100 ms is half a CPU. The affinity contains the cpuset already (cpuset(7)). What a container does not see above its own
@@ -8,6 +9,7 @@ root is unknown. Sources: the kernel's cgroup-v2.rst, sched-bwc.rst, cgroup-v1/m
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
@@ -17,6 +19,8 @@ from mydyno.hosts.cgroup_mounts import lineage
 
 ROOT = Path("/")
 MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
+OPEN_FILES = 65_536
+"""Soft limit of each server: old ones allocate memory by it (MySQL 5.6: 5 % of its RSS between 2048 and 20000)."""
 QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us")
 
 
@@ -52,6 +56,35 @@ def usable_memory(root: Path = ROOT) -> Usable:
 def whole_cpus() -> int:
     """How many threads the usable CPUs can keep busy: at least 1."""
     return ceil(usable_cpus().amount)
+
+
+def open_files() -> int:
+    """The soft limit on open files that servers get: OPEN_FILES, or the hard limit where that is less."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+
+
+def set_open_files() -> None:
+    """Set that limit for this process, and so for its children; a program that needs more raises it itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(), hard))
+
+
+def open_files_of(pid: int) -> int:
+    """The soft limit of a live process; 0 where it cannot be read."""
+    line = next((words for words in _lines(ROOT / f"proc/{pid}/limits") if words[:3] == ["Max", "open", "files"]), [])
+    return int(line[3]) if line and line[3].isdigit() else 0
+
+
+def open_files_shortage() -> str | None:
+    """In words, where servers get less than OPEN_FILES."""
+    limit = open_files()
+    if limit == OPEN_FILES:
+        return None
+    return (
+        f"servers may open {limit:,} files (hard limit), not {OPEN_FILES:,}: the memory of old servers depends on it; "
+        f"ulimit -Hn {OPEN_FILES}, or LimitNOFILE={OPEN_FILES} of the unit"
+    )
 
 
 def quota_periods(root: Path = ROOT) -> dict[str, tuple[int, int]]:
@@ -90,9 +123,13 @@ def _quota(path: Path) -> float | None:
     return int(words[0]) / int(words[1])
 
 
-def _words(path: Path) -> list[str]:
-    """Empty where it cannot be read."""
+def _lines(path: Path) -> list[list[str]]:
+    """The words of each line; empty where it cannot be read."""
     try:
-        return path.read_text().split()
+        return [line.split() for line in path.read_text().splitlines()]
     except OSError:
         return []
+
+
+def _words(path: Path) -> list[str]:
+    return [word for line in _lines(path) for word in line]

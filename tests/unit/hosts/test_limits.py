@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
-from mydyno.hosts.limits import Usable, quota_periods, throttled_since, usable_cpus, usable_memory
+from mydyno.hosts.limits import (
+    OPEN_FILES,
+    Usable,
+    open_files_of,
+    open_files_shortage,
+    quota_periods,
+    set_open_files,
+    throttled_since,
+    usable_cpus,
+    usable_memory,
+)
 from tests.support.fake_cgroups import version_1, version_2
 
 GIB = 1 << 30
@@ -90,3 +101,24 @@ def test_used_up_periods_are_a_share_of_those_since_the_first_reading(tmp_path: 
     assert throttled_since(before, tmp_path) == {}
     (mount / "cpu.stat").write_text("usage_usec 9\nnr_periods 1200\nnr_throttled 850\nthrottled_usec 4\n")
     assert throttled_since(before, tmp_path) == {str(mount / "cpu.max"): 0.75}
+
+
+@pytest.mark.parametrize(("hard", "limit"), [(2048, 2048), (65_536, 65_536), (1 << 20, 65_536), (-1, 65_536)])
+def test_servers_may_open_the_same_number_of_files_on_all_hosts_that_allow_it(
+    monkeypatch: pytest.MonkeyPatch, hard: int, limit: int
+) -> None:
+    def both_at(_: int) -> tuple[int, int]:
+        return hard, hard
+
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", both_at)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    set_open_files()
+    assert given == [(limit, hard)]
+    shortage = open_files_shortage()
+    assert shortage is None if limit == OPEN_FILES else f"may open {limit:,} files" in (shortage or "")
+
+
+def test_the_limit_of_a_live_process_is_read_back() -> None:
+    assert open_files_of(os.getpid()) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert open_files_of(1 << 30) == 0

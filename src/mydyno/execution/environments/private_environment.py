@@ -27,6 +27,7 @@ from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
 from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
+from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.port_shaping import PortShaping
@@ -243,7 +244,7 @@ async def open_private_environment(
     paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> PrivateEnvironment:
     """Fetch what the study needs and make its folders. On any failure nothing is left behind."""
-    _raise_open_files()
+    set_open_files()
     undo = UndoJournal.begin(paths.undo, study, study_path)
     try:
         undo.will_change("processes", cookie=study)
@@ -290,11 +291,3 @@ async def get_drivers(
         drivers[name] = DRIVERS[name]()
         await drivers[name].get(paths, host)
     return drivers, {name: driver.version for name, driver in drivers.items()}
-
-
-def _raise_open_files() -> None:
-    """As many open files as this user may have: every connection and table costs the server one."""
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -11,7 +11,7 @@ from pathlib import Path
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
 from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
-from mydyno.hosts.limits import quota_periods, usable_cpus, usable_memory
+from mydyno.hosts.limits import open_files_shortage, quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.perf import perf_obstacle
@@ -242,6 +242,7 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     if load > 0.5 * cpus:
         cautions.append(f"the host is busy: load average {load:.1f} on {cpus:g} CPUs")
     if experiment.server.dsn is None:
+        cautions += filter(None, [open_files_shortage()])
         cautions += _server_cautions(experiment, paths)
     if experiment.profile.cpu and (obstacle := perf_obstacle()) is not None:
         instead = "kernel stacks are sampled from /proc instead, without functions of the server"

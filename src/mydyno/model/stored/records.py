@@ -328,6 +328,8 @@ class ServerRecord(Record):
     """SHOW GLOBAL VARIABLES after start."""
     pid: int = 0
     start_s: float = 0.0
+    open_files: int = Field(0, exclude_if=is_empty)
+    """Its soft limit on open files, read from the live process; 0: not read."""
     notes: tuple[str, ...] = ()
     """Variables of the experiment that this version names differently or does not have, and what was done."""
 

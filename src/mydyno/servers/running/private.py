@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.errors import BugError, ServerError
+from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port
 from mydyno.model.stored.records import ServerRecord
@@ -132,6 +133,7 @@ class PrivateServer(RunningServer):
             variables=variables,
             pid=self.pid,
             start_s=round(self.start_s, 3),
+            open_files=open_files_of(self.pid),
             notes=self.notes,
         )
 
