@@ -109,7 +109,7 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     whole = {"transactions": counts["transactions"], "other": counts["other"]}
     if final.get("settings", {}).get("options", {}).get("stored_procedures"):
         return {**whole, "calls": counts["other"]}
-    return {**whole, "read": counts["reads"], "write": counts["writes"]}
+    return {**whole, "read": counts["reads"], "write": counts["writes"], "unchanged": counts.get("unchanged", 0)}
 
 
 def clients_of(final: dict[str, Any], agents: Sequence[Agent]) -> tuple[ClientLoad, ...]:

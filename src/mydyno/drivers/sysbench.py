@@ -28,6 +28,8 @@ PACKAGES = ("sysbench",)
 GRACE_S = 60.0
 """How long after the planned end a hanging sysbench is waited for before it is killed."""
 PREPARE_TIMEOUT_S = 24 * 3600.0
+SINGLE_WRITES = ("oltp_delete", "oltp_insert", "oltp_update_index", "oltp_update_non_index")
+"""Workloads of one write without BEGIN and COMMIT: sysbench counts as "other" only those that changed no row."""
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
@@ -149,6 +151,9 @@ class Sysbench(Driver):
         latency_us = {name: value * 1000 for name, value in final.latency_ms.items()}
         latency_us |= {name: output.percentile(histogram, share) * 1000 for name, share in PERCENTILES.items()}
         names = ("transactions", "read", "write", "other")
+        whole = {name: sum(report.counts[name] for report in reports) for name in names}
+        if step.workload in SINGLE_WRITES:
+            whole["unchanged"] = whole["other"]
         return DriverResult(
             driver=self.name,
             version=self.version,
@@ -163,7 +168,7 @@ class Sysbench(Driver):
             duration_s=max(final.total_time_s - step.warmup_s, 0.001),
             latency_us=latency_us,
             latency_histogram_us=tuple((bound * 1000, count) for bound, count in histogram),
-            whole={name: sum(report.counts[name] for report in reports) for name in names},
+            whole=whole,
         )
 
 

@@ -24,6 +24,9 @@ DROPPED = "it did not keep up: over 5 % of the transactions were given up as lat
 OF_RULE = {"unfinished": UNFINISHED, "dropped": DROPPED}
 """Words for OF_THE_ARM; without numbers, so that blocks with the same failure are counted together."""
 
+WORTH_KNOWING = 0.01
+"""From this share on, writes that changed no row are a warning."""
+
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
     """The record with its steadiness and the gates that closed for this step."""
@@ -64,7 +67,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             "steady": steady,
             "valid": not reasons and not failed,
             "reasons": tuple(reasons),
-            "warnings": _host_warnings(record.driver),
+            "warnings": step_warnings(record.driver),
             "failed": failed,
             "instances": tuple(parts),
         }
@@ -102,6 +105,14 @@ def failure_at_rate(slices: Sequence[SliceRecord]) -> str:
     if sum(one.unfinished for one in slices) > MOST_UNFINISHED * planned:
         return UNFINISHED
     return DROPPED if sum(one.dropped for one in slices) > MOST_DROPPED * planned else ""
+
+
+def step_warnings(driver: DriverResult) -> tuple[str, ...]:
+    """What a reader should know of a step that counts: what the host did to the driver, and writes that met no row."""
+    changed, unchanged = driver.whole.get("write", 0), driver.whole.get("unchanged", 0)
+    share = unchanged / max(1, changed + unchanged)
+    absent = f"{share:.0%} of the writes changed no row: they met none, or the value was there already"
+    return (*_host_warnings(driver), *([absent] if share >= WORTH_KNOWING else []))
 
 
 def _host_warnings(driver: DriverResult) -> tuple[str, ...]:

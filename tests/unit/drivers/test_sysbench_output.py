@@ -9,6 +9,7 @@ import pytest
 from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.sysbench import Sysbench, _Reader
 from mydyno.errors import DriverError
+from mydyno.execution.step_validity import step_warnings
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult
 from tests.support import DATA
@@ -160,3 +161,11 @@ def test_fatal_words_are_told_once_each_and_at_most_five() -> None:
 def test_what_sysbench_cannot_time_is_told_before_the_start(warmup_s: float, measure_s: float, words: str) -> None:
     assert any(words in problem for problem in Sysbench().check(step(warmup_s, measure_s)))
     assert Sysbench().check(step(2, 3)) == []
+
+
+def test_other_statements_of_a_workload_of_single_writes_changed_no_row() -> None:
+    deletes = step(2, 3).model_copy(update={"workload": "oltp_delete"})
+    found = Known()._result(["sysbench"], deletes, 0, recorded("checkpoint"))
+    assert found.whole["unchanged"] == found.whole["other"] == 9636
+    assert step_warnings(found) == ("33% of the writes changed no row: they met none, or the value was there already",)
+    assert step_warnings(result("checkpoint", 2, 3)) == ()

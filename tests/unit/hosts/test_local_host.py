@@ -255,6 +255,17 @@ def test_a_driver_and_a_server_that_count_differently_disagree() -> None:
     assert disagreements("oltp_read_write", {"read": 1}, {}) == [], "what was not counted cannot disagree"
 
 
+def test_deletes_that_meet_no_row_agree_with_the_server() -> None:
+    whole = {"transactions": 50_000, "read": 0, "write": 2_000, "other": 48_000, "unchanged": 48_000}
+    counted = {"Com_insert": 0.0, "Com_update": 0.0, "Com_delete": 50_000.0, "Com_replace": 0.0}
+    counted["Innodb_rows_deleted"] = 2_000.0
+    assert disagreements("oltp_delete", whole, counted) == []
+    assert disagreements("oltp_update_index", whole, {**counted, "Com_delete": 0.0, "Com_update": 50_000.0}) == []
+    assert disagreements("oltp_delete", whole, {**counted, "Innodb_rows_deleted": 50_000.0}) == [
+        "the driver counted 2000 deleted rows, the server 50000 (Innodb_rows_deleted)"
+    ]
+
+
 def test_every_transaction_of_connect_is_a_connection_that_the_server_counted() -> None:
     counted = {"Connections": 40_010.0, "Com_select": 3.0}
     whole = {"transactions": 40_000, "read": 0, "write": 0}

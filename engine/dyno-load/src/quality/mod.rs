@@ -1,5 +1,6 @@
 //! The quality of a run: whether its figures can be believed. One rule a file.
 
+mod absent_rows;
 mod clipped;
 mod clock;
 mod cpu;
@@ -136,7 +137,7 @@ pub struct KvInputs<'a> {
 
 type Rule = fn(&QualityInputs<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     failed::judge,
     empty::judge,
     unavailable::judge,
@@ -152,6 +153,7 @@ const RULES: [Rule; 15] = [
     not_stored::judge,
     hit_ratio::judge,
     clock::judge,
+    absent_rows::judge,
 ];
 
 /// The worst of all rules, and every finding.

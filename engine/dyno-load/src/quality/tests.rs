@@ -60,6 +60,19 @@ fn a_run_without_findings_is_valid() {
 }
 
 #[test]
+fn writes_without_a_row_are_counted_in_a_valid_run() {
+    let mut gone = totals();
+    (gone.measured.counts.writes, gone.measured.counts.unchanged) = (100, 900);
+    let (quality, findings) = judge(&inputs(&gone));
+    assert_eq!(quality, RunQuality::Valid);
+    assert_eq!(
+        (findings[0].rule, findings[0].level),
+        ("absent_rows", RunQuality::Valid)
+    );
+    assert!(findings[0].reason.starts_with("900 of 1000 writes changed no row"));
+}
+
+#[test]
 fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
     let mut empty = totals();
     empty.measured.counts.transactions = 0;

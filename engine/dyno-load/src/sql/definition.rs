@@ -100,6 +100,14 @@ impl StatementKind {
         }
     }
 
+    /// Whether it is there to insert, update or delete rows.
+    pub fn changes_rows(self) -> bool {
+        matches!(
+            self,
+            Self::Insert | Self::Update | Self::IndexUpdate | Self::NonIndexUpdate | Self::Delete
+        )
+    }
+
     /// What a statement of unknown text is, by its first word.
     pub fn of(sql: &[u8]) -> Self {
         let start = sql

@@ -27,6 +27,9 @@ pub struct Counts {
     pub writes: u64,
     /// All other statements: BEGIN, COMMIT, changes of nothing.
     pub other: u64,
+    /// Of these, inserts, updates and deletes that changed no row.
+    #[serde(default)]
+    pub unchanged: u64,
     /// Errors that ended the run.
     pub errors: u64,
     /// Errors that only restarted their transaction.
@@ -54,6 +57,7 @@ impl Counts {
         self.reads += other.reads;
         self.writes += other.writes;
         self.other += other.other;
+        self.unchanged += other.unchanged;
         self.errors += other.errors;
         self.ignored_errors += other.ignored_errors;
         self.reconnects += other.reconnects;

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mydyno.drivers.merged import percentiles_of
-from mydyno.execution.step_validity import failure_at_rate, failure_of
+from mydyno.execution.step_validity import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import GateSpec, Step
 from mydyno.model.stored.reasons import Reason
@@ -74,6 +74,7 @@ def step_record(
         reasons=tuple(reasons),
         failed=failed,
         throttled=throttled,
+        warnings=step_warnings(driver),
     )
 
 

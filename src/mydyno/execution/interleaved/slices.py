@@ -31,6 +31,7 @@ SWITCH_COUNTERS = {
 """/proc/PID/task/TID/status to the names of KERNEL_COUNTERS."""
 WHOLE = {
     "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
+    "unchanged": "unchanged",
 }  # fmt: skip
 
 

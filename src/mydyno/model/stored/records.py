@@ -78,7 +78,8 @@ class DriverFinding(Record):
 
     rule: str
     """The driver's name for it: lag, dropped, … (engine/dyno-load/src/quality)."""
-    level: Literal["suspect", "invalid"]
+    level: Literal["valid", "suspect", "invalid"]
+    """valid: worth knowing, and no doubt about the result."""
     text: str
 
 
@@ -109,7 +110,8 @@ class DriverResult(Record):
     cpu_system_s: float | None = None
     """CPU time of the driver's process, of the whole step."""
     whole: dict[str, int] = Field(default_factory=dict)
-    """Counts of the whole step, warm-up included: transactions, read, write, other, in slices ignored (errors; the
+    """Counts of the whole step, warm-up included: transactions, read, write, other, unchanged (of other: inserts,
+    updates and deletes that changed no row), in slices ignored (errors; the
     server counts the statements of such a transaction, the load does not), and of kv cmd_get, cmd_set, get_hits,
     get_misses; to be compared with the server's."""
     key_values: dict[str, float] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-//! oltp_delete: deletes by primary key, each a transaction of its own; rows that are gone already count as other.
+//! oltp_delete: deletes by primary key, each a transaction of its own; rows that are gone already count as unchanged.
 
 use super::blocks;
 use super::{OltpOptions, Workload};

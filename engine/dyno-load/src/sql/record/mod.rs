@@ -120,6 +120,7 @@ pub fn record_statement(recorder: &mut SqlRecorder, kind: StatementKind, service
         counts.writes += 1;
     } else {
         counts.other += 1;
+        counts.unchanged += u64::from(kind.changes_rows());
     }
     recorder.extra.statements[kind as usize].record(service_ns);
 }
