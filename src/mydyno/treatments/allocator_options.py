@@ -3,7 +3,8 @@
 Read back in a small process of its own that has the same library preloaded and the same variables: what it accepts
 there, it accepts in the server. What it does not report is stated, not guessed.
 
-- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)); a key that it does not know is not in force.
+- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)). A pair that it rejects, in its own messages, is not
+  in force; one that it neither rejects nor reports was accepted.
 - glibc: MALLOC_ARENA_MAX and GLIBC_TUNABLES, by the dynamic loader's --list-tunables (glibc >= 2.33).
 - tcmalloc: TCMALLOC_…, where MallocExtension_GetNumericProperty has a property for it (gperftools, malloc_extension.h).
 - mimalloc: MIMALLOC_…, by the option list that MIMALLOC_VERBOSE=1 prints.
@@ -41,6 +42,8 @@ TCMALLOC_PROPERTIES = {
     "TCMALLOC_AGGRESSIVE_DECOMMIT": "tcmalloc.aggressive_memory_decommit",
     "TCMALLOC_HEAP_LIMIT_MB": "tcmalloc.heap_limit_mb",
 }
+_MARK = "options: "
+"""Begins the readers' own line: with some options (stats_print, MALLOCSTATS) the library prints, too."""
 _JEMALLOC_READER = """
 import ctypes, json, sys
 library, found = ctypes.CDLL(sys.argv[1]), {}
@@ -53,7 +56,7 @@ for key in sys.argv[2:]:
             text = ctypes.cast(value, ctypes.POINTER(ctypes.c_char_p))[0] if number > 1 << 40 else None
             found[key] = text.decode() if text else ("true" if number else "false") if size == 1 else str(number)
             break
-print(json.dumps(found))
+print("options: " + json.dumps(found), flush=True)
 """
 _TCMALLOC_READER = """
 import ctypes, json, sys
@@ -62,8 +65,11 @@ for key in sys.argv[2:]:
     value = ctypes.c_size_t()
     told = library.MallocExtension_GetNumericProperty(key.encode(), ctypes.byref(value))
     found[key] = str(value.value) if told & 0xff else None
-print(json.dumps(found))
+print("options: " + json.dumps(found), flush=True)
 """
+_JEMALLOC_REFUSAL = re.compile(
+    r"^<jemalloc>: ((?:Invalid|Out-of-range|Malformed|Conf string ends with key).*)$", re.MULTILINE
+)
 _TUNABLE = re.compile(r"^(glibc\.\S+): (\S+)", re.MULTILINE)
 _MIMALLOC_OPTION = re.compile(r"mimalloc: option '(\w+)': (-?\d+)")
 
@@ -101,31 +107,43 @@ async def read_back(
 
 
 async def _query(reader: str, library: Path, keys: Sequence[str], environment: Mapping[str, str],
-               host: LocalHost) -> dict[str, str | None]:  # fmt: skip
+               host: LocalHost) -> str:  # fmt: skip
     reported = await host.run(
         [sys.executable, "-c", reader, str(library), *keys],
         environment={**environment, "LD_PRELOAD": str(library)},
         timeout_s=60,
     )
-    try:
-        found: dict[str, str | None] = json.loads(reported.output.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        return {}
-    return found
+    return reported.output
+
+
+def _reported(output: str) -> dict[str, str | None] | None:
+    """The reader's own line, among what the library itself prints; None if there is none."""
+    line = next((line for line in output.splitlines() if line.startswith(_MARK)), None)
+    return None if line is None else json.loads(line.removeprefix(_MARK))
 
 
 async def _jemalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
     text = environment.get("MALLOC_CONF", "")
     wanted = {key: value for part in text.split(",") if part for key, _, value in [part.partition(":")]}
-    found = await _query(_JEMALLOC_READER, library, list(wanted), environment, host)
-    wrong = []
-    for key, value in wanted.items():
-        actual = found.get(key)
-        if actual is None:
-            wrong.append(f"jemalloc has no option {key}")
-        elif not _same(value, actual):
-            wrong.append(f"jemalloc's opt.{key} is {actual}, wanted {value}")
-    return ReadBack({f"opt.{key}": str(found.get(key)) for key in wanted}, tuple(wrong), ())
+    return jemalloc_read_back(wanted, await _query(_JEMALLOC_READER, library, list(wanted), environment, host))
+
+
+def jemalloc_read_back(wanted: Mapping[str, str], output: str) -> ReadBack:
+    """The options in force, by the output of a process with them: jemalloc's own messages, and the reader's line."""
+    wrong = [f"jemalloc: {message}" for message in dict.fromkeys(_JEMALLOC_REFUSAL.findall(output))]
+    found = _reported(output)
+    if found is None:
+        last = output.strip().splitlines()[-1:] or ["no output"]
+        return ReadBack({}, tuple(wrong or [f"jemalloc's options could not be read: {last[0]}"]), ())
+    accepted = [key for key in wanted if not any(f" {key}:" in message for message in wrong)]
+    facts = {f"opt.{key}": value for key in accepted if (value := found.get(key)) is not None}
+    wrong += [
+        f"jemalloc's opt.{key} is {facts[f'opt.{key}']}, wanted {wanted[key]}"
+        for key in accepted
+        if f"opt.{key}" in facts and not _same(wanted[key], facts[f"opt.{key}"])
+    ]
+    unreported = tuple(f"MALLOC_CONF={key}:{wanted[key]}" for key in accepted if f"opt.{key}" not in facts)
+    return ReadBack(facts, tuple(wrong), unreported)
 
 
 async def _glibc(environment: Mapping[str, str], host: LocalHost, loader: Sequence[str]) -> ReadBack:
@@ -156,7 +174,8 @@ async def _host_loader(host: LocalHost) -> str:
 
 async def _tcmalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
     wanted = {TCMALLOC_PROPERTIES[name]: value for name, value in environment.items() if name in TCMALLOC_PROPERTIES}
-    found = await _query(_TCMALLOC_READER, library, list(wanted), environment, host) if wanted else {}
+    output = await _query(_TCMALLOC_READER, library, list(wanted), environment, host) if wanted else ""
+    found = _reported(output) or {}
     wrong = [
         f"tcmalloc's {name} is {found.get(name) or 'unknown to it'}, wanted {value}"
         for name, value in wanted.items()
