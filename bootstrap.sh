@@ -67,9 +67,11 @@ make_engine() {
 
 # Sets cache, the absolute path of the cache folder, which is made.
 find_cache() {
-    cache=${MYDYNO_CACHE:-${XDG_CACHE_HOME:-${HOME:?neither HOME nor MYDYNO_CACHE is set}/.cache}/mydyno}
+    [ -n "${MYDYNO_CACHE:-${XDG_CACHE_HOME:-${HOME:-}}}" ] || die "there is no cache folder: neither HOME nor MYDYNO_CACHE is set"
+    cache=${MYDYNO_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/mydyno}
     mkdir -p "$cache" 2>/dev/null || die "the cache folder $cache cannot be made; point MYDYNO_CACHE at a writable folder"
     cache=$(cd "$cache" && pwd -P)
+    case $cache in *:*) die "the cache folder $cache has a colon, at which PATH and LD_LIBRARY_PATH are split; set MYDYNO_CACHE to a folder without one" ;; esac
 }
 
 # $1 the project's folder, $2 a lock file: an environment with its packages and no engine. Sets MYDYNO_PYTHON, MYDYNO_CACHE.

@@ -20,7 +20,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
@@ -60,6 +60,7 @@ async def run_study(
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
         plan = plan_study(request.experiment, paths)
+        _check_folders(request.studies, "--studies", paths)
         _check(request.experiment, plan, paths)
         study = new_study(request.experiment, request.source_text, request.command, paths)
         path = request.studies.resolve() / study.study
@@ -97,6 +98,7 @@ async def resume_study(
     if time_s is None and plan.sequential and _is_complete(folder, plan):
         return folder, summarise(folder)
     with ExitStack() as stack:
+        _check_folders(folder.path, "the study folder", paths)
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         _check(study.experiment, plan, paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
@@ -161,6 +163,11 @@ async def _execute(
     templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
     blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more, decided)
     return await blocks.run(templates)
+
+
+def _check_folders(studies: Path, name: str, paths: HostPaths) -> None:
+    for folder, what in ((studies, name), (paths.data, "--data"), (paths.cache, "the cache folder")):
+        check_writable(folder, what)
 
 
 def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:

@@ -141,6 +141,9 @@ class Watched:
     ended: list[RunRecord] = field(default_factory=list)
     precisions: list[Precision | None] = field(default_factory=list)
 
+    def kept_in(self, folder: Path) -> None:
+        pass
+
     def say(self, text: str) -> None:
         self.said.append(text)
 

@@ -200,6 +200,9 @@ class FleetWatched:
     committed: list[tuple[str, int]] = field(default_factory=list)
     lost: list[tuple[str, str, bool]] = field(default_factory=list)
 
+    def kept_in(self, folder: Path) -> None:
+        pass
+
     def say(self, text: str) -> None:
         self.said.append(text)
 

@@ -11,7 +11,7 @@ from mydyno.cli import arguments
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.experiments import load
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.quantities import parse_share
 from mydyno.model.metrics import METRICS, metric_source, split_instance
@@ -135,6 +135,8 @@ def bisect(
         longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,
         first_parent,
     )
+    if not dry_run:
+        check_writable(bisections, "--bisections")
     begin(asked, bisections, paths, dry_run, as_json)
 
 

@@ -32,7 +32,7 @@ def collect(
     if len(missing) == len(blocks):
         raise UserError(
             f"{folder.name}: none of its {len(blocks)} blocks is finished",
-            "each is made by: mydyno block STUDY --block N",
+            f"each is made by: mydyno block {folder.path} --block N",
         )
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.study_runner import finish

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from textwrap import shorten
 from types import TracebackType
 
@@ -17,6 +18,8 @@ class FleetProgress:
     """Shows what each group does. Use as a context manager."""
 
     def __init__(self) -> None:
+        self.folder: Path | None = None
+        """The study's, once it has one."""
         self._console = Console(file=styled(sys.stderr), highlight=False)
         self._lines = Progress(
             TextColumn("{task.fields[group]}"),
@@ -37,6 +40,10 @@ class FleetProgress:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._lines.stop()
+
+    def kept_in(self, folder: Path) -> None:
+        """What the last line names."""
+        self.folder = folder
 
     def say(self, text: str) -> None:
         """A line of its own."""

@@ -101,7 +101,7 @@ def _of_study(path: Path, thresholds: list[str]) -> tuple[ThresholdSpec, ...]:
     experiment = with_thresholds(StudyFolder.open(path).study().experiment, thresholds)
     if not experiment.gate:
         raise UserError(
-            f"{path} declares no threshold", "name one: mydyno gate STUDY --threshold qps='no worse than -2%'"
+            f"{path} declares no threshold", f"name one: mydyno gate {path} --threshold qps='no worse than -2%'"
         )
     return experiment.gate
 

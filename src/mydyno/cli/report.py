@@ -11,6 +11,7 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
+from mydyno.hosts.paths import check_writable
 from mydyno.language import speaking
 from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
@@ -39,6 +40,7 @@ def report(
 
     folder = StudyFolder.open(arguments.study_path(study, studies))
     warn_of_damage(folder)
+    check_writable(folder.path, "the study folder")
     summarise(folder)
     with speaking(language):
         made = write(folder, format_)

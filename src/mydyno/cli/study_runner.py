@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ import typer
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.fleet_progress import FleetProgress
 from mydyno.cli.watcher import ProgressWatcher, warn
-from mydyno.errors import StudyError
+from mydyno.errors import HostError, StudyError
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
 from mydyno.model.definition.experiment import Experiment
@@ -57,26 +58,36 @@ def run_study_here(work: Work, experiment: Experiment) -> tuple[StudyFolder, Sum
     """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end."""
     load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
     with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
-        return _run(work(watcher), watcher.say)
+        return _run(work(watcher), watcher)
 
 
 def run_fleet_study(work: FleetWork) -> tuple[StudyFolder, Summary]:
     """As run_study_here, for a study over host groups."""
     with FleetProgress() as watcher:
-        return _run(work(watcher), watcher.say)
+        return _run(work(watcher), watcher)
 
 
-def _run(work: Awaitable[tuple[StudyFolder, Summary]], say: Callable[[str], None]) -> tuple[StudyFolder, Summary]:
+def _run(
+    work: Awaitable[tuple[StudyFolder, Summary]], watcher: ProgressWatcher | FleetProgress
+) -> tuple[StudyFolder, Summary]:
     try:
         return asyncio.run(with_signals(work))
     except asyncio.CancelledError:
-        say("interrupted; the host is restored and finished runs are kept; to continue: `mydyno resume STUDY`")
+        kept = "no study was begun"
+        if watcher.folder is not None:
+            kept = f"finished runs are kept; to continue: {resume_command(watcher.folder)}"
+        watcher.say(f"interrupted; the host is restored; {kept}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except OSError as error:
-        raise StudyError(
-            f"{error.strerror or error}: {error.filename or 'while the study ran'}",
-            "fix the cause, then continue with: mydyno resume STUDY",
-        ) from error
+        words = f"{error.strerror or error}: {error.filename or 'while the study ran'}"
+        if watcher.folder is None:
+            raise HostError(words, "no study was begun") from error
+        raise StudyError(words, f"fix the cause, then continue: {resume_command(watcher.folder)}") from error
+
+
+def resume_command(folder: Path) -> str:
+    """What continues a study, as one can type it here."""
+    return f"mydyno resume {shlex.quote(shown_path(folder))}"
 
 
 async def with_signals(work: Awaitable[Made]) -> Made:

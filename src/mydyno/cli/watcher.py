@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from textwrap import shorten
 from types import TracebackType
 
@@ -24,6 +25,8 @@ class ProgressWatcher:
     """Shows a study while it runs: current run and step, live QPS, time left. Use as a context manager."""
 
     def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
+        self.folder: Path | None = None
+        """The study's, once it has one."""
         self._console = Console(file=styled(sys.stderr), highlight=False)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -55,6 +58,10 @@ class ProgressWatcher:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def kept_in(self, folder: Path) -> None:
+        """What the last line names."""
+        self.folder = folder
 
     def say(self, text: str) -> None:
         """A line of its own."""

@@ -88,8 +88,13 @@ class Cluster:
         work: Work,
         returning: Callable[[], Collection[str]] = tuple,
         say: Callable[[str], None] = lambda _: None,
+        study: Path = Path(),
     ) -> None:
-        """`returning`: the lost groups that may be back, by add(). `say`: receives that they are waited for."""
+        """`returning`: the lost groups that may be back, by add(). `say`: receives that they are waited for.
+
+        `study`: the study's folder, for messages.
+        """
+        self._study = study
         self._returning = returning
         self._say = say
         self._lonely_since_s: float | None = None
@@ -208,7 +213,7 @@ class Cluster:
         if not returning or now_s - self._lonely_since_s >= MOST_WAITING_S:
             raise StudyError(
                 "every host group is lost; finished blocks are kept",
-                "when the hosts are back, run: mydyno resume STUDY",
+                f"when the hosts are back, run: mydyno resume {self._study}",
             )
 
 

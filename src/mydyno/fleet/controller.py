@@ -34,7 +34,7 @@ from mydyno.fleet.runner import GroupRunner, GroupUnfitError
 from mydyno.fleet.study_files import StudyFiles, find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import folder_lock
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan, make_plan
@@ -73,6 +73,7 @@ async def run_on_groups(
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
     check_groups(request.experiment, request.groups)
+    check_writable(request.studies, "--studies")
     time_s = request.experiment.design.time
     if time_s is not None and request.experiment.design.kind != "blocks":
         check_time(time_s, shape_of(request.experiment), len(request.groups))
@@ -125,6 +126,7 @@ async def resume_on_groups(
             f"--time: {folder.name} has a fixed number of blocks, which is examined once",
             "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
         )
+    check_writable(folder.path, "the study folder")
     with ExitStack() as stack:
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         stack.enter_context(folder_lock(folder.path))
@@ -310,7 +312,7 @@ class _Fleet:
         """Execute what is missing, look after look; the summary."""
         self.leases = Leases(self.folder.journal)
         self.groups = len(groups)
-        self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say)
+        self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say, self.folder.path)
         self.watcher.blocks_begin(len(self.plan.blocks) - len(_missing(self.folder, self.plan)), len(self.plan.blocks),
                                   None if self.time_s is None else self._left_s())  # fmt: skip
         try:

@@ -37,7 +37,7 @@ class Leases:
         if self._lost_in_this_session[block] >= MOST_ATTEMPTS:
             raise StudyError(
                 f"block {block} was lost {MOST_ATTEMPTS} times ({', '.join(self._losers[block])})",
-                "the journal says why (block_lost); then run: mydyno resume STUDY",
+                f"the journal says why (block_lost); then run: mydyno resume {self._journal.path.parent}",
             )
         self._attempts[block] += 1
         self._journal.append(LEASED_EVENT, block=block, attempt=self._attempts[block], group=group)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
@@ -25,6 +26,9 @@ class FleetWatcher(Protocol):
 
     def say(self, text: str) -> None:
         """A message for the user."""
+
+    def kept_in(self, folder: Path) -> None:
+        """The study has a folder from now on."""
 
     def group_says(self, group: str, text: str, lasting: bool) -> None:
         """What a group does now, or (lasting) a message of it."""
@@ -64,6 +68,7 @@ class FleetLive:
         self._folder, self._of = folder, len(plan.blocks)
         self._now.set(blocks=self._of, made=made)
         self._writer.open(folder.path, folder.name, plan, resumed)
+        self._watcher.kept_in(folder.path)
 
     def blocks_begin(self, made: int, of: int, left_s: float | None) -> None:
         """The groups execute blocks from here on."""

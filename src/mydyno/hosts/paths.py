@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +13,11 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
 
+SOCKET_BYTES = 107
+"""Of the path of a Unix socket (sun_path, unix(7))."""
+SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+LONGEST_SOCKET = "mydyno-4194304/driver-999/999.sock"
+PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
 
 
@@ -63,6 +70,38 @@ class HostPaths:
         return path
 
 
+def socket_folder() -> Path:
+    """A folder for a study's sockets and password files: TMPDIR, or another one where its path is long or not plain.
+
+    A path that is not plain has characters that an option file, a list or a shell could read as others. Raises
+    HostError if there is none.
+    """
+    tried = list(dict.fromkeys([tempfile.gettempdir(), *SOCKET_FOLDERS]))
+    for folder in tried:
+        name = os.fsencode(Path(folder) / LONGEST_SOCKET)
+        if len(name) <= SOCKET_BYTES and PLAIN.fullmatch(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    raise HostError(
+        f"no folder for Unix sockets: {', '.join(tried)} cannot be written, are too long or not plain",
+        f"set TMPDIR to a folder whose path has at most {SOCKET_BYTES - len(LONGEST_SOCKET) - 1} bytes, without spaces",
+    )
+
+
+def check_writable(folder: Path, what: str) -> None:
+    """Raise HostError if the folder, or what is there of the folders above it, cannot be written. Makes nothing."""
+    above = folder.absolute()
+    while not os.path.lexists(above):
+        above = above.parent
+    if not above.is_dir():
+        why = f"{above} is not a folder"
+    elif not os.access(above, os.W_OK | os.X_OK):
+        read_only = os.statvfs(above).f_flag & os.ST_RDONLY
+        why = f"{above} is on a file system that is read-only" if read_only else f"no permission to write to {above}"
+    else:
+        return
+    raise HostError(f"{what} {folder} cannot be written: {why}", "choose another folder; nothing was started")
+
+
 def _engine_folder(cache: Path) -> Path:
     """Of MYDYNO_ENGINE, else of the package mydyno-engine, else the newest that the bootstrap built."""
     if given := os.environ.get("MYDYNO_ENGINE"):
@@ -79,9 +118,20 @@ def _engine_folder(cache: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """The cache: MYDYNO_CACHE, else mydyno in the user's own cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(os.environ.get("MYDYNO_CACHE") or Path(base) / "mydyno").resolve()
+    """The cache: MYDYNO_CACHE, else mydyno in the user's own cache folder. Raises HostError without all of these."""
+    places = (("MYDYNO_CACHE", ""), ("XDG_CACHE_HOME", "mydyno"), ("HOME", ".cache/mydyno"))
+    found = next((Path(value) / below for name, below in places if (value := os.environ.get(name))), None)
+    if found is None:
+        raise HostError(
+            "there is no cache folder: neither HOME nor MYDYNO_CACHE is set", "set MYDYNO_CACHE to a folder"
+        )
+    cache = found.resolve()
+    if ":" in str(cache):
+        raise HostError(
+            f"the cache folder {cache} has a colon, at which PATH and LD_LIBRARY_PATH are split",
+            "set MYDYNO_CACHE to a folder without one",
+        )
+    return cache
 
 
 def _server_user() -> str | None:

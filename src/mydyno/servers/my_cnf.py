@@ -27,13 +27,15 @@ def option_value(value: Scalar) -> str:
     return str(value)
 
 
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
 def _line_value(value: Scalar) -> str:
-    """Quoted where an option file would cut it short or read an escape (mysqld's option files, "#" and "\\")."""
+    """Quoted unless it is plain: an option file ends a value at "#" and reads escapes in it (mysqld's option files)."""
     text = option_value(value)
-    if not set(text) & set("#'\"\\") and text == text.strip():
+    if re.fullmatch(r"[\w.,:;+/@%=* -]*", text, re.ASCII) and text == text.strip():
         return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
 
 
 def my_cnf(
@@ -43,6 +45,7 @@ def my_cnf(
     port: int | None,
     variables: Mapping[str, Scalar],
     notes: Sequence[str] = (),
+    init_file: Path | None = None,
 ) -> str:
     """The text of my.cnf. The experiment's variables come last and win over mydyno's own; notes become comments."""
     own: dict[str, Scalar] = {
@@ -62,5 +65,7 @@ def my_cnf(
         own |= {"bind_address": "127.0.0.1", "port": port}
     specified = {option_name(name): value for name, value in variables.items()}
     merged = {name: value for name, value in own.items() if name not in specified} | specified
+    if init_file is not None:
+        merged["init_file"] = str(init_file)
     comments = "".join(f"# {note}\n" for note in notes)
     return f"{comments}[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())

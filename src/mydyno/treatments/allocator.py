@@ -36,6 +36,7 @@ from mydyno.treatments.dynamic_linker import (
     bindings,
     linked_libraries,
     mapped_libraries,
+    preload_obstacle,
     secure_execution_reason,
 )
 from mydyno.treatments.environment import live_environment
@@ -126,9 +127,15 @@ class AllocatorTreatment(Treatment):
         """An external server was started by others; a library of one's own must exist."""
         if server.dsn is not None:
             return "the allocator of an external server (dsn) cannot be chosen; use server.name or server.basedir"
-        if self.setting.library is not None and not Path(self.setting.library).is_file():
+        if self.setting.library is None:
+            return None
+        if not Path(self.setting.library).is_file():
             return f"allocator library {self.setting.library}: no such file"
-        return None
+        return preload_obstacle(Path(self.setting.library).resolve())
+
+    def cache_obstacle(self, cache: Path) -> str | None:
+        """The packaged libraries are in the cache."""
+        return preload_obstacle(cache) if self.setting.library is None and self.setting.name in PACKAGES else None
 
     async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:
         """The library, from Debian's package, the user's path, or the system (glibc); asks it for its version.
@@ -179,6 +186,9 @@ class AllocatorTreatment(Treatment):
             # Where the build links another allocator, that one may serve operator new unless the C++ library is first.
             beside = linked.get("libstdc++.so.6") if _allocators_in(map(str, linked.values())) else None
             self._preload = [self.library, *([beside] if beside else [])]
+        for library in self._preload:
+            if obstacle := preload_obstacle(library):
+                raise HostError(obstacle)
         instance.settings.environment["LD_PRELOAD"] = ":".join(map(str, self._preload))
         instance.settings.environment.update(self.setting.variables)
         instance.settings.folders += [library.parent for library in self._preload]

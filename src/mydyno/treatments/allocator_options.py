@@ -3,8 +3,8 @@
 Read back in a small process of its own that has the same library preloaded and the same variables: what it accepts
 there, it accepts in the server. What it does not report is stated, not guessed.
 
-- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)). A pair that it rejects, in its own messages, is not
-  in force; one that it neither rejects nor reports was accepted.
+- jemalloc: MALLOC_CONF, each key by mallctl("opt.KEY") (jemalloc(3)). A pair that it rejects, in its own messages, is
+  not in force; one that it neither rejects nor reports was accepted.
 - glibc: MALLOC_ARENA_MAX and GLIBC_TUNABLES, by the dynamic loader's --list-tunables (glibc >= 2.33).
 - tcmalloc: TCMALLOC_…, where MallocExtension_GetNumericProperty has a property for it (gperftools, malloc_extension.h).
 - mimalloc: MIMALLOC_…, by the option list that MIMALLOC_VERBOSE=1 prints.

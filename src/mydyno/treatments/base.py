@@ -83,6 +83,10 @@ class Treatment(ABC):
         """Why it is impossible with the data in this folder; None if it is possible."""
         return None
 
+    def cache_obstacle(self, cache: Path) -> str | None:  # noqa: ARG002
+        """Why it is impossible with files in this cache folder; None if it is possible."""
+        return None
+
     def obstacle_apart(self, server: ServerSpec) -> str | None:
         """The same as obstacle(), where the load comes from other hosts."""
         return self.obstacle(server)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
 
-_BINDING = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: \w+ symbol `([^']+)'")
-_LINKED = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
+_BINDING = re.compile(r"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: \w+ symbol `([^']+)'")
+_LINKED = re.compile(r"^\s*(\S+) => (/.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
 _REFUSED = re.compile(r"object '([^']+)' from LD_PRELOAD cannot be preloaded[^:]*(?:: ignored\.)?")
 MALLOC_SYMBOLS = (
     "malloc",
@@ -100,6 +100,13 @@ async def linked_libraries(
     command = [*loader, "--list", str(program)] if loader else ["ldd", str(program)]
     reported = await host.run(command, environment=environment, timeout_s=30)
     return {name: Path(path).resolve() for name, path in _LINKED.findall(reported.output)}
+
+
+def preload_obstacle(path: Path) -> str | None:
+    """Why LD_PRELOAD cannot name a library at this path, or below it; None if it can (ld.so(8))."""
+    if not set(str(path)) & set(" :"):
+        return None
+    return f"{path} has a space or a colon, at which LD_PRELOAD is split; use a path without (cache: MYDYNO_CACHE)"
 
 
 def mapped_libraries(pid: int) -> list[str] | None:

@@ -37,7 +37,7 @@ def filtered(text: str, folder: Path) -> str:
     text = text.replace(str(folder), "FOLDER").replace(__version__, "VERSION")
     text = re.sub(r"[\d.]+ [KMGT]iB are free", "N GiB are free", text)
     text = re.sub(r"this host's \d+ CPUs", "this host's N CPUs", text)
-    text = re.sub(r"(?m)^note      the host is busy: .*\n", "", text)
+    text = re.sub(r"(?m)^note      (the host is busy: |servers may open ).*\n", "", text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
 
 
@@ -157,6 +157,37 @@ def test_a_missing_engine_ends_with_3(tmp_path: Path) -> None:
     done = mydyno(tmp_path, "run", "allocators", *small, MYDYNO_ENGINE=str(tmp_path / "none"))
     assert done.returncode == 3
     assert "the engine's program dynoprobe is not at" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--studies", "--studies file/x cannot be written"), ("--data", "--data FOLDER/file/x cannot be written")],
+)
+def test_a_folder_that_cannot_be_written_ends_with_3_before_any_work(tmp_path: Path, option: str, words: str) -> None:
+    (tmp_path / "file").touch()
+    small = ("--set", "server.variables.innodb_buffer_pool_size=64M")
+    done = mydyno(tmp_path, "run", "allocators", *small, option, "file/x")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"mydyno: error: {words}: FOLDER/file is not a folder" in filtered(done.stderr, tmp_path)
+    assert "resume" not in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+def test_without_a_cache_folder_one_line_says_so(tmp_path: Path) -> None:
+    done = mydyno(tmp_path, "doctor", HOME="", MYDYNO_CACHE="")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("mydyno: error: there is no cache folder: neither HOME nor MYDYNO_CACHE is set\n")
+
+
+@pytest.mark.parametrize(
+    ("arms", "code"), [('{"allocator"="jemalloc"}', 3), ('{"variables"={"max_connections"=200}}', 0)]
+)
+def test_a_library_below_a_folder_with_a_space_is_not_preloaded(tmp_path: Path, arms: str, code: int) -> None:
+    settings = (f"arms={{control='a', a={{}}, b={arms}}}", "server.variables.innodb_buffer_pool_size=64M")
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = mydyno(tmp_path, "plan", "allocators", *words, MYDYNO_CACHE=str(tmp_path / "a cache"))
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("has a space or a colon, at which LD_PRELOAD is split" in done.stdout) == (code == 3)
 
 
 def test_nothing_to_clean_is_said_and_ends_with_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

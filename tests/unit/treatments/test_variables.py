@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,10 +111,20 @@ def test_a_private_server_has_no_port_or_one_on_loopback() -> None:
         ("back\\slash", 'x = "back\\\\slash"'),
         (" edge", 'x = " edge"'),
         ("plain value", "x = plain value"),
+        ("two\nlines", 'x = "two\\nlines"'),
     ],
 )
 def test_a_value_that_an_option_file_would_cut_short_is_quoted(value: str, line: str) -> None:
     assert line in options({"x": value})
+
+
+def test_every_path_of_an_option_file_is_quoted() -> None:
+    folder = Path("/x/disk#1")
+    text = my_cnf(replace(BUILD, basedir=folder), folder, folder / "s", None, {}, (), folder / "init.sql")
+    lines = [line for line in text.splitlines() if "disk#1" in line]
+    assert len(lines) == 6
+    assert all(re.fullmatch(r'\w+ = "/x/disk#1[^"]*"', line) for line in lines)
+    assert 'init_file = "/x/disk#1/init.sql"' in lines
 
 
 def test_an_external_server_is_never_configured() -> None:

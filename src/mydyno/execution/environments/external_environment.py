@@ -21,7 +21,7 @@ from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, socket_folder
 from mydyno.hosts.remote.facts import remote_facts
 from mydyno.hosts.remote.probe import put_probe, server_pid
 from mydyno.hosts.remote.ssh import SshHost
@@ -216,7 +216,7 @@ async def open_external_environment(
         scratch = paths.data / "runs" / study
         undo.will_change("folder", path=str(scratch))
         scratch.mkdir(parents=True, exist_ok=True)
-        sockets = Path(tempfile.mkdtemp(prefix="mydyno-"))
+        sockets = Path(tempfile.mkdtemp(prefix="mydyno-", dir=socket_folder()))
         undo.will_change("folder", path=str(sockets))
         host = LocalHost(study, paths.server_user, undo)
         version = await _version(address)

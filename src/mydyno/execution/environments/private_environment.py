@@ -7,7 +7,6 @@ import logging
 import os
 import pwd
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +30,7 @@ from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.port_shaping import PortShaping
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, socket_folder
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
@@ -251,7 +250,7 @@ async def open_private_environment(
         scratch = paths.data / "runs" / study
         undo.will_change("folder", path=str(scratch))
         scratch.mkdir(parents=True, exist_ok=True)
-        sockets = Path(tempfile.gettempdir()) / f"mydyno-{os.getpid()}"
+        sockets = socket_folder() / f"mydyno-{os.getpid()}"
         undo.will_change("folder", path=str(sockets))
         shutil.rmtree(sockets, ignore_errors=True)
         sockets.mkdir(mode=0o700)

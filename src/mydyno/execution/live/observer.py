@@ -31,6 +31,9 @@ class Watcher(Protocol):
     def say(self, text: str) -> None:
         """A message for the user."""
 
+    def kept_in(self, folder: Path) -> None:
+        """The study has a folder from now on."""
+
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """A run begins; numbers count from 1 over the whole study."""
 
@@ -75,6 +78,7 @@ class LiveWatcher:
         """Write to the folder's live.jsonl from now on."""
         self._now.set(blocks=len(plan.blocks), runs=len(plan.runs) if plan.design == "blocks" else None)
         self._writer.open(folder, study, plan, resumed)
+        self._watcher.kept_in(folder)
 
     def finished(self, summary: Summary) -> None:
         """The study's summary, for the last line."""

@@ -154,6 +154,7 @@ def _treatment_obstacles(experiment: Experiment, paths: HostPaths, apart: bool) 
                 *(treatment.driver_obstacle(driver) for driver in drivers),
                 treatment.server_obstacle(server_of(arm, experiment.server)),
                 treatment.disk_obstacle(paths.data),
+                treatment.cache_obstacle(paths.cache),
             ]
             if experiment.instances_of(arm) > 1 and treatment.is_proved_for_one_instance_only:
                 obstacles.append("is proved for one instance only; set instances = 1")

@@ -174,7 +174,7 @@ class _Judge:
         if found.n < FEWEST_BLOCKS:
             return "not_measurable", tr("fewer than {count} blocks", count=FEWEST_BLOCKS)
         if found.error is None or found.mean is None:
-            reason = tr("a summary has no interval for it; `mydyno report STUDY` makes the summary again")
+            reason = tr("a summary has no interval for it; `mydyno report` makes the summaries again")
             return "not_measurable", reason
         interval = found.interval(ALPHA / self.contrasts, 1.0 - ALPHA)
         if interval.excludes_no_change() and abs(found.mean) > _copies_differ(pair, records[0]):

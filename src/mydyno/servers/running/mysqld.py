@@ -45,8 +45,8 @@ class MysqldServer(PrivateServer):
         base = adapt_variables(self.settings.base, self.build.version, self.build.variables)
         self.notes = tuple(base.notes)
         variables = {**base.variables, **self.settings.variables}
-        text = my_cnf(self.build, self.folder, self.socket, self.port, variables, self.notes)
-        self.write(self.folder / "my.cnf", text + f"init_file = {init_file}\n")
+        text = my_cnf(self.build, self.folder, self.socket, self.port, variables, self.notes, init_file)
+        self.write(self.folder / "my.cnf", text)
         began = time.monotonic()
         await self.launch([self.socket.parent])
         assert self.process is not None
