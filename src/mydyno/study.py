@@ -17,7 +17,7 @@ from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.study_record import new_study
+from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths, check_writable
@@ -95,7 +95,8 @@ async def resume_study(
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
     _check_more_time(folder, plan, time_s)
-    if time_s is None and plan.sequential and _is_complete(folder, plan):
+    if time_s is None and _is_complete(folder, plan):
+        watcher.say(nothing_to_resume(folder, plan))
         return folder, summarise(folder)
     with ExitStack() as stack:
         _check_folders(folder.path, "the study folder", paths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -256,12 +257,18 @@ async def test_a_finished_study_resumed_does_nothing_again(script: Script, paths
     watcher = Watched(script)
     await resume_study(folder.path, paths, watcher, opener(script))
     assert watcher.ended == []
+    (words,) = watcher.said
+    assert words == (
+        f"{folder.name} is finished: nothing was run; `mydyno report {folder.path}` writes its report again; "
+        "for more blocks begin a new study"
+    )
 
 
 async def test_other_versions_do_not_join_a_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     folder, _, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
     stored = json.loads((folder.path / "study.json").read_text())
     stored["versions"]["server"] = "10.11.18-MariaDB"
+    shutil.rmtree(folder.path / folder.plan().runs[-1].folder)
     (folder.path / "study.json").write_text(json.dumps(stored))
     with pytest.raises(UserError, match=r"server is 10\.11\.19-MariaDB now, the study began with 10\.11\.18-MariaDB"):
         await resume_study(folder.path, paths, Watched(script), opener(script))

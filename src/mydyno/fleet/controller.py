@@ -21,7 +21,7 @@ from mydyno.execution.interleaved.study import Decided, given_up, is_decided, re
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
-from mydyno.execution.study_record import new_study
+from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.fleet.block import BlockOrder, design_of
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError
@@ -133,6 +133,7 @@ async def resume_on_groups(
         if time_s is None and not _missing(folder, plan):
             if _uncleaned(folder):
                 await _clean_later(folder, paths, FleetLive(watcher), linker)
+            watcher.say(nothing_to_resume(folder, plan))
             return folder, summarise(folder)
         files = await _files(study.experiment, study.host_groups)
         files.check_unchanged(study)

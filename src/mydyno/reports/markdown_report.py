@@ -20,7 +20,7 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
-from mydyno.reports.markdown_text import code, escape, rule
+from mydyno.reports.markdown_text import code, escape, fitted, rule
 from mydyno.reports.markdown_waits import waits_part
 from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
@@ -29,6 +29,19 @@ from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_tex
 from mydyno.store.study_folder import StudyFolder
 
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
+COMPARISONS, SERVERS, PUBLISHED = (
+    marked("Every comparison in full"),
+    marked("Servers, and how their settings differ"),
+    marked("Comparison with published figures"),
+)
+INVALID, WAITS, COSTS = (
+    marked("Runs that are not valid"),
+    marked("What the server waits for"),
+    marked("What came with it"),
+)
+HOSTS, EFFECTS = marked("Hosts"), marked("effects of the primary metric")
+OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID, WAITS, COSTS, HOSTS, EFFECTS)
+"""Parts of a text that is too long for a comment, in the order in which they are left out."""
 
 
 def write(folder: StudyFolder) -> str:
@@ -36,14 +49,15 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     valid = sum(run.valid for run in result.runs)
-    parts = [
+    names = {part: tr(part) for part in OPTIONAL}
+    parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
         _answer_table(result),
         "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(result.answer.scope),
-        _sentences(result),
+        (names[COMPARISONS], _sentences(result)),
         tr(
             "Study `{study}`, state **{state}**: {count} of {all} planned runs are valid, {blocks} blocks, scale "
             "{scale}. Margin ±{margin}, control {control}.",
@@ -51,20 +65,22 @@ def write(folder: StudyFolder) -> str:
             blocks=len(result.plan.blocks), scale=escape(result.study.experiment.scale),
             margin=percent(summary.margin), control=escape(summary.control),
         ),
-        _effects(result),
-        _hosts(result),
-        _costs(result),
-        waits_part(result),
-        _invalid(result),
-        _servers(result),
-        _published(result),
+        (names[EFFECTS], _effects(result)),
+        (names[HOSTS], _hosts(result)),
+        (names[COSTS], _costs(result)),
+        (names[WAITS], waits_part(result)),
+        (names[INVALID], _invalid(result)),
+        (names[SERVERS], _servers(result)),
+        (names[PUBLISHED], _published(result)),
         tr(
             "Made by mydyno {version}: `{command}`, seed {seed}.",
             version=escape(result.study.mydyno_version), command=code(join(result.study.command)),
             seed=result.plan.seed,
         ),
     ]  # fmt: skip
-    return "\n\n".join(part for part in parts if part) + "\n"
+    whole = tr("report.html of the study, which `mydyno report {study}` writes", study=code(summary.study))
+    named = [("", part) if isinstance(part, str) else part for part in parts]
+    return fitted(named, list(names.values()), whole)
 
 
 def _answer_table(result: StudyResult) -> str:
@@ -106,7 +122,7 @@ def _sentences(result: StudyResult) -> str:
     if not sentences:
         return ""
     lines = [f"- {escape(sentence)}" for sentence in sentences]
-    title = tr("Every comparison in full")
+    title = tr(COMPARISONS)
     heading = f"<details><summary>{title} ({len(lines)})</summary>"
     return "\n".join([heading, "", *lines, "", "</details>"])
 
@@ -149,7 +165,7 @@ def _hosts(result: StudyResult) -> str:
     groups = result.summary.host_groups
     if groups is None:
         return ""
-    parts = [f"### {tr('Hosts')}"]
+    parts = [f"### {tr(HOSTS)}"]
     effects = () if result.before_first_look else groups.effects
     if effects:
         parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
@@ -186,7 +202,7 @@ def _costs(result: StudyResult) -> str:
     found = accompanied(result, record) if record is not None and not result.before_first_look else []
     if not found:
         return ""
-    parts = [f"### {tr('What came with it')}"]
+    parts = [f"### {tr(COSTS)}"]
     for one in found:
         lines = [f"- {escape(sentence)}" for sentence in one.sentences]
         lines += [f"- {tr('To test it:')} `{code(command)}`" for command in one.commands]
@@ -201,7 +217,7 @@ def _invalid(result: StudyResult) -> str:
     if not invalid:
         return ""
     lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or tr('no reason recorded'))}" for run in invalid]
-    return "\n".join([f"### {tr('Runs that are not valid')}", "", *lines])
+    return "\n".join([f"### {tr(INVALID)}", "", *lines])
 
 
 def _servers(result: StudyResult) -> str:
@@ -211,7 +227,7 @@ def _servers(result: StudyResult) -> str:
     names, rows = found
     head = f"| {' | '.join(map(escape, names))} |"
     lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
-    return "\n".join([f"### {tr('Servers, and how their settings differ')}", "", head, rule(head, len(names)), *lines])
+    return "\n".join([f"### {tr(SERVERS)}", "", head, rule(head, len(names)), *lines])
 
 
 def _published(result: StudyResult) -> str:
@@ -219,7 +235,7 @@ def _published(result: StudyResult) -> str:
         return ""
     heads = (tr("published study"), tr("figure"), tr("arm"), tr("published"), tr("ours"), tr("agreement"))
     head = f"| {' | '.join(heads)} |"
-    lines = [f"### {tr('Comparison with published figures')}", "", head, rule(head, 3)]
+    lines = [f"### {tr(PUBLISHED)}", "", head, rule(head, 3)]
     for entry in result.summary.published:
         published, ours = (
             "–" if ratio is None else signed_percent(ratio - 1) for ratio in (entry.published_ratio, entry.ratio)

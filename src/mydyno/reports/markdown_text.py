@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mydyno.language import tr
+
+LONGEST = 65_000
+"""Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
+
 
 def escape(text: str) -> str:
     """Text that Markdown and HTML read as plain: one line, markup characters escaped."""
@@ -24,3 +31,37 @@ def rule(head: str, text_columns: int) -> str:
         + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
         + "|"
     )
+
+
+def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str) -> str:
+    """(name, text) in order as one text of at most LONGEST characters; parts without text are nothing.
+
+    Where it is longer, the parts that `optional` names are left out one by one, in that order, and what is left is cut
+    after a line; the last line then names them and where the `whole` is.
+    """
+    left = [(name, text) for name, text in parts if text]
+    text = _joined(left)
+    if len(text) <= LONGEST:
+        return text
+    omitted = []
+    for name in optional:
+        if any(one == name for one, _ in left):
+            left = [(one, text) for one, text in left if one != name]
+            omitted.append(name)
+        text = _joined([*left, _note(omitted, whole)])
+        if len(text) <= LONGEST:
+            return text
+    note = _joined([_note([*omitted, tr("what follows here")], whole)])
+    return _joined(left)[: LONGEST - len(note) - 1].rpartition("\n")[0].rstrip() + "\n\n" + note
+
+
+def _note(omitted: Sequence[str], whole: str) -> tuple[str, str]:
+    return "", tr(
+        "Left out, because a comment of a pull request has at most 65,536 characters: {parts}. The whole: {whole}",
+        parts=", ".join(omitted),
+        whole=whole,
+    )
+
+
+def _joined(parts: Sequence[tuple[str, str]]) -> str:
+    return "\n\n".join(text for _, text in parts) + "\n"

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mydyno.language import tr
 from mydyno.model.definition.experiment import DataSpec, Frozen
+from mydyno.model.definition.quantities import ShareUpToAll
 
 
 class KvOptions(Frozen):
@@ -37,8 +38,8 @@ class KvOptions(Frozen):
     threads: int | None = Field(None, ge=1, description="dynoload's threads; default: one for 64 connections")
     rate: int = Field(0, ge=0, description="planned operations per second; 0: as many as possible")
     seed: int = Field(1, ge=0, description="seed of the operations")
-    overwrite: float | None = Field(
-        None, ge=0, le=1, description="memaslap only: share of sets of a key that was set before"
+    overwrite: ShareUpToAll | None = Field(
+        None, description="memaslap only: share of sets of a key that was set before"
     )
     execute_number: int | None = Field(None, ge=1, description="memslap only: operations of each thread; default 10000")
 

@@ -19,6 +19,7 @@ MOST_STRANGERS = 0.10
 MOST_DEFERRED = 0.15
 """CPUs that a server may still use after its slice (purge, flushing) without being waited for."""
 LONGEST_DEFERRED_S = 0.5
+DEFERRED_LOOK_S = 0.03
 STEAL_PAUSE_S = 2.0
 """After a cycle in which the hypervisor took much more than in the cycles before."""
 MOST_OF_THE_TIME = 0.10
@@ -53,22 +54,20 @@ class QuietWait:
     async def before_cycle(self, servers_cpu_s: float, servers_now: Callable[[], float]) -> None:
         """Wait while other programs use the CPUs, at most `design.quiet_wait`."""
         if self._steal_pause and self._allowed_s > 0:
-            pause_s = min(STEAL_PAUSE_S, self._allowed_s)
-            await asyncio.sleep(pause_s)
-            self.waited_s += pause_s
+            self.waited_s += await _slept_s(min(STEAL_PAUSE_S, self._allowed_s))
             self._steal_pause = False
             servers_cpu_s = servers_now()
         deadline_s = time.monotonic() + max(0.0, self._allowed_s)
         while time.monotonic() < deadline_s:
             before = HostCpu.read()
-            await asyncio.sleep(LOOK_S)
+            slept_s = await _slept_s(LOOK_S)
             used = HostCpu.read().since(before)
             now_s = servers_now()
             others_s = used.busy_s - max(0.0, now_s - servers_cpu_s)
             servers_cpu_s = now_s
             if used.total_s <= 0 or others_s / used.total_s <= MOST_STRANGERS:
                 return
-            self.waited_s += LOOK_S
+            self.waited_s += slept_s
 
     async def after_slice(self, server_cpu_s: Callable[[], float]) -> None:
         """Wait while the server that was loaded goes on working, at most half a second; with waiting off, never."""
@@ -77,10 +76,18 @@ class QuietWait:
         waited_s = 0.0
         before_s = server_cpu_s()
         while waited_s < LONGEST_DEFERRED_S:
-            await asyncio.sleep(0.03)
-            waited_s += 0.03
+            slept_s = await _slept_s(DEFERRED_LOOK_S)
+            waited_s += slept_s
             now_s = server_cpu_s()
-            if (now_s - before_s) / 0.03 <= MOST_DEFERRED:
-                break
+            if (now_s - before_s) / slept_s <= MOST_DEFERRED:
+                self.waited_s += waited_s - slept_s
+                return
             before_s = now_s
-        self.waited_s += max(0.0, waited_s - 0.03)
+        self.waited_s += waited_s
+
+
+async def _slept_s(wanted_s: float) -> float:
+    """Sleep, and return how long it really took: much more on a busy host."""
+    began_s = time.monotonic()
+    await asyncio.sleep(wanted_s)
+    return time.monotonic() - began_s

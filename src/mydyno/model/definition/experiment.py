@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mydyno.model.definition.problems import NAME_PATTERN
 from mydyno.model.definition.profile_spec import ProfileSpec
-from mydyno.model.definition.quantities import Duration, PositiveDuration, Share
+from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.frozen_record import is_empty
 
@@ -303,8 +303,8 @@ class GateSpec(Frozen):
     ignored_errors_per_transaction: float = Field(
         0.1, ge=0, description="deadlocks and lock time-outs per transaction, beyond which an arm has failed"
     )
-    driver_cpu: float = Field(
-        0.95, gt=0, le=1, description="the load program's CPU time as a share of the CPUs that it may use"
+    driver_cpu: ShareUpToAll = Field(
+        0.95, gt=0, description="the load program's CPU time as a share of the CPUs that it may use"
     )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     throttled: Share = Field(

@@ -85,3 +85,7 @@ Share = Annotated[
     float, BeforeValidator(parse_share), Field(gt=0, lt=1, json_schema_extra={"type": ["string", "number"]})
 ]
 """A share between 0 and 1; written "2%" in a file."""
+ShareUpToAll = Annotated[
+    float, BeforeValidator(parse_share), Field(ge=0, le=1, json_schema_extra={"type": ["string", "number"]})
+]
+"""A share from 0 to 1, both included."""

@@ -11,6 +11,7 @@ from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Compari
 from mydyno.reports.across import tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
+from mydyno.reports.markdown_text import fitted
 from mydyno.reports.verdict_table import flat
 from mydyno.results.across.setting_words import group_words
 from mydyno.results.across.words import indirect_words
@@ -131,7 +132,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts += [f"## {tr(CONCLUSIONS)}", markdown_list(comparison.conclusions)] if comparison.conclusions else []
     if comparison.not_compared:
         parts += [f"## {tr('Not compared')}", markdown_list(refused_lines(comparison))]
-    return flat("\n\n".join(parts)) + "\n"
+    return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 
 def arms_markdown(comparison: ArmComparison) -> str:
@@ -141,7 +142,7 @@ def arms_markdown(comparison: ArmComparison) -> str:
     noise = tables.noise_table([comparison.study], comparison.steps)
     parts += [f"## {tr(NOISE)}", markdown_table(noise)] if noise else []
     parts += [f"## {tr(CONCLUSIONS)}", markdown_list(comparison.conclusions)]
-    return flat("\n\n".join(parts)) + "\n"
+    return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 
 def equal_words(groups: Sequence[SettingGroup]) -> str:

@@ -9,6 +9,7 @@ from mydyno.model.stored.history import Calibration, History
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
+from mydyno.reports.markdown_text import fitted
 from mydyno.reports.verdict_table import flat
 
 MOST_DETAILED = 2
@@ -65,7 +66,7 @@ def history_markdown(history: History) -> str:
     if history.left_out:
         parts += [f"## {tr('Left out')}", markdown_list(history_tables.left_out_lines(history))]
     parts += [f"## {tr(CALIBRATION)}", *history_tables.calibration_lines(history.calibration)]
-    return flat("\n\n".join(parts)) + "\n"
+    return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 
 def calibration_markdown(calibration: Calibration) -> str:
@@ -76,7 +77,7 @@ def calibration_markdown(calibration: Calibration) -> str:
     ]
     if calibration.contrasts:
         parts.append(markdown_table(history_tables.calibration_table(calibration)))
-    return flat("\n\n".join(parts)) + "\n"
+    return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 
 def title(history: History) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mydyno.model.stored.bisection import BisectRecord, BisectResult
 from mydyno.reports.bisect import words
+from mydyno.reports.markdown_text import fitted
 
 
 def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
@@ -15,7 +16,7 @@ def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
     lines += [_line([_escaped(str(cell)) for cell in row]) for row in table.rows]
     lines += ["", *(f"- {_escaped(line)}" for line in words.reasons(result))]
     lines += ["", *(_escaped(note) for note in words.notes(record, result))]
-    return "\n".join(lines).rstrip() + "\n"
+    return fitted([("", "\n".join(lines).rstrip())], (), "report.html")
 
 
 def _line(cells: object) -> str:

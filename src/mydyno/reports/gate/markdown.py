@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.reports.gate.words import TITLES, answer, notes, rows
-from mydyno.reports.markdown_text import code, escape
+from mydyno.reports.markdown_text import code, escape, fitted
 from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
 
@@ -29,4 +29,4 @@ def markdown(result: GateResult) -> str:
         escape(result.scope),
         f"Study `{code(result.study)}`.",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return fitted([("", part) for part in parts], (), f"`mydyno gate {code(result.study)}`")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+
+import pytest
 
 from mydyno.execution.interleaved import quiet_wait
 from mydyno.execution.interleaved.quiet_wait import QuietWait
@@ -17,6 +20,25 @@ async def test_a_cycle_waits_after_one_with_far_more_steal_than_usual() -> None:
     waiting.note_steal([0.4, 0.5])
     await waiting.before_cycle(0.0, lambda: 1e9)
     assert 0 < waiting.waited_s <= quiet_wait.STEAL_PAUSE_S
+
+
+async def test_sleeps_count_with_the_time_that_they_really_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+
+    async def late(wanted_s: float) -> None:
+        now[0] += 4 * wanted_s  # the host is busy
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(asyncio, "sleep", late)
+    waiting = QuietWait(60.0)
+    working = iter([0.0, 0.1, 0.2, 0.2])
+    await waiting.after_slice(lambda: next(working))  # 0.1 s of CPU time in 0.12 s, twice
+    assert waiting.waited_s == pytest.approx(0.24)
+    now[0] += 3600.0
+    for share in (0.02, 0.9):
+        waiting.note_steal([share])
+    await waiting.before_cycle(0.0, lambda: 1e9)
+    assert waiting.waited_s == pytest.approx(0.24 + 4 * quiet_wait.STEAL_PAUSE_S)
 
 
 async def test_with_no_wait_allowed_none_is_made() -> None:

@@ -14,6 +14,7 @@ from mydyno.errors import UserError
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.overrides import parse_set, with_settings
+from mydyno.workloads.kv import KvOptions
 from tests.unit.model.definition.test_experiment_mistakes import GOOD, mistakes, parse
 
 LATENCY = "[verdict]\nprimary = 'latency_p99_us'\n"
@@ -275,3 +276,15 @@ def test_hooks_are_for_an_external_server_and_have_a_command(server: str, words:
 def test_a_set_replaces_the_server_as_a_whole() -> None:
     tree = {"server": {"name": "mariadb-10.11", "variables": {"sync_binlog": 1}}}
     assert with_settings(tree, ['server={ basedir = "/opt/server" }']) == {"server": {"basedir": "/opt/server"}}
+
+
+@pytest.mark.parametrize("text", ["50%", "0.5", '"50%"'])
+def test_the_bound_of_the_drivers_cpu_is_a_share(text: str) -> None:
+    assert load("allocators", None, [f"gates.driver_cpu={text}"])[0].gates.driver_cpu == 0.5
+
+
+def test_a_share_may_be_all_where_that_makes_sense() -> None:
+    assert load("allocators", None, ["gates.driver_cpu=100%"])[0].gates.driver_cpu == 1.0
+    with pytest.raises(UserError, match=r"gates\.driver_cpu"):
+        load("allocators", None, ["gates.driver_cpu=101%"])
+    assert KvOptions(overwrite="30%").overwrite == 0.3  # type: ignore[arg-type]
