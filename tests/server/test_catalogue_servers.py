@@ -15,7 +15,7 @@ from mydyno.drivers.base import StepContext
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import DataSpec, ServerSpec, Step
+from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
 from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
 from mydyno.servers.initialisation import initialise
@@ -156,3 +156,24 @@ async def _run(workload: str, instance: MysqldServer, tmp_path: Path) -> None:
     step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
     outcome = await driver.run(StepContext(instance.address(LOAD_USER), DATA, step, tmp_path, tmp_path / "log"))
     assert outcome.result.transactions > 0
+
+
+@pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.4"])
+async def test_names_without_case_are_known_from_the_initialisation_on(short_folder: Path, name: str) -> None:
+    paths = HostPaths.resolve()
+    host = LocalHost("test-lower-case", paths.server_user)
+    build = await get_build(ServerSpec(name=name), paths.cache, host)
+    variables: dict[str, Scalar] = {"lower_case_table_names": 1, "innodb_page_size": "8k"}
+    settings = InstanceSettings(base=dict(BASE), variables=variables)
+    folder = short_folder / "disk#1"
+    server = MysqldServer(build, host, folder, short_folder / "s", short_folder / "log", Credentials(), settings)
+    server.own(short_folder / "s")
+    await initialise(server)
+    await server.start()
+    try:
+        async with server.control() as control:
+            found = await control.variables()
+        assert (found["lower_case_table_names"], found["innodb_page_size"]) == ("1", "8192")
+        assert Path(found["datadir"]) == folder / "data"
+    finally:
+        await server.stop()

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.base import DriverOutcome, Progress, StepContext
+from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import DriverError
 from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.execution.step_validity import step_warnings
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
@@ -223,3 +225,28 @@ async def test_the_environment_is_read_back_from_the_live_process(instance: Mysq
     other = EnvironmentTreatment({"MALLOC_ARENA_MAX": 4, "MISSING": 1})
     evidence = await other.evidence(instance)
     assert evidence.text == "MALLOC_ARENA_MAX is 2, wanted 4; MISSING is not set, wanted 1"
+
+
+@pytest.mark.parametrize("name", ["dynoload", pytest.param("sysbench", marks=pytest.mark.exhaustive)])
+async def test_deletes_go_on_until_the_tables_are_empty_and_agree_with_the_server(
+    environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path, name: str
+) -> None:
+    driver = DRIVERS[name]()
+    await driver.get(environment.paths, environment.host)
+    asked = step("oltp_delete", 0, 1).model_copy(update={"driver": name})
+    context = StepContext(
+        instance.address(LOAD_USER), environment.experiment.data, asked, tmp_path, tmp_path / "driver.log"
+    )
+    await instance.start()
+    async with instance.control() as control:
+        await control.rows("DELETE FROM sbtest.sbtest1 WHERE id > 100")
+        for _ in range(2):
+            before = await control.status()
+            result = (await driver.run(context)).result
+            counted = growth(before, await control.status())
+            assert disagreements("oltp_delete", result.whole, counted) == []
+            assert result.whole["unchanged"] > result.whole["write"]
+            assert len(step_warnings(result)) == 1
+            assert result.health == "valid" or name == "sysbench"
+    if name == "dynoload":
+        assert ("absent_rows", "valid") in {(finding.rule, finding.level) for finding in result.findings}
