@@ -19,6 +19,8 @@ from mydyno.results.published.studies import published_studies
 from mydyno.store.study_folder import StudyFolder
 
 NOT_HERE = "not on this host"
+MOST_NAMED = 3
+"""Damaged files of a study."""
 
 
 def register(app: typer.Typer) -> None:
@@ -81,5 +83,9 @@ def _study(path: Path) -> dict[str, str]:
         return {"name": folder.name, "state": "damaged", "runs": error.message}
     state = summary.state if summary is not None else "unfinished"
     runs = f"{made} of {planned} runs"
-    damage = folder.journal.damage()
-    return {"name": folder.name, "state": state, "runs": f"{runs}; {damage}" if damage else runs}
+    damaged = folder.damaged_runs()
+    unread = (
+        f"{', '.join(damaged[:MOST_NAMED])}{' …' * (len(damaged) > MOST_NAMED)} cannot be read" if damaged else None
+    )
+    words = filter(None, [runs, folder.journal.damage(), unread])
+    return {"name": folder.name, "state": state, "runs": "; ".join(words)}

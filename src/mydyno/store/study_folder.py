@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -80,6 +81,13 @@ class StudyFolder:
         for planned in self.plan().runs:
             if (self.path / planned.folder / "run.json").is_file():
                 yield self.run(planned.folder)
+
+    def damaged_runs(self) -> list[str]:
+        """Files of finished runs that are cut short or no JSON, below the study's folder; a quick look at each."""
+        runs = sorted(self.path.glob("blocks/*/*/run.json"))
+        samples = sorted(self.path.glob("blocks/*/*/samples.parquet"))
+        damaged = [path for path in runs if not _is_json(path)] + [path for path in samples if not _is_parquet(path)]
+        return [str(path.relative_to(self.path)) for path in damaged]
 
     def summary(self) -> Summary | None:
         """summary.json, or None if there is none yet."""
@@ -177,6 +185,23 @@ class StudyFolder:
             return model.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_bytes()), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_parquet(path: Path) -> bool:
+    """Its last four bytes are the format's mark, which is written last."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            return file.read() == b"PAR1"
+    except OSError:
+        return False
 
 
 def _name_host_group(block: Path, host_group: str) -> None:

@@ -56,7 +56,8 @@ SAID_BY = {
     "plan.json": {"report", "compare", "list", "history", "gate"},
     "journal.jsonl": {"report", "compare", "list", "history", "gate"},
     "summary.json": {"compare", "list", "history"},
-    "run.json": {"report", "compare", "history", "gate"},
+    "run.json": {"report", "compare", "list", "history", "gate"},
+    "samples.parquet": {"list"},
 }
 
 

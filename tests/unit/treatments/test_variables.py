@@ -143,3 +143,12 @@ def test_what_built_in_workloads_set_themselves_cannot_be_under_test_with_them(
     found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "sets its own value" in one]
     assert bool(found) == (script is None and name != "sort_buffer_size")
     assert all(one.startswith("arm jemalloc: variables: ") and "use" in one for one in found)
+
+
+@pytest.mark.parametrize("name", ["default_storage_engine", "storage-engine", "loose_default_storage_engine"])
+@pytest.mark.parametrize("value", ["MyISAM", "Aria", "innodb"])
+def test_another_engine_than_that_of_the_tables_is_refused(paths: HostPaths, name: str, value: str) -> None:
+    asked = experiment(treatments={"jemalloc": {"variables": {name: value}}})
+    found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "are InnoDB, whatever" in one]
+    assert len(found) == (value != "innodb")
+    assert all(one.startswith(f"arm jemalloc: {option_name(name)} = {value}: ") for one in found)

@@ -20,7 +20,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.servers.catalogue import known_servers
-from mydyno.servers.my_cnf import option_name
+from mydyno.servers.my_cnf import option_name, plain_name
 from mydyno.servers.performance_schema import version_obstacle
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
@@ -32,6 +32,7 @@ RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
 """Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
+ENGINE_VARIABLES = ("default_storage_engine", "storage_engine")
 CANARY_S = 2.5
 """Before each block, where the host is as usual (measured)."""
 STUDY_BYTES_PER_RUN_S = 9_000
@@ -96,6 +97,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
             f"data: {data_kind} on an external server (dsn) is not checked; use server.name or server.basedir"
         )
     obstacles += kv_obstacles(experiment)
+    obstacles += _engine_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan)
     obstacles += _replay_obstacles(experiment, plan)
     if needed > free and experiment.server.dsn is None:
@@ -126,6 +128,20 @@ def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:
         if speed_of(step) is not None
     }
     return [f"{step}: {problem}" for step, problem in problems.items() if problem]
+
+
+def _engine_obstacles(experiment: Experiment) -> list[str]:
+    """Another storage engine than the one that the tables of built-in data name: it would change nothing."""
+    if experiment.data.workload not in ("oltp", "tpcc"):
+        return []
+    found = []
+    of_arms = [(f"arm {arm.name}", arm.treatments.get("variables", {})) for arm in experiment.arms]
+    for whose, variables in [("server.variables", experiment.server.variables), *of_arms]:
+        for name, value in variables.items():
+            if plain_name(name) in ENGINE_VARIABLES and str(value).upper() != "INNODB":
+                tables = f"the tables of data.workload = {experiment.data.workload!r} are InnoDB, whatever it is"
+                found.append(f"{whose}: {option_name(name)} = {value}: {tables}")
+    return found
 
 
 def _changes_of(arm: ArmSpec, experiment: Experiment, apart: bool) -> list[str]:
