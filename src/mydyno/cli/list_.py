@@ -84,8 +84,6 @@ def _study(path: Path) -> dict[str, str]:
     state = summary.state if summary is not None else "unfinished"
     runs = f"{made} of {planned} runs"
     damaged = folder.damaged_runs()
-    unread = (
-        f"{', '.join(damaged[:MOST_NAMED])}{' …' * (len(damaged) > MOST_NAMED)} cannot be read" if damaged else None
-    )
-    words = filter(None, [runs, folder.journal.damage(), unread])
+    named = ", ".join(damaged[:MOST_NAMED]) + " …" * (len(damaged) > MOST_NAMED)
+    words = filter(None, [runs, folder.journal.damage(), f"{named} cannot be read" if damaged else None])
     return {"name": folder.name, "state": state, "runs": "; ".join(words)}

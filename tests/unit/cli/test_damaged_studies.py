@@ -180,7 +180,7 @@ def test_no_page_breaks(finished: Finished) -> None:
         for url in PAGES:
             status, text = page(finished.studies, url.format(run=run))
             assert status in (200, 404, 422), (file, url)
-            if url == "/studies/fake-1" and file.name in SAID_BY:
+            if url == "/studies/fake-1" and file.name in SAID_BY and file.suffix != ".parquet":
                 assert file.name in text
 
 
