@@ -222,7 +222,9 @@ async def test_a_host_that_is_still_lost_at_the_end_is_named_and_cleaned_by_resu
     watcher = FleetWatched()
     await resume_on_groups(folder.path, paths, watcher, hosts)
     assert not kept.exists()
-    assert watcher.said == ["a: removed what this study had left there"]
+    removed, finished = watcher.said
+    assert removed == "a: removed what this study had left there"
+    assert f"{folder.name} is finished: nothing was run" in finished
     assert [one["group"] for one in journal(folder, "group_cleaned")] == ["a"]
 
 

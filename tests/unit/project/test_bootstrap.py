@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,3 +44,25 @@ def test_checkouts_with_one_cache_get_each_its_own_engine(tmp_path: Path) -> Non
     # The second one's files are older than what is built of the first.
     assert says(tmp_path / "first", tmp_path / "cache") == "first"
     assert says(tmp_path / "second", tmp_path / "cache") == "second"
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"MYDYNO_CACHE": "{}/own"}, 0, "{}/own\n"),
+        ({"XDG_CACHE_HOME": "{}/user"}, 0, "{}/user/mydyno\n"),
+        ({"HOME": "{}"}, 0, "{}/.cache/mydyno\n"),
+        ({"HOME": ""}, 3, "mydyno: error: there is no cache folder: neither HOME nor MYDYNO_CACHE is set\n"),
+        ({"MYDYNO_CACHE": "{}/a:b"}, 3, "mydyno: error: the cache folder {}/a:b has a colon, at which PATH"),
+    ],
+)
+def test_the_cache_is_found_as_the_program_finds_it(
+    tmp_path: Path, variables: dict[str, str], code: int, words: str
+) -> None:
+    given = {"PATH": os.environ["PATH"], **{name: value.format(tmp_path) for name, value in variables.items()}}
+    script = 'source "$0/bootstrap.sh"; find_cache; echo "$cache"'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script, ROOT], env=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert (done.stdout + done.stderr).startswith(words.format(tmp_path))
