@@ -124,7 +124,7 @@ async def test_a_wrong_password_is_a_failure_in_sysbenchs_own_words(
     environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path
 ) -> None:
     await instance.start()
-    wrong = replace(instance.address(LOAD_USER), password="wrong")
+    wrong = replace(instance.address(LOAD_USER), password=b"wrong")
     with pytest.raises(DriverError, match="error 1045: Access denied for user 'dyno'@'localhost'"):
         await run_step(environment, instance, step("oltp_read_only"), tmp_path, wrong)
 

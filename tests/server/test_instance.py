@@ -80,7 +80,7 @@ async def test_mydynos_accounts_are_the_only_ones_and_need_their_passwords(insta
         assert await control.scalar("SELECT COUNT(*) FROM sbtest.sbtest1") == 2000
     for user in ("mydyno", "dyno", "root"):
         with pytest.raises(ServerError, match="Access denied"):
-            async with Control(Address(user=user, password="", socket=str(instance.socket))):
+            async with Control(Address(user=user, password=b"", socket=str(instance.socket))):
                 pass
     async with Control(instance.address(LOAD_USER, "sbtest")) as load:
         with pytest.raises(ServerError, match=r"command denied|Access denied"):
@@ -140,7 +140,7 @@ async def test_a_port_that_is_taken_is_told_with_the_servers_log(instance: Mysql
 async def test_a_server_on_a_port_listens_on_loopback_alone(instance: MysqldServer) -> None:
     instance.port = port = free_port()
     await instance.start()
-    address = Address(user="dyno", password=instance.credentials.load, host="127.0.0.1", port=port)
+    address = Address(user="dyno", password=instance.credentials.load.encode(), host="127.0.0.1", port=port)
     async with Control(address) as control:
         assert await control.scalar("SELECT @@bind_address") == "127.0.0.1"
 

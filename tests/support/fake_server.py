@@ -32,7 +32,7 @@ class FakeInstance(RunningServer):
         return 4710 + self.number
 
     def address(self, user: str = "dyno", database: str = "") -> Address:
-        return Address(user=user, password="secret-word", socket=f"/nowhere/{self.number}", database=database)
+        return Address(user=user, password=b"secret-word", socket=f"/nowhere/{self.number}", database=database)
 
     def ensure_client_path(self) -> ClientPath:
         raise AssertionError("fake arms have no treatment of the load's path")

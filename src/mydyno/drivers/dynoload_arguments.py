@@ -22,7 +22,7 @@ class Arguments(ABC):
         """Where the server is and as whom to connect; the password goes by a file in `folder`."""
         password_file = folder / "dynoload.password"
         password_file.touch(mode=0o600)
-        password_file.write_text(address.password)
+        password_file.write_bytes(address.password)
         tcp = [f"--host={address.host}", f"--port={address.port}"]
         where = [f"--socket={address.socket}"] if address.socket else tcp
         account = [f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
@@ -148,10 +148,13 @@ def protocol_arguments(address: Address) -> list[str]:
     if tls is None:
         return arguments
     arguments.append(f"--ssl-mode={tls.mode}")
-    if tls.mode == "disabled":
+    if tls.mode in ("disabled", "preferred") and not address.socket:
         # MySQL's caching_sha2_password needs a key before a password goes over an open network.
-        return [*arguments, *([] if address.socket else ["--get-server-public-key"])]
-    arguments += [f"--ssl-ca={tls.authority}"] if tls.authority else []
+        arguments.append("--get-server-public-key")
+    if tls.mode == "disabled":
+        return arguments
+    for option, path in (("--ssl-ca", tls.authority), ("--ssl-cert", tls.certificate), ("--ssl-key", tls.key)):
+        arguments += [f"{option}={path}"] if path else []
     arguments += [f"--tls-versions={','.join(tls.versions)}"] if tls.versions else []
     arguments += [f"--ssl-ciphers={','.join(tls.ciphers)}"] if tls.ciphers else []
     return [*arguments, f"--tls-resumption={option_text(tls.resumption)}"]

@@ -89,7 +89,7 @@ async def open_sessions(
         command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=address.entering
     )
     try:
-        output, _ = await asyncio.wait_for(process.streams.communicate(f"{address.password}\n".encode()), TIMEOUT_S)
+        output, _ = await asyncio.wait_for(process.streams.communicate(address.password + b"\n"), TIMEOUT_S)
     except TimeoutError:
         raise ServerError(f"a session on the load's path: no answer within {TIMEOUT_S:.0f} s") from None
     finally:

@@ -81,14 +81,14 @@ class Sysbench(Driver):
             if address.socket
             else f"mysql-host={address.host}\nmysql-port={address.port}"
         )
-        if address.tls is not None and address.tls.mode != "disabled":
+        if address.tls is not None and address.tls.of_load is not None:
             # Its --mysql-ssl=on goes on in plain text where the server has no TLS, and it takes no version or suite.
             raise DriverError('sysbench 1.0.20 cannot prove TLS; use driver = "dynoload"')
         if address.compression not in ("off", "zlib"):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
         compressed = "mysql-compression=on\n" if address.compression == "zlib" else ""
-        account = f"mysql-user={address.user}\nmysql-password={address.password}\nmysql-db={SCHEMA}\n"
-        path.write_text(f"{account}{place}\n{compressed}")
+        account = f"mysql-user={address.user}\nmysql-db={SCHEMA}\n{place}\n{compressed}"
+        path.write_bytes(account.encode() + b"mysql-password=" + address.password + b"\n")
         return path
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:

@@ -22,7 +22,7 @@ class ClientPath:
     tls: ClientTls | None = None
     compression: str = "off"
 
-    def address(self, user: str, password: str, database: str = "") -> Address:
+    def address(self, user: str, password: bytes, database: str = "") -> Address:
         """The path as a driver takes it."""
         return Address(
             user=user,

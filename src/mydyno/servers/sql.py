@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -14,14 +15,16 @@ import pymysql
 import pymysql.cursors
 from pymysql.constants import COMMAND
 
-from mydyno.errors import ServerError
+from mydyno.errors import HostError, ServerError
+
+TlsMode = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
 
 
 @dataclass(frozen=True)
 class ClientTls:
     """The TLS options of a client."""
 
-    mode: Literal["disabled", "required", "verify_ca", "verify_identity"] = "disabled"
+    mode: TlsMode = "disabled"
     authority: Path | None = None
     """PEM file of the authority to trust."""
     versions: tuple[str, ...] = ()
@@ -29,6 +32,15 @@ class ClientTls:
     ciphers: tuple[str, ...] = ()
     """Allowed suites by OpenSSL's names; empty: all."""
     resumption: bool = True
+    certificate: Path | None = None
+    """PEM file of the client's own certificate."""
+    key: Path | None = None
+    """PEM file of its private key."""
+
+    @property
+    def of_load(self) -> ClientTls | None:
+        """For a load, which is never left to choose: None where TLS is only preferred, or disabled."""
+        return None if self.mode in ("disabled", "preferred") else self
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,7 @@ class Address:
     """Where a server listens, and the account; the password is never printed."""
 
     user: str
-    password: str = field(repr=False)
+    password: bytes = field(repr=False)
     socket: str | None = None
     host: str = "127.0.0.1"
     port: int = 3306
@@ -44,7 +56,9 @@ class Address:
     namespace: Path | None = None
     """The network namespace that it is reached from; None: mydyno's own."""
     tls: ClientTls | None = None
-    """The TLS options of the client; None: the client's own default (mydyno's drivers: none)."""
+    """The TLS options of the client; None: the client's own default (control connections over TCP: preferred, drivers:
+    none).
+    """
     compression: str = "off"
     """Of the protocol: off, zlib or zstd, with a level as in zstd:3."""
 
@@ -67,6 +81,8 @@ SESSION_STATE = (
     "sql_select_limit = 18446744073709551615, wait_timeout = 2147483"
 )
 """What control sessions do does not depend on the server's global values."""
+PLUGINS = ("mysql_native_password", "caching_sha2_password")
+"""The authentication plug-ins that all parts of mydyno have: PyMySQL, dynoload, dynoprobe."""
 
 
 def unix_stream(path: str, timeout_s: float) -> socket.socket:
@@ -79,6 +95,19 @@ def unix_stream(path: str, timeout_s: float) -> socket.socket:
         found.close()
         raise
     return found
+
+
+class _Connection(pymysql.connections.Connection):
+    """PyMySQL's, for accounts with PLUGINS: with others it fails in many ways, or sends the password in clear."""
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        name = plugin_name.decode(errors="backslashreplace")
+        if name not in PLUGINS:
+            raise HostError(
+                f"the account uses the authentication plug-in {name}, which mydyno does not have",
+                f"use an account with {' or '.join(PLUGINS)}",
+            )
+        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]  # not in the stubs
 
 
 class Control:
@@ -110,7 +139,7 @@ class Control:
     def _connect(self) -> pymysql.connections.Connection[pymysql.cursors.Cursor]:
         path = self._address.socket
         try:
-            connection: Any = pymysql.Connection(
+            connection: Any = _Connection(
                 user=self._address.user,
                 password=self._address.password,
                 host=self._address.host,
@@ -121,10 +150,10 @@ class Control:
                 charset="utf8",
                 autocommit=True,
                 init_command=SESSION_STATE,
-                # A Unix socket needs none, and mydyno's own sessions must not be counted among the load's.
-                ssl_disabled=self._plain or path is not None,
                 defer_connect=True,
+                **self._tls(),
             )
+            connection._ssl_required = connection.ssl and self._mode != "preferred"
             if path is not None:
                 connection._secure = True  # as PyMySQL sets it for its own Unix sockets: passwords may go in clear
                 connection.connect(unix_stream(path, self._timeout_s))
@@ -136,7 +165,29 @@ class Control:
                 connection._read_timeout = None
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"control connection: {_words(error)}") from error
-        return connection  # type: ignore[no-any-return]  # Any for the private name above
+        except (AssertionError, IndexError, TypeError, ValueError, struct.error) as error:
+            raise ServerError(f"control connection: no MySQL or MariaDB server answers there ({error})") from error
+        return connection  # type: ignore[no-any-return]  # Any for the private names above
+
+    @property
+    def _mode(self) -> TlsMode:
+        return self._address.tls.mode if self._address.tls is not None else "preferred"
+
+    def _tls(self) -> dict[str, Any]:
+        """PyMySQL's arguments."""
+        mode, tls = self._mode, self._address.tls or ClientTls()
+        # A Unix socket needs none, and mydyno's own sessions must not be counted among the load's.
+        if self._plain or mode == "disabled" or (mode == "preferred" and self._address.socket is not None):
+            return {"ssl_disabled": True}
+        return {
+            "ssl_verify_cert": mode.startswith("verify"),
+            "ssl_verify_identity": mode == "verify_identity",
+            **{
+                option: str(path)
+                for option, path in (("ssl_ca", tls.authority), ("ssl_cert", tls.certificate), ("ssl_key", tls.key))
+                if path is not None
+            },
+        }
 
     def _close(self) -> None:
         assert self._connection is not None
@@ -210,6 +261,13 @@ class Control:
             connection._read_packet()  # OK or EOF, by version; an error is raised
         except (pymysql.MySQLError, OSError) as error:
             raise ServerError(f"COM_DEBUG: {_words(error)}") from error
+
+
+def server_code(error: ServerError) -> int | None:
+    """The server's (or PyMySQL's) error number, where a session's error has one."""
+    cause = error.__cause__
+    code = cause.args[0] if isinstance(cause, pymysql.MySQLError) and cause.args else None
+    return code if isinstance(code, int) else None
 
 
 def _words(error: Exception) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import StepRecord
-from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.dsn import parse_dsn, unreadable_file
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import ClientTls
 
@@ -24,13 +24,16 @@ def configure_client_path(
 
 
 def external_obstacle(server: ServerSpec) -> str | None:
-    """Why the connection to an external server cannot be changed: it is a Unix socket."""
-    if server.dsn is not None and parse_dsn(server.dsn).socket is not None:
+    """Why the connection to an external server cannot be changed: it is a Unix socket, or lacks a file of its TLS."""
+    if server.dsn is None:
+        return None
+    address = parse_dsn(server.dsn)
+    if address.socket is not None:
         return (
             "server.dsn names a Unix socket, over which network, TLS and compression cannot be measured; use host "
             "and port"
         )
-    return None
+    return unreadable_file(address)
 
 
 def plain_sessions(step: StepRecord) -> tuple[int, int, int] | None:

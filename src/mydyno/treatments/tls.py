@@ -8,8 +8,9 @@ whether its handshake was full or resumed an earlier session. Whether the server
 load with two sessions; the load offers its own if `resumption` is true. Only dynoload can be restricted to TLS:
 sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
 
-An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, and its
-own count of handshakes replaces that of the server, whose counters include other clients' sessions.
+An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, with the
+client's certificate and what is verified as in server.dsn, and its own count of handshakes replaces that of the server,
+whose counters include other clients' sessions.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class TlsTreatment(Treatment):
             chosen = "verify" if self.setting.verify != "none" else "key" if self.setting.key != DEFAULT_KEY else None
             if words is None and chosen is not None:
                 return (
-                    f"{chosen} needs the server's host: the certificate of an external server (dsn) cannot be changed"
+                    f"{chosen} needs the server's host: the certificate of an external server (dsn) cannot be changed, "
+                    "and what the load verifies of it is ssl-mode in server.dsn"
                 )
             return words
         return None
@@ -113,7 +115,7 @@ class TlsTreatment(Treatment):
         configure_client_path(instance)
         if not instance.is_private:
             self._external = True
-            configure_client_path(instance, tls=self._client_tls("required", None))
+            configure_client_path(instance, tls=self.tls_of_external(instance.address().tls or ClientTls()))
             return
         if self.setting.version == "off":
             instance.settings.variables.update(off_variables(as_private(instance).build.version))
@@ -137,6 +139,17 @@ class TlsTreatment(Treatment):
             | server_variables(as_private(instance).build.version, self.setting)
         )
         configure_client_path(instance, tls=self._client_tls(MODES[self.setting.verify], made.authority))
+
+    def tls_of_external(self, dsn: ClientTls) -> ClientTls:
+        """Of the load to an external server, whose DSN says what is verified, and which certificate the client has."""
+        tls = self._client_tls("required", None)
+        return (
+            tls
+            if self.setting.version == "off"
+            else replace(
+                tls, mode=(dsn.of_load or tls).mode, authority=dsn.authority, certificate=dsn.certificate, key=dsn.key
+            )
+        )
 
     def _client_tls(self, mode: Mode, authority: Path | None) -> ClientTls:
         """The TLS options of the load."""

@@ -13,7 +13,7 @@ from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.servers.sql import Address, ClientTls
 
-ADDRESS = Address("dyno", "kept-apart", host="10.0.0.1", port=3307, tls=ClientTls("required", versions=("1.2",)))
+ADDRESS = Address("dyno", b"kept-apart", host="10.0.0.1", port=3307, tls=ClientTls("required", versions=("1.2",)))
 TLS = {"version": "TLSv1.2", "cipher_suite": "ECDHE-RSA-AES128-GCM-SHA256"}
 
 

@@ -20,7 +20,7 @@ HOST = LocalHost("test-measured", None)
 
 def context(folder: Path, started: list[int], measure_s: float = 0.1) -> StepContext:
     step = Step(id="one", workload="oltp_read_only", connections=1, warmup_s=0, measure_s=measure_s, driver="fake")
-    return StepContext(Address("dyno", "x"), DataSpec(), step, folder, folder / "log", on_start=started.append)
+    return StepContext(Address("dyno", b"x"), DataSpec(), step, folder, folder / "log", on_start=started.append)
 
 
 async def test_output_exit_code_and_cpu_time_are_kept(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
     data = DataSpec(workload="kv", keys=500, key_bytes=40, value_bytes=100)
 
     def words(port: int) -> list[str]:
-        return [*dynoload_kv.endpoint(Address("dyno", "x", port=port)), *dynoload_kv.keys(data)]
+        return [*dynoload_kv.endpoint(Address("dyno", b"x", port=port)), *dynoload_kv.keys(data)]
 
     assert words(11211) == [
         "--host=127.0.0.1", "--port=11211", "--keys=500", "--key-size=40", "--value-size=100",
@@ -279,7 +279,7 @@ async def test_a_load_that_failed_is_told_by_its_reason_and_not_by_its_table(tmp
     driver._host, driver._program = LocalHost("tests", None), program
     data = DataSpec(workload="kv", keys=500, key_bytes=40, value_bytes=100)
     with pytest.raises(DriverError) as refused:
-        await driver.run(StepContext(Address("dyno", "x", port=1), data, step(), tmp_path, tmp_path / "log"))
+        await driver.run(StepContext(Address("dyno", b"x", port=1), data, step(), tmp_path, tmp_path / "log"))
     assert str(refused.value) == (
         "dynoload kv_get-2 failed with exit code 1:\n  SERVER_ERROR out of memory (command set)"
     )

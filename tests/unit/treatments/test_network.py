@@ -293,11 +293,11 @@ def test_mariadb_has_no_zstd() -> None:
 
 def test_what_is_spoken_reaches_dynoload() -> None:
     path = ClientPath("198.18.0.1", 3306, "198.18.0.2", Path("/run/netns/mydyno-x-load"))
-    plain = path.address("dyno", "secret")
+    plain = path.address("dyno", b"secret")
     assert plain.entering == ["nsenter", "--net=/run/netns/mydyno-x-load", "--"]
     assert protocol_arguments(plain) == []
     spoken: dict[str, Any] = {"tls": ClientTls("verify_ca", Path("/ca.pem"), ("1.2",), ("A", "B"), False)}
-    assert protocol_arguments(Address("dyno", "secret", compression="zlib:3", **spoken)) == [
+    assert protocol_arguments(Address("dyno", b"secret", compression="zlib:3", **spoken)) == [
         "--compression=zlib:3",
         "--ssl-mode=verify_ca",
         "--ssl-ca=/ca.pem",
@@ -305,7 +305,7 @@ def test_what_is_spoken_reaches_dynoload() -> None:
         "--ssl-ciphers=A,B",
         "--tls-resumption=off",
     ]
-    assert protocol_arguments(Address("dyno", "secret", tls=ClientTls())) == [
+    assert protocol_arguments(Address("dyno", b"secret", tls=ClientTls())) == [
         "--ssl-mode=disabled",
         "--get-server-public-key",
     ]

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import SCHEMA, Driver
-from mydyno.errors import DriverError, HostError, ServerError, UserError
+from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.environment import Sampler, Say
+from mydyno.execution.environments.external_checks import check_connection
 from mydyno.execution.environments.external_probe import ExternalSampler
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
@@ -28,7 +29,7 @@ from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
+from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.external_data import MARKER, Missing, mark_as_begun, mark_as_complete, missing_data
 from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
@@ -188,20 +189,12 @@ def _check_hooks(experiment: Experiment, paths: HostPaths) -> None:
         )
 
 
-async def _version(address: Address) -> str:
-    try:
-        async with Control(address) as control:
-            return str(await control.scalar("SELECT VERSION()"))
-    except ServerError as error:
-        raise UserError(f"server.dsn: {error.message}", f"is {PASSWORD_VARIABLE} set, and right?") from error
-
-
 async def open_external_environment(
     paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> ExternalEnvironment:
     """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
     address = parse_dsn(experiment.server.dsn or "")
-    protect(address.password)
+    protect(os.fsdecode(address.password))
     if experiment.server.variables:
         raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
     if address.database != SCHEMA:
@@ -219,7 +212,7 @@ async def open_external_environment(
         sockets = Path(tempfile.mkdtemp(prefix="mydyno-", dir=socket_folder()))
         undo.will_change("folder", path=str(sockets))
         host = LocalHost(study, paths.server_user, undo)
-        version = await _version(address)
+        version = await check_connection(address, experiment)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = version
         if experiment.server.ssh is not None:

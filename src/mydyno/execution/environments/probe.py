@@ -31,7 +31,7 @@ class Probe:
         host: LocalHost,
         program: Path,
         targets: Sequence[str],
-        password: str,
+        password: bytes,
         data: Path,
         scratch: Path,
         sockets: Path,
@@ -87,7 +87,7 @@ class Probe:
         self._output.unlink(missing_ok=True)
         self._read_bytes = self._newest_bytes = 0
         self._password_file.touch(mode=0o600)
-        self._password_file.write_text(self._password)
+        self._password_file.write_bytes(self._password)
         command = [
             str(self._program),
             f"--interval-ms={interval_ms}",

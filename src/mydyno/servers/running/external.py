@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer, in_list
-from mydyno.servers.sql import Address
+from mydyno.servers.sql import Address, ClientTls
 from mydyno.servers.version import ServerVersion
 
 
@@ -36,16 +37,22 @@ class ExternalServer(RunningServer):
         return 0
 
     def address(self, user: str = CONTROL_USER, database: str = "") -> Address:  # noqa: ARG002 - there is one account
-        """The DSN's, for the load with what a treatment has set for its path."""
-        path = self.settings.client_path
-        if user == LOAD_USER and path is not None:
-            return path.address(self._address.user, self._address.password, self._address.database)
-        return self._address
+        """The DSN's; for the load with the TLS that a load has, or what a treatment has set for its path."""
+        if user != LOAD_USER:
+            return self._address
+        if self.settings.client_path is None:
+            return replace(self._address, tls=self._tls.of_load)
+        return self.settings.client_path.address(self._address.user, self._address.password, self._address.database)
+
+    @property
+    def _tls(self) -> ClientTls:
+        return self._address.tls or ClientTls()
 
     def ensure_client_path(self) -> ClientPath:
-        """The DSN's host and port, to which treatments add TLS and compression."""
+        """The DSN's host, port and TLS, which treatments change; they add compression."""
         if self.settings.client_path is None:
-            self.settings.client_path = ClientPath(self._address.host, self._address.port, "")
+            tls = self._tls.of_load
+            self.settings.client_path = ClientPath(self._address.host, self._address.port, "", tls=tls)
         return self.settings.client_path
 
     async def start(self) -> None:
@@ -73,5 +80,13 @@ class ExternalServer(RunningServer):
     def probe_target(self) -> str:
         """Its status by SQL; no process."""
         address = self._address
-        place = f"socket={in_list(address.socket)}" if address.socket else f"host={address.host},port={address.port}"
-        return f"{self.number}:-,{place},user={in_list(address.user)}"
+        tls = self._tls
+        named = {
+            **({"socket": address.socket} if address.socket else {"host": address.host, "port": address.port}),
+            "user": address.user,
+            "ssl-mode": tls.mode,
+            "ssl-ca": tls.authority,
+            "ssl-cert": tls.certificate,
+            "ssl-key": tls.key,
+        }
+        return ",".join([f"{self.number}:-", *(f"{key}={in_list(value)}" for key, value in named.items() if value)])

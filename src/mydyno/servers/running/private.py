@@ -78,7 +78,7 @@ class PrivateServer(RunningServer):
 
     def address(self, user: str = CONTROL_USER, database: str = "") -> Address:
         """By its socket, or as the load if a treatment set a path for the load."""
-        password = self.credentials.control if user == CONTROL_USER else self.credentials.load
+        password = (self.credentials.control if user == CONTROL_USER else self.credentials.load).encode()
         path = self.settings.client_path
         if user == LOAD_USER and path is not None:
             return path.address(user, password, database)

@@ -44,7 +44,7 @@ def mistake(folder: Path, text: str) -> str:
 
 
 def command(folder: Path, one: Experiment, *agents: Agent) -> list[str]:
-    address = Address("dyno", "x", socket=str(folder / "s"))
+    address = Address("dyno", b"x", socket=str(folder / "s"))
     context = StepContext(address, one.data, one.resolved_steps[0], folder, folder / "log", agents=agents)
     driver = Dynoload()
     driver._program = Path("dynoload")

@@ -1,0 +1,94 @@
+"""What is checked of an external server before anything else: the account, and that every arm's load may connect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.errors import HostError, ServerError, UserError
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.servers.dsn import PASSWORD_VARIABLE
+from mydyno.servers.sql import Address, ClientTls, Control, server_code
+from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.tls import TlsTreatment
+
+REFUSED = (1044, 1045, 1130, 1698)
+"""The server's codes for an account, a password, or a client's address that it does not accept."""
+
+
+async def check_connection(address: Address, experiment: Experiment) -> str:
+    """VERSION(), with mydyno's own connection and that of each arm's load.
+
+    Raises UserError if the server refuses mydyno, HostError if it would refuse an arm's load.
+    """
+    try:
+        async with Control(address) as control:
+            version = str(await control.scalar("SELECT VERSION()"))
+            required = await _requires_transport(control)
+    except ServerError as error:
+        raise UserError(f"server.dsn: {error.message}", _hint(error, address)) from error
+    if address.socket is None:
+        await _check_loads(address, experiment, required=required)
+    return version
+
+
+async def _requires_transport(control: Control) -> bool:
+    """Whether the server accepts no plain text over TCP."""
+    rows = await control.rows("SHOW GLOBAL VARIABLES LIKE 'require_secure_transport'")
+    return any(str(value).upper() in ("ON", "1") for _, value in rows)
+
+
+def _hint(error: ServerError, address: Address) -> str:
+    if server_code(error) in REFUSED:
+        without = address.socket is None and (address.tls or ClientTls()).mode == "disabled"
+        also = "; ssl-mode=required, if the server requires TLS" if without else ""
+        return f"is {PASSWORD_VARIABLE} set, and right?{also}"
+    if "SSL" in error.message:
+        return "see ssl-mode, ssl-ca, ssl-cert and ssl-key in server.dsn"
+    return "is it the address of a MySQL or MariaDB server that runs?"
+
+
+async def _check_loads(address: Address, experiment: Experiment, *, required: bool) -> None:
+    """Raises HostError with the arms that would connect as the server, the account or the driver does not permit."""
+    tls = address.tls or ClientTls()
+    drivers = sorted({step.driver for step in experiment.resolved_steps} - {"dynoload"})
+    if drivers and tls.of_load is not None:
+        raise HostError(
+            f"server.dsn: {drivers[0]} cannot prove that it uses TLS, which ssl-mode={tls.mode} requires of the load",
+            'set driver = "dynoload" in [[steps]]',
+        )
+    plain = [arm for arm in experiment.arms if _load_tls(arm, tls) is None]
+    timed = [arm for arm in experiment.arms if "network" in arm.treatments]
+    if not plain and not timed:
+        return
+    reason = "require_secure_transport = ON" if required else await _refusal_of_plain_text(address)
+    if reason and plain:
+        raise HostError(
+            f"{_names(plain)}: the server requires TLS ({reason}), and the load would be in plain text",
+            'set tls = "1.2" or "1.3" in the arms, or ssl-mode=required in server.dsn for arms without tls',
+        )
+    if reason:
+        raise HostError(
+            f"{_names(timed)}: the server requires TLS ({reason}), and the transfers that prove a network are in "
+            "plain text",
+            "remove network, or use an account and a server that permit plain text",
+        )
+
+
+def _load_tls(arm: ArmSpec, dsn: ClientTls) -> ClientTls | None:
+    for treatment in treatments_of(arm):
+        if isinstance(treatment, TlsTreatment):
+            return treatment.tls_of_external(dsn).of_load
+    return dsn.of_load
+
+
+async def _refusal_of_plain_text(address: Address) -> str | None:
+    """The server's words where it refuses this account without TLS."""
+    try:
+        async with Control(address, plain=True):
+            return None
+    except ServerError as error:
+        return error.message
+
+
+def _names(arms: Sequence[ArmSpec]) -> str:
+    return f"arm{'s' if len(arms) > 1 else ''} {', '.join(arm.name for arm in arms)}"
