@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pymysql
 import pytest
 
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.external_environment import open_external_environment
 from mydyno.experiments import vocabulary
-from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.toml_source import TomlSource
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.dsn import PASSWORD_VARIABLE
-from tests.support.other_server import START_SERVER, open_copy
-from tests.support.patience import HANG_S, wait_until
-from tests.support.processes import has_ended
+from tests.support.other_server import OtherServer, other_server
 
 PASSWORD = "not a secret"
 EXPERIMENT = """
@@ -52,24 +44,18 @@ SMALL = "tables = 1, rows = 1000"
 class External:
     """A server that mydyno did not start, with an empty schema."""
 
-    port: int
-    socket: Path
+    server: OtherServer
     paths: HostPaths
     folder: Path
 
-    def sql(self, *statements: str) -> list[tuple[object, ...]]:
+    @property
+    def sql(self) -> Callable[..., list[tuple[object, ...]]]:
         """The rows of the last statement."""
-        with (
-            closing(pymysql.connect(user="root", unix_socket=str(self.socket), autocommit=True)) as root,
-            root.cursor() as cursor,
-        ):
-            for statement in statements:
-                cursor.execute(statement)
-            return list(cursor.fetchall())
+        return self.server.sql
 
     def said(self, data: str, *, allow_writes: bool = True) -> str:
         """What is said before the first run of a study with such data."""
-        text = EXPERIMENT.format(pid=os.getpid(), data=data, port=self.port)
+        text = EXPERIMENT.format(pid=os.getpid(), data=data, port=self.server.port)
         experiment = parse_experiment(TomlSource.parse("data.toml", text), vocabulary())
         paths = replace(self.paths, allow_writes=allow_writes)
         words: list[str] = []
@@ -91,27 +77,8 @@ def external(
     build: ServerBuild, real_paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[External]:
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
-    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
-    folder.chmod(0o755)
-    port, server = free_port(), folder / "server"
-    try:
-        environment = {**os.environ, **open_copy(build, folder)}
-        subprocess.run([START_SERVER, server, "--port", str(port)], env=environment, check=True, timeout=HANG_S)
-        made = External(port, server / "s.sock", real_paths, tmp_path)
-        made.sql(
-            f"CREATE USER bench IDENTIFIED BY '{PASSWORD}'",
-            "GRANT ALL ON sbtest.* TO bench",
-            "DELETE FROM mysql.global_priv WHERE User = ''",
-            "FLUSH PRIVILEGES",
-            "CREATE DATABASE sbtest",
-        )
-        yield made
-    finally:
-        with suppress(OSError, ValueError):
-            pid = int((server / "pid").read_text())
-            os.kill(pid, 9)
-            assert wait_until(lambda: has_ended(pid))
-        shutil.rmtree(folder)
+    with other_server(build, f"IDENTIFIED BY '{PASSWORD}'") as server:
+        yield External(server, real_paths, tmp_path)
 
 
 def test_tables_of_another_shape_are_refused_with_what_differs(external: External) -> None:

@@ -2,15 +2,75 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import pymysql
+
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.ports import free_port
 from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages, unpack
 from mydyno.servers.build import ServerBuild
+from tests.support.patience import HANG_S, wait_until
+from tests.support.processes import has_ended
 
 START_SERVER = Path(__file__).with_name("start-server")
+
+
+@dataclass(frozen=True)
+class OtherServer:
+    """It runs, with an empty schema sbtest that all rights of bench are for."""
+
+    port: int
+    socket: Path
+    folder: Path
+    """Which the server's user may enter."""
+
+    def sql(self, *statements: str) -> list[tuple[object, ...]]:
+        """The rows of the last statement."""
+        with (
+            closing(pymysql.connect(user="root", unix_socket=str(self.socket), autocommit=True)) as root,
+            root.cursor() as cursor,
+        ):
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+
+@contextmanager
+def other_server(build: ServerBuild, identified: str, *options: str) -> Iterator[OtherServer]:
+    """A server with these options; `identified`: what follows the name of the account bench."""
+    # Not in a test's own folder, which the server's user cannot enter.
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    folder.chmod(0o755)
+    port, server = free_port(), folder / "server"
+    try:
+        environment = {**os.environ, **open_copy(build, folder)}
+        subprocess.run(
+            [START_SERVER, server, "--port", str(port), *options], env=environment, check=True, timeout=HANG_S
+        )
+        made = OtherServer(port, server / "s.sock", folder)
+        made.sql(
+            f"CREATE USER bench {identified}",
+            "GRANT ALL ON sbtest.* TO bench",
+            "DELETE FROM mysql.global_priv WHERE User = ''",
+            "FLUSH PRIVILEGES",
+            "CREATE DATABASE sbtest",
+        )
+        yield made
+    finally:
+        with suppress(OSError, ValueError):
+            pid = int((server / "pid").read_text())
+            os.kill(pid, 9)
+            assert wait_until(lambda: has_ended(pid))
+        shutil.rmtree(folder)
 
 
 def open_copy(build: ServerBuild, folder: Path) -> dict[str, str]:

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -26,6 +28,9 @@ fn assert_reconciled(result: &Run) {
     }
 }
 
+/// In no encoding.
+const PASSWORD: &[u8] = b"hunter2\xff";
+
 #[test]
 fn agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password() {
     let test = "agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password";
@@ -36,22 +41,22 @@ fn agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password() 
         let socket = server.socket();
         let mut control = client(&socket);
         control
-            .exec("CREATE USER loader@localhost IDENTIFIED BY 'hunter2'")
+            .exec("CREATE USER loader@localhost IDENTIFIED BY PASSWORD '*D9C6BB1E8F46115AA202972155BD715FDC15AC3A'")
             .unwrap();
         control.exec("GRANT ALL ON *.* TO loader@localhost").unwrap();
         let asked = format!(
         "oltp run --workload oltp_update_index --socket {socket} --user loader --table-size 1000 --connections 6 --rate 300 \
          --duration 1s --quiet"
     );
-        let load = |agents: usize, password: &str| {
+        let load = |agents: usize, password: &[u8]| {
             let mut command = command(&asked);
-            command.env("DYNO_PASSWORD", password);
+            command.env("DYNO_PASSWORD", OsStr::from_bytes(password));
             with_agents(command, agents)
         };
         let mut rows_after = |agents: usize| {
             let made = plain(&format!("oltp prepare --socket {socket} --table-size 1000"));
             assert_eq!(made.code, 0, "{}", made.stderr);
-            let result = load(agents, "hunter2");
+            let result = load(agents, PASSWORD);
             assert_reconciled(&result);
             assert_eq!(result.count("/plan/planned"), 300);
             assert!(!result.stdout.contains("hunter2") && !result.stderr.contains("hunter2"));
@@ -65,7 +70,7 @@ fn agents_leave_the_rows_that_one_program_leaves_and_log_in_with_the_password() 
         let alone = rows_after(0);
         assert_eq!(rows_after(2), alone);
         assert_eq!(rows_after(3), alone);
-        let refused = load(2, "wrong");
+        let refused = load(2, b"wrong");
         assert_eq!(refused.code, 2, "{}", refused.stderr);
         assert!(refused.stderr.contains("refused user 'loader'"), "{}", refused.stderr);
     });

@@ -4,7 +4,8 @@
 //! Error
 //! ├── Server     the server refused: its own code, SQL state and message
 //! ├── Protocol   bytes that the protocol does not allow (or a limit of this client)
-//! ├── Setup      the options cannot be met: TLS files, cipher names, an authentication plugin
+//! ├── Setup      the options cannot be met: TLS files, cipher names
+//! ├── UnknownPlugin   the account's authentication plugin is none of ours
 //! ├── TlsOption  a TLS option cannot be met
 //! ├── Tls        the TLS handshake or a TLS record failed
 //! ├── Closed     the server closed the connection
@@ -74,6 +75,13 @@ pub enum Error {
     Protocol(String),
     /// An option that cannot be met, with what to try.
     Setup(String),
+    /// The account's authentication plugin is none of ours.
+    UnknownPlugin {
+        /// The account.
+        user: String,
+        /// The plugin, by the server's name for it.
+        plugin: String,
+    },
     /// A TLS option that cannot be met.
     TlsOption {
         /// Which.
@@ -122,6 +130,11 @@ impl fmt::Display for Error {
             Error::Server(error) => error.fmt(f),
             Error::Protocol(what) => write!(f, "the server broke the MySQL protocol: {what}"),
             Error::Setup(what) => f.write_str(what),
+            Error::UnknownPlugin { user, plugin } => write!(
+                f,
+                "the account of '{user}' uses the authentication plugin '{plugin}': use one of mysql_native_password, \
+                 caching_sha2_password, ed25519"
+            ),
             Error::TlsOption { problem, .. } => f.write_str(problem),
             Error::Tls(error) => write!(f, "TLS: {error}"),
             Error::Closed(during) => write!(f, "the server closed the connection {during}"),

@@ -83,13 +83,9 @@ impl Login {
                 "the account has a password from before MySQL 4.1: set it again",
             ));
         }
-        let plugin = Plugin::from_name(name).ok_or_else(|| {
-            Error::setup(format!(
-                "the account of '{}' uses the authentication plugin '{}': use one of mysql_native_password, \
-                 caching_sha2_password, ed25519",
-                options.user,
-                String::from_utf8_lossy(name)
-            ))
+        let plugin = Plugin::from_name(name).ok_or_else(|| Error::UnknownPlugin {
+            user: options.user.clone(),
+            plugin: String::from_utf8_lossy(name).into_owned(),
         })?;
         let nonce = reader.rest();
         let length = if plugin == Plugin::Ed25519 { 32 } else { NONCE };

@@ -1,6 +1,7 @@
 //! What a connection should be: where, who, how.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,18 +9,25 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::tls::TlsContext;
 
-/// A password, or another text that must never be printed; `Debug` shows only that it is there.
+/// A password, or other bytes that must never be printed, in whichever encoding; `Debug` shows only that they are there.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// Takes the text.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
+    /// Takes the bytes.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Secret {
+        Secret(bytes.into())
     }
 
-    /// The text itself: only for making the authentication answer.
-    pub fn reveal(&self) -> &str {
+    /// The first line of a file, without its end: so that no password stands in a list of processes.
+    pub fn first_line(path: &Path) -> std::io::Result<Secret> {
+        let bytes = std::fs::read(path)?;
+        let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(Secret::new(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    /// The bytes themselves: only for making the authentication answer.
+    pub fn reveal(&self) -> &[u8] {
         &self.0
     }
 
@@ -164,6 +172,21 @@ mod tests {
         let mut options = Options::new(Endpoint::unix("/tmp/s"), "root");
         options.password = Secret::new("hunter2");
         assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_password_is_the_bytes_of_the_first_line() {
+        let path = std::env::temp_dir().join(format!("dyno-password-{}", std::process::id()));
+        for (content, password) in [
+            (&b"se\xdf\xffcret\r\nmore"[..], &b"se\xdf\xffcret"[..]),
+            (b"", b""),
+            (b"x", b"x"),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(Secret::first_line(&path).unwrap().reveal(), password);
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(Secret::first_line(&path).is_err());
     }
 
     #[test]

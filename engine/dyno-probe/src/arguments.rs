@@ -2,11 +2,10 @@
 
 #![allow(rustdoc::broken_intra_doc_links)] // Doc comments here are help texts, with brackets for what is optional.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use dyno_mysql::{Endpoint, Options, Secret};
+use dyno_mysql::{Endpoint, Options, Secret, TlsContext, TlsField, TlsMode, TlsOptions};
 
 use crate::machine::{Disk, Interface, Machine, Process, Role, ELSEWHERE};
 
@@ -30,7 +29,7 @@ pub struct Arguments {
     /// Where /sys is
     #[arg(long, value_name = "FOLDER", default_value = "/sys")]
     pub sys_root: PathBuf,
-    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE]; repeatable; a comma or backslash in a value is preceded by a backslash
+    /// A server: ID:PID (or ID:- for one on another host)[,socket=PATH | ,host=NAME,port=N | ,dump=FOLDER][,user=NAME][,password-file=FILE][,ssl-mode=MODE][,ssl-ca=FILE][,ssl-cert=FILE][,ssl-key=FILE] as in MySQL's clients, by default disabled; repeatable; a comma or backslash in a value is preceded by a backslash
     #[arg(long = "instance", value_name = "ID:PID…", value_parser = parse_instance)]
     pub instances: Vec<Instance>,
     /// A load program; repeatable
@@ -161,6 +160,10 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
     let process = parse_process(first, Role::Server)?;
     let (mut socket, mut host, mut port, mut dump) = (None, None, None, None);
     let (mut user, mut password) = (None, None);
+    let mut tls = TlsOptions {
+        session_resumption: true,
+        ..TlsOptions::default()
+    };
     for part in parts {
         let (key, value) = part
             .split_once('=')
@@ -171,10 +174,18 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
             "port" => port = Some(value.parse().map_err(|_| format!("port={value}: not a port number"))?),
             "dump" => dump = Some(value),
             "user" => user = Some(value),
-            "password-file" => password = Some(read_password(value)?),
+            "password-file" => {
+                let read = Secret::first_line(Path::new(value));
+                password = Some(read.map_err(|error| format!("{part}: {error}"))?);
+            }
+            "ssl-mode" => tls.mode = TlsMode::from_name(value).map_err(|error| tls_option(&error))?,
+            "ssl-ca" => tls.ca_file = Some(value.into()),
+            "ssl-cert" => tls.certificate_file = Some(value.into()),
+            "ssl-key" => tls.key_file = Some(value.into()),
             _ => {
                 return Err(format!(
-                    "unknown key '{key}'; known are socket, host, port, dump, user, password-file"
+                    "unknown key '{key}'; known are socket, host, port, dump, user, password-file, ssl-mode, ssl-ca, \
+                     ssl-cert, ssl-key"
                 ))
             }
         }
@@ -198,6 +209,9 @@ fn parse_instance(text: &str) -> Result<Instance, String> {
     };
     let mut options = Options::new(endpoint, user.unwrap_or("root"));
     options.password = password.unwrap_or_default();
+    options.tls = TlsContext::new(&tls).map_err(|error| tls_option(&error))?;
+    // Who lets TLS be left out trusts the network with more than the password.
+    options.allow_public_key_retrieval = tls.mode == TlsMode::Preferred;
     options.program_name = "dynoprobe".into();
     Ok(Instance {
         process,
@@ -224,10 +238,20 @@ fn split_at_commas(text: &str) -> Vec<String> {
     parts
 }
 
-/// The first line of the file, so that no password stands in a list of processes.
-fn read_password(path: &str) -> Result<Secret, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("password-file={path}: {error}"))?;
-    Ok(Secret::new(text.lines().next().unwrap_or_default()))
+/// An error about TLS, with the names of the keys.
+fn tls_option(error: &dyno_mysql::Error) -> String {
+    let dyno_mysql::Error::TlsOption { field, problem } = error else {
+        return error.to_string();
+    };
+    match field {
+        TlsField::Mode => format!("ssl-mode: {problem}"),
+        TlsField::MissingAuthority => "ssl-mode=verify_… needs ssl-ca=FILE".into(),
+        TlsField::Authority => format!("ssl-ca: {problem}"),
+        TlsField::Certificate => format!("ssl-cert: {problem}"),
+        TlsField::Key => format!("ssl-key: {problem}"),
+        TlsField::OneOfPair => "ssl-cert and ssl-key belong together".into(),
+        TlsField::Versions | TlsField::CipherSuites => problem.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -273,6 +297,31 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_had_by_the_keys_of_mysqls_clients() {
+        let mode = |text: &str| match parse_instance(text).unwrap().access {
+            Access::Connect(options) => options.tls.as_ref().map(|tls| tls.mode()),
+            _ => None,
+        };
+        assert_eq!(mode("1:-,host=db"), None);
+        assert_eq!(mode("1:-,host=db,ssl-mode=disabled"), None);
+        assert_eq!(mode("1:-,host=db,ssl-mode=preferred"), Some(TlsMode::Preferred));
+        assert_eq!(mode("1:-,ssl-mode=REQUIRED,host=db"), Some(TlsMode::Required));
+        for (keys, words) in [
+            ("ssl-mode=on", "ssl-mode: TLS mode 'on' is not known"),
+            ("ssl-mode=verify-ca", "needs ssl-ca=FILE"),
+            (
+                "ssl-mode=verify-ca,ssl-ca=/no/such/file",
+                "ssl-ca: PEM file /no/such/file",
+            ),
+            ("ssl-mode=required,ssl-key=/k", "belong together"),
+            ("ssl_ca=/ca.pem", "ssl-ca"),
+        ] {
+            let error = parse_instance(&format!("1:-,host=db,{keys}")).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
     fn the_same_name_twice_is_refused() {
         let arguments = Arguments::try_parse_from(["dynoprobe", "--driver", "1:5", "--driver", "1:6"]).unwrap();
         assert!(arguments.machine().unwrap_err().contains("--driver 1 is given twice"));
@@ -281,12 +330,12 @@ mod tests {
     #[test]
     fn the_password_comes_from_the_first_line_of_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), "secret\n").unwrap();
+        std::fs::write(file.path(), b"hun\xdfter2\n").unwrap();
         let instance = parse_instance(&format!("1:7,socket=/s,password-file={}", file.path().display())).unwrap();
-        assert!(!format!("{instance:?}").contains("secret"));
+        assert!(!format!("{instance:?}").contains("ter2"));
         let Access::Connect(options) = instance.access else {
             panic!("no connection")
         };
-        assert_eq!(options.password.reveal(), "secret");
+        assert_eq!(options.password.reveal(), b"hun\xdfter2");
     }
 }

@@ -10,11 +10,12 @@ import pytest
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, protocol_arguments
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn, unreadable_file
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, ClientTls
-from mydyno.treatments.client_path import configure_client_path
+from mydyno.treatments.client_path import configure_client_path, external_obstacle
 from mydyno.treatments.tls import TlsTreatment
 
 DSN = "mysql://bench@db:3307/sbtest"
@@ -58,6 +59,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_parameter(tmp_path: Path) 
     dsn = f"{DSN}?ssl-mode=verify-ca&ssl-ca={tmp_path}/missing.pem"
     words = unreadable_file(parse_dsn(dsn))
     assert words == f"server.dsn: ssl-ca={tmp_path}/missing.pem cannot be read: No such file or directory"
+    assert external_obstacle(ServerSpec(dsn=dsn)) == words
 
 
 def test_a_password_is_bytes_from_the_environment_to_the_programs_file(

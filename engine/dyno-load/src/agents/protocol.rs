@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::spec::RunSpec;
 
 /// Version of this protocol; raised when anything in it changes.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;
 
 /// Version of the program: both sides must have the same, for an option that one does not know would change the load.
 pub const PROGRAM_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -39,7 +39,7 @@ pub struct Job {
     /// Whether a server that is neither MySQL nor MariaDB will do.
     pub any_server: bool,
     /// The password, which is not in the spec.
-    pub password: String,
+    pub password: Vec<u8>,
     /// The content of the spec's --ssl-ca, a file of the coordinator's host.
     pub ssl_ca_text: Option<String>,
     /// Whether the load is in slices, with connections that stay between them.

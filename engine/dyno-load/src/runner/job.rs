@@ -44,7 +44,7 @@ pub fn engage(
     let job = Job {
         spec: RunSpec::Sql(Box::new(spec)),
         any_server: run.any_server,
-        password: settings.options.password.reveal().to_string(),
+        password: settings.options.password.reveal().to_vec(),
         ssl_ca_text,
         slices: run.slices.is_some(),
     };
@@ -88,7 +88,7 @@ pub fn engage_kv(
             ..spec.clone()
         })),
         any_server: true,
-        password: String::new(),
+        password: Vec::new(),
         ssl_ca_text: None,
         slices: run.slices.is_some(),
     };

@@ -1,5 +1,6 @@
 //! Where the server is and how to connect to it.
 
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,11 +110,11 @@ impl ConnectionSpec {
             return Ok(password.clone());
         }
         let Some(path) = &self.password_file else {
-            return Ok(Secret::new(std::env::var(PASSWORD_VARIABLE).unwrap_or_default()));
+            let password = std::env::var_os(PASSWORD_VARIABLE).unwrap_or_default();
+            return Ok(Secret::new(password.into_vec()));
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::User(format!("--password-file '{}' cannot be read: {error}", path.display())))?;
-        Ok(Secret::new(text.lines().next().unwrap_or_default()))
+        Secret::first_line(path)
+            .map_err(|error| Error::User(format!("--password-file '{}' cannot be read: {error}", path.display())))
     }
 
     fn tls(&self) -> Result<Option<Arc<TlsContext>>, Error> {

@@ -46,9 +46,9 @@ impl Plugin {
     /// The first answer to the server's random bytes.
     pub fn answer(self, password: &Secret, nonce: &[u8]) -> Vec<u8> {
         match self {
-            Plugin::Native => native::answer(password.reveal().as_bytes(), nonce),
-            Plugin::CachingSha2 => caching_sha2::answer(password.reveal().as_bytes(), nonce),
-            Plugin::Ed25519 => ed25519::answer(password.reveal().as_bytes(), nonce),
+            Plugin::Native => native::answer(password.reveal(), nonce),
+            Plugin::CachingSha2 => caching_sha2::answer(password.reveal(), nonce),
+            Plugin::Ed25519 => ed25519::answer(password.reveal(), nonce),
         }
     }
 
@@ -65,7 +65,7 @@ impl Plugin {
         key_allowed: bool,
     ) -> Result<Next, Error> {
         match self {
-            Plugin::CachingSha2 => caching_sha2::more(password.reveal().as_bytes(), nonce, data, private, key_allowed),
+            Plugin::CachingSha2 => caching_sha2::more(password.reveal(), nonce, data, private, key_allowed),
             other => Err(Error::protocol(format!(
                 "{} has no second step, but the server sent one",
                 other.name()

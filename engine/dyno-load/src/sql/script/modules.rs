@@ -9,8 +9,8 @@ use crate::sources::Sources;
 /// Where modules of Lua are looked for, as in package.path.
 pub fn package_path() -> String {
     let mut path = String::from("./?.lua;./?/init.lua");
-    if let Ok(own) = std::env::var("LUA_PATH") {
-        path = own.replace(";;", &format!(";{path};"));
+    if let Some(own) = std::env::var_os("LUA_PATH") {
+        path = own.to_string_lossy().replace(";;", &format!(";{path};"));
     }
     for folder in SYSBENCH_FOLDERS {
         let _ = write!(path, ";{folder}/?.lua");
