@@ -5,6 +5,7 @@ pub mod distribution;
 pub mod duration;
 pub mod hdr_log;
 pub mod histogram;
+pub mod local_ports;
 pub mod operation;
 pub mod panics;
 pub mod prefetch;

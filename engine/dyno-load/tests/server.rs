@@ -38,7 +38,53 @@ fn checks_speak_before_any_load() {
     refuse("--table-size 501", "ids up to 500, --table-size is 501");
     refuse("--table-size 500 --connections 100000", "max_connections is");
     refuse("--table-size 500 --user nobody_here", "refused user 'nobody_here'");
+    // The account's own limit; the control connection is one of the four.
+    let few = "dyno_few@localhost";
+    control
+        .exec(&format!("CREATE OR REPLACE USER {few} WITH MAX_USER_CONNECTIONS 4"))
+        .unwrap();
+    control.exec(&format!("GRANT ALL ON {database}.* TO {few}")).unwrap();
+    let load = "--table-size 500 --user dyno_few --warmup 0s --duration 200ms --connections";
+    refuse(&format!("{load} 4"), "max_user_connections is 4, 1 in use");
+    let fits = plain(&format!("{base} {load} 3"));
+    assert_eq!(fits.code, 0, "{}", fits.stderr);
+    control.exec(&format!("DROP USER {few}")).unwrap();
     control.exec(&format!("DROP DATABASE {database}")).unwrap();
+}
+
+#[test]
+fn prepared_statements_of_others_are_counted_beforehand() {
+    let test = "prepared_statements_of_others_are_counted_beforehand";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let mut control = client(&socket);
+    let allowed = control.query_text("SELECT @@max_prepared_stmt_count").unwrap().unwrap();
+    let allowed: u64 = allowed.parse().unwrap();
+    let refused = |connections: u64| {
+        let run = plain(&format!(
+            "oltp run --workload oltp_read_only --socket {socket} --database mysql --tables 20 --connections {connections}"
+        ));
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        run.stderr
+    };
+    let words = refused(allowed / 20);
+    let each = words
+        .split("connections prepare ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let each: u64 = each.unwrap_or_else(|| panic!("{words}")).parse().unwrap();
+    // As many connections as there could be with no other statement.
+    let connections = allowed / each;
+    let others: Vec<_> = (0..=allowed - connections * each)
+        .map(|_| control.prepare("SELECT 1").unwrap())
+        .collect();
+    let words = refused(connections);
+    assert!(words.contains("max_prepared_stmt_count is"), "{words}");
+    let in_use = words
+        .split(", ")
+        .find_map(|part| part.split_once(" in use: raise")?.0.parse().ok());
+    assert!(in_use.is_some_and(|in_use: usize| in_use >= others.len()), "{words}");
 }
 
 #[test]

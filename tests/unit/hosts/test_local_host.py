@@ -232,7 +232,7 @@ def test_what_cannot_be_done_here_is_known_before_the_start(paths: HostPaths) ->
     assert "disk: the data need about" in obstacles(paths, data={"tables": 10_000, "rows": 10_000_000_000})
     pool = {"name": "mariadb-10.11", "variables": {"innodb_buffer_pool_size": "900T"}}
     assert "memory: arm glibc: its server needs about 900.0 TiB (buffer pool" in obstacles(paths, server=pool)
-    external = ServerSpec(dsn="mysql://h")
+    external = ServerSpec(dsn="mysql://user@host/sbtest")
     for treatment in ({"allocator": "jemalloc"}, {"variables": {"x": 1}}, {"environment": {"X": "1"}}):
         assert "arm jemalloc:" in obstacles(paths, server=external, treatments={"jemalloc": treatment})
     gone = {"jemalloc": {"allocator": {"name": "jemalloc", "library": "/nowhere/lib.so"}}}

@@ -18,7 +18,8 @@ LAYERS = {
         general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """
-        clock duration operation panics prefetch queue random distribution histogram hdr_log schedule streams wire
+        clock duration local_ports operation panics prefetch queue random distribution histogram hdr_log schedule
+        streams wire
     """,
     "dyno-kv": "error event number request intake text binary meta connection blocking",
     "dyno-loop": """

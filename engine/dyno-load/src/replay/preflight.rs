@@ -8,6 +8,7 @@ use dyno_mysql::session_state::OWN_STATE;
 use super::{most_open, Pace, ReplayPlan, ReplayRun};
 use crate::error::Error;
 use crate::server::Facts;
+use crate::sql::account_limit;
 use crate::sql::preflight::read_facts;
 use crate::sql::server::{connect, failed};
 
@@ -26,7 +27,7 @@ pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<Facts, Error> {
         )));
     }
     check_schemas(&mut client, plan)?;
-    check_connections(&facts, run, plan)?;
+    check_connections(&mut client, &facts, run, plan)?;
     Ok(facts)
 }
 
@@ -50,14 +51,15 @@ fn check_schemas(client: &mut Client, plan: &ReplayPlan) -> Result<(), Error> {
     )))
 }
 
-fn check_connections(facts: &Facts, run: &ReplayRun, plan: &ReplayPlan) -> Result<(), Error> {
-    let Some(allowed) = facts.max_connections else {
-        return Ok(());
-    };
+fn check_connections(client: &mut Client, facts: &Facts, run: &ReplayRun, plan: &ReplayPlan) -> Result<(), Error> {
     // With a limit of its own, or as fast as possible, that limit counts; otherwise what the capture needs at a time.
     let wanted = match (run.connections, run.pace) {
         (Some(_), _) | (None, Pace::Max) => most_open(run, plan),
         (None, Pace::Times(_)) => plan.peak_sessions,
+    };
+    account_limit::check(client, &run.connection.user, wanted)?;
+    let Some(allowed) = facts.max_connections else {
+        return Ok(());
     };
     if u64::from(wanted) < allowed {
         return Ok(());

@@ -18,6 +18,7 @@ use crate::output::{sql as output, table};
 use crate::server::{CounterCheck, Facts};
 use crate::slices::{Input, SqlTarget};
 use crate::spec::SqlSpec;
+use crate::sql::local_ports;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::{MainThread, Reporting, ScriptSession};
@@ -56,6 +57,9 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
         any_server: run.any_server,
     };
     let facts = preflight::check(&mut control, &needs)?;
+    if run.agents.is_empty() {
+        local_ports::warn(&settings);
+    }
     let mut description = spec.description(&settings);
     description.tls_in_use = server::tls_in_use(&control);
     if let Some(slices) = &run.slices {

@@ -1,9 +1,11 @@
 //! MySQL and MariaDB: the workloads in SQL, their tables, the control connection, and the session of the load loop.
 
+pub mod account_limit;
 pub mod captured;
 pub mod data;
 pub mod definition;
 pub mod file;
+pub mod local_ports;
 pub mod oltp;
 pub mod part;
 pub mod preflight;

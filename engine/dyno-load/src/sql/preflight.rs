@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use dyno_mysql::blocking::Client;
 
+use super::account_limit;
 use super::data::tables;
 use super::oltp::{self, OltpOptions, RowText};
 use super::server::failed;
@@ -37,6 +38,7 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
         )));
     }
     check_connections(client, &facts, needs)?;
+    account_limit::check(client, &needs.settings.options.user, needs.settings.connections())?;
     check_prepared_statements(client, needs)?;
     match &needs.settings.workload {
         SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
@@ -115,13 +117,7 @@ fn check_connections(client: &mut Client, facts: &Facts, needs: &Needs<'_>) -> R
     let Some(allowed) = facts.max_connections else {
         return Ok(());
     };
-    let question = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
-    let answer = client.query(question).map_err(|error| failed(question, &error))?;
-    let in_use = answer
-        .texts()
-        .first()
-        .and_then(|row| row.get(1)?.as_ref()?.parse().ok())
-        .unwrap_or(1u64);
+    let in_use = status(client, "Threads_connected")?.unwrap_or(1);
     let wanted = u64::from(needs.settings.connections());
     if wanted + in_use > allowed {
         return Err(Error::User(format!(
@@ -130,6 +126,14 @@ fn check_connections(client: &mut Client, facts: &Facts, needs: &Needs<'_>) -> R
         )));
     }
     Ok(())
+}
+
+/// A number of SHOW GLOBAL STATUS; none where the server has none of that name.
+fn status(client: &mut Client, name: &str) -> Result<Option<u64>, Error> {
+    let question = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let value = |row: &Vec<Option<String>>| row.get(1)?.as_ref()?.parse().ok();
+    Ok(answer.texts().first().and_then(value))
 }
 
 fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(), Error> {
@@ -144,14 +148,16 @@ fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(
         .ok()
         .flatten()
         .and_then(|text| text.parse().ok());
-    match allowed {
-        Some(allowed) if wanted > allowed => Err(Error::User(format!(
+    let Some(allowed) = allowed else { return Ok(()) };
+    let in_use: u64 = status(client, "Prepared_stmt_count")?.unwrap_or(0);
+    if wanted + in_use > allowed {
+        return Err(Error::User(format!(
             "{} connections prepare {each} statements each, {wanted} in all; the server's max_prepared_stmt_count is \
-             {allowed}: raise it, use fewer --tables or --connections, or --db-ps-mode disable",
+             {allowed}, {in_use} in use: raise it, use fewer --tables or --connections, or --db-ps-mode disable",
             needs.settings.connections()
-        ))),
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Error> {

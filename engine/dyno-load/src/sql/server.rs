@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dyno_core::local_ports::{explained, is_exhausted};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Endpoint, Options, TlsContext, TlsMode};
 
@@ -75,9 +76,13 @@ pub fn explain(options: &Options, error: &dyno_mysql::Error) -> Error {
             options.database.as_deref().unwrap_or("")
         )),
         dyno_mysql::Error::Setup(message) => Error::User(message.clone()),
+        dyno_mysql::Error::UnknownPlugin { .. } => Error::Server(error.to_string()),
         dyno_mysql::Error::NoAnswer { .. } => Error::Server(format!(
             "{error}; check --host and --port (is it a MySQL or MariaDB server?), or raise --connect-timeout"
         )),
+        dyno_mysql::Error::Io(_, cause) if is_exhausted(cause) => {
+            Error::Host(format!("cannot connect to {endpoint}: {}", explained(cause)))
+        }
         dyno_mysql::Error::Io(_, cause) => Error::Server(format!(
             "no server answers at {endpoint}: {cause}; check --host and --port, or --socket"
         )),
@@ -99,4 +104,26 @@ fn tls_hint(options: &Options) -> &'static str {
 /// A question that failed, in words.
 pub fn failed(question: &str, error: &dyno_mysql::Error) -> Error {
     Error::Server(format!("\"{question}\" failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Exit;
+
+    #[test]
+    fn an_account_with_another_plugin_is_the_servers_to_change() {
+        let options = Options::new(Endpoint::tcp("db", 3306), "bench");
+        let error = dyno_mysql::Error::UnknownPlugin {
+            user: "bench".into(),
+            plugin: "parsec".into(),
+        };
+        let explained = explain(&options, &error);
+        assert_eq!(explained.exit(), Exit::Impossible);
+        assert_eq!(
+            explained.to_string(),
+            "the account of 'bench' uses the authentication plugin 'parsec': use one of mysql_native_password, \
+             caching_sha2_password, ed25519"
+        );
+    }
 }

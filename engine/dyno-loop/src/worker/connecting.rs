@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::io::ErrorKind;
 
 use dyno_core::clock::now_ns;
+use dyno_core::local_ports::{explained, is_exhausted};
 
 use super::{LinkState, Worker};
 use crate::failure::{Failure, Loss, Stop};
@@ -51,7 +52,11 @@ impl<S: Session> Worker<S> {
             }
             let mut wait_ns = CONNECT_WAIT_NS;
             while self.connecting.under_way < S::CONNECTING_AT_A_TIME && next < self.links.len() {
-                if !self.try_open(next)? {
+                let opened = self.try_open(next).map_err(|error| {
+                    let message = format!("cannot connect to {}: {}", self.load.endpoint, explained(&error));
+                    Failure::with_code(client_code::CONNECTION, message)
+                })?;
+                if !opened {
                     wait_ns = FULL_QUEUE_PAUSE_NS;
                     break;
                 }
@@ -65,14 +70,11 @@ impl<S: Session> Worker<S> {
     }
 
     /// Starts to connect; false when the server's queue is full.
-    fn try_open(&mut self, index: usize) -> Result<bool, Failure> {
+    fn try_open(&mut self, index: usize) -> std::io::Result<bool> {
         match self.connect(index) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(error) => {
-                let message = format!("cannot connect to {}: {error}", self.load.endpoint);
-                Err(Failure::with_code(client_code::CONNECTION, message))
-            }
+            Err(error) => Err(error),
         }
     }
 
@@ -104,7 +106,14 @@ impl<S: Session> Worker<S> {
                     .push(Reverse((now_ns() + FULL_QUEUE_PAUSE_NS, index as u32)));
                 Ok(())
             }
-            Err(failure) => self.lost(index, &Loss::from(std::io::Error::other(failure.message))),
+            Err(error) => {
+                let loss = Loss {
+                    code: client_code::CONNECTION,
+                    message: format!("cannot connect: {}", explained(&error)),
+                    can_reconnect: !is_exhausted(&error),
+                };
+                self.lost(index, &loss)
+            }
         }
     }
 

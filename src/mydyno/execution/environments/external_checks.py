@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from mydyno.errors import HostError, ServerError, UserError
@@ -42,6 +43,8 @@ def _hint(error: ServerError, address: Address) -> str:
         without = address.socket is None and (address.tls or ClientTls()).mode == "disabled"
         also = "; ssl-mode=required, if the server requires TLS" if without else ""
         return f"is {PASSWORD_VARIABLE} set, and right?{also}"
+    if f"[Errno {errno.EADDRNOTAVAIL}]" in error.message:
+        return "no local TCP port was free: see net.ipv4.ip_local_port_range and net.ipv4.tcp_tw_reuse"
     if "SSL" in error.message:
         return "see ssl-mode, ssl-ca, ssl-cert and ssl-key in server.dsn"
     return "is it the address of a MySQL or MariaDB server that runs?"

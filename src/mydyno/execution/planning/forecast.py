@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
+from mydyno.execution.planning.local_ports import port_caution
 from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
 from mydyno.hosts.limits import open_files_shortage, quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
@@ -20,6 +21,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.servers.catalogue import known_servers
+from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.my_cnf import option_name, plain_name
 from mydyno.servers.performance_schema import version_obstacle
 from mydyno.servers.variables_by_version import adapt_variables
@@ -261,6 +263,9 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     if experiment.server.dsn is None:
         cautions += filter(None, [open_files_shortage()])
         cautions += _server_cautions(experiment, paths)
+    elif (server := parse_dsn(experiment.server.dsn)).socket is None:
+        ports = port_caution(experiment.resolved_steps, server.host)
+        cautions += [] if ports is None else [ports]
     if experiment.profile.cpu and (obstacle := perf_obstacle()) is not None:
         instead = "kernel stacks are sampled from /proc instead, without functions of the server"
         cautions.append(f"profile.cpu: {instead}: {obstacle}")

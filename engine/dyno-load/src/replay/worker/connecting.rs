@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
+use dyno_core::local_ports::explained;
 use dyno_loop::recorder::client_code;
 use dyno_loop::transport::{Interest, Socket};
 use dyno_mysql::{Connection, Options};
@@ -33,7 +34,7 @@ impl Worker<'_> {
                 self.timers.push(Reverse((now + FULL_QUEUE_PAUSE_NS, index)));
                 return;
             }
-            Err(error) => return self.connecting_failed(index, client_code::CONNECTION, error.to_string()),
+            Err(error) => return self.connecting_failed(index, client_code::CONNECTION, explained(&error)),
         };
         let options = self.options.entry(schema).or_insert_with_key(|schema| {
             Arc::new(Options {
