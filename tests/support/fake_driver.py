@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from mydyno import clock
 from mydyno.drivers.base import DriverOutcome, Progress, Reading, StepContext
 from mydyno.drivers.held import HoldingDriver, SliceOrder
 from mydyno.errors import DriverError
@@ -46,7 +47,8 @@ class FakeHeld:
         cost_us = 1e6 * script.driver_cost(instance.arm) / speed
         steal_s = script.steal() * 2 * order.measure_s
         return {
-            "record": "slice", "id": order.id, "stream": order.stream, "measure_unix_s": self._bench.clock_ns / 1e9,
+            "record": "slice", "id": order.id, "stream": order.stream,
+            "measure_monotonic_s": (self._bench.clock_ns - clock.of_monotonic(0)) / 1e9,
             "length_s": order.measure_s * script.measured_share(*lane, order), "queries": queries,
             "counts": counts, "whole_counts": counts,
             "response": {"count": queries // 16, "mean_us": script.slice_response_us(self._step, qps),

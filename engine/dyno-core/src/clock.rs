@@ -1,7 +1,7 @@
 //! The one clock of the engine: `CLOCK_MONOTONIC_RAW` in nanoseconds (clock_gettime(2)).
 //!
 //! Raw, so that NTP never slews an interval; 25 to 48 ns a reading through the vDSO. Its zero means nothing: only
-//! differences do. Wall-clock time is for labels alone.
+//! differences do. Wall-clock time is for labels alone: it may be set at any moment.
 
 use nix::time::{clock_gettime, ClockId};
 
@@ -13,6 +13,15 @@ use nix::time::{clock_gettime, ClockId};
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC_RAW).expect("Linux has CLOCK_MONOTONIC_RAW since 2.6.28");
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+/// Seconds of `CLOCK_MONOTONIC`, with fractions: by it other programs of this host place what was measured here.
+///
+/// # Panics
+/// When the kernel has no such clock (Linux before 2.6).
+pub fn shared_monotonic_s() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has CLOCK_MONOTONIC");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
 /// Seconds since 1970 of the wall clock, with fractions: a label for people and logs, never a measure.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
 use common::{command, parse, plain, run, signal, NullServer, Running};
+use dyno_core::clock::shared_monotonic_s;
 use dyno_patience::Patience;
 use nix::sys::signal::Signal;
 
@@ -16,6 +17,7 @@ fn base(server: &NullServer, rest: &str) -> String {
 #[test]
 fn an_open_loop_does_exactly_what_its_plan_says() {
     let server = NullServer::start();
+    let began_s = shared_monotonic_s();
     let result = run(&base(
         &server,
         "--workload oltp_read_write --connections 8 --threads 2 --rate 100..500@1s --warmup 300ms --duration 1s",
@@ -27,6 +29,9 @@ fn an_open_loop_does_exactly_what_its_plan_says() {
     assert_eq!(result.count("/response/count"), 300);
     assert_eq!(result.count("/lag/count"), 300);
     assert_eq!(result.last()["settings"]["mode"], "open_loop");
+    // It is placed by the clock that this program has too, whatever the wall clock does.
+    let measured_s = result.number("/measure_monotonic_s");
+    assert!(began_s < measured_s && measured_s + 1.0 < shared_monotonic_s(), "{measured_s}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use dyno_core::clock::{now_ns, wall_clock_s};
+use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
 
 use super::collector::{Observer, Totals};
 use super::crew::{Crew, Start};
@@ -31,6 +31,8 @@ pub struct Outcome<E: Extra> {
     pub timeline: Option<Timeline>,
     /// Wall-clock time of the start of the measurement, seconds since 1970.
     pub measure_unix_s: f64,
+    /// The same of the clock that all programs of a host share.
+    pub measure_monotonic_s: f64,
     /// What was left at the end.
     pub end: End,
     /// Time to make all connections and prepare their statements.
@@ -139,6 +141,7 @@ pub fn run_workers<E: Extra>(
         totals: None,
         timeline: None,
         measure_unix_s: 0.0,
+        measure_monotonic_s: 0.0,
         end: End::default(),
         connect_s: 0.0,
         connecting: ConnectingTimes::default(),
@@ -163,7 +166,9 @@ pub fn run_workers<E: Extra>(
     };
     let timeline = Timeline::new(start_ns, shape);
     outcome.timeline = Some(timeline);
-    outcome.measure_unix_s = wall_clock_s() + (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
+    let ahead_s = (timeline.measure_ns as f64 - now_ns() as f64) / 1e9;
+    outcome.measure_unix_s = wall_clock_s() + ahead_s;
+    outcome.measure_monotonic_s = shared_monotonic_s() + ahead_s;
     let load = crew.load(timeline, shape, interrupted, observer)?;
     if load.failure.is_none() && load.end.unfinished == 0 {
         after_load(&load.end);

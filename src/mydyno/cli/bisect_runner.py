@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from mydyno import __version__
+from mydyno import __version__, clock
 from mydyno.bisect.bisection import run_bisection
 from mydyno.bisect.compare import Tools, build_of
 from mydyno.bisect.folder import BisectFolder
@@ -91,7 +90,7 @@ async def _record(asked: BisectRequest, build: BuildSpec, paths: HostPaths, host
         clone = await fetched(build.model_copy(update={"ref": ref}), paths.cache, host, warn)
         ends.append(await _commit(build, ref, clone, host))
     good, bad = ends
-    now_ns = time.time_ns()
+    now_ns = clock.unix_ns()
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return BisectRecord(
         bisection=f"{asked.experiment.name}-{stamp}",

@@ -163,7 +163,7 @@ class Dynoload(HoldingDriver):
         result = completed.with_cpu(output.result_of(reader.final, self.version, shown))
         if context.agents:
             result = _from_clients(result, output.clients_of(reader.final, context.agents), context.agents)
-        started_unix_ns = round((reader.final["measure_unix_s"] - step.warmup_s) * 1e9)
+        started_unix_ns = output.measure_unix_ns(reader.final) - round(step.warmup_s * 1e9)
         readings = [
             one for record in reader.intervals for one in output.readings_of(record, started_unix_ns, step.warmup_s)
         ]

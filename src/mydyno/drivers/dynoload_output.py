@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mydyno import clock
 from mydyno.drivers.base import Agent, Progress, Reading
 from mydyno.errors import DriverError
 from mydyno.model.stored.records import ClientLoad, DriverFinding, DriverResult
@@ -79,6 +80,11 @@ def _kv_values(counts: dict[str, int], length_s: float) -> dict[str, float]:
 def is_of_load(record: dict[str, Any]) -> bool:
     """Whether an interval belongs to warm-up or measure (the drain afterwards does not)."""
     return record.get("record") == "interval" and record.get("phase") in ("warmup", "measure")
+
+
+def measure_unix_ns(record: dict[str, Any]) -> int:
+    """When the counted part of a run or slice began."""
+    return clock.of_monotonic(round(record["measure_monotonic_s"] * 1e9))
 
 
 def readings_of(record: dict[str, Any], started_unix_ns: int, warmup_s: float) -> list[Reading]:

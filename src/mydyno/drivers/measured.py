@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno import clock
 from mydyno.drivers.base import StepContext
 from mydyno.errors import DriverError
 from mydyno.hosts.local import LocalHost, Process
@@ -65,7 +65,7 @@ async def run_measured(
     Raises DriverError, and kills it, where it still runs `grace_s` after the step's time.
     """
     before = ChildCpu.so_far()
-    started_unix_ns = time.time_ns()
+    started_unix_ns = clock.unix_ns()
     process = await host.start(
         command,
         environment=environment,

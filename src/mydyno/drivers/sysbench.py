@@ -8,10 +8,10 @@ not visible in `ps`.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mydyno import clock
 from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.base import SCHEMA, Driver, DriverOutcome, Progress, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.measured import run_measured
@@ -178,7 +178,7 @@ class _Reader:
     def __init__(self, log: Path, on_progress: Callable[[Progress], None]) -> None:
         self.lines: list[str] = []
         self.readings: list[Reading] = []
-        self.started_unix_ns = time.time_ns()
+        self.started_unix_ns = clock.unix_ns()
         self._log = log
         self._on_progress = on_progress
 
@@ -190,7 +190,7 @@ class _Reader:
                 self.lines.append(line)
                 log.write(line)
                 if line.startswith("Threads started!"):
-                    self.started_unix_ns = time.time_ns()
+                    self.started_unix_ns = clock.unix_ns()
                 interval = output.parse_interval(line)
                 if interval is not None:
                     self._take(interval)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import time
 from datetime import UTC, datetime
 
-from mydyno import __version__
+from mydyno import __version__, clock
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
@@ -19,7 +18,7 @@ from mydyno.store.study_folder import StudyFolder
 def new_study(experiment: Experiment, source: str, command: tuple[str, ...], paths: HostPaths) -> StudyRecord:
     """A study is named by its experiment and the second it began (UTC)."""
     bandwidth = remembered(paths)
-    now_ns = time.time_ns()
+    now_ns = clock.unix_ns()
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return StudyRecord(
         study=f"{experiment.name}-{stamp}",

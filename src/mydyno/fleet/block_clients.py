@@ -294,10 +294,11 @@ class _ChannelSampler:
             except ValueError:
                 continue
             if record.get("record") == "sample":
-                self._clock.arrived(int(record["unix_ns"]))
+                monotonic_ns = int(record["monotonic_ns"])
+                self._clock.arrived(monotonic_ns)
                 scope = f"{CLIENT_SCOPE}:{self.name}"
                 own = record["metrics"].get("host", {})
-                self._samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in own.items()]
+                self._samples += [Sample(monotonic_ns, scope, name, float(value)) for name, value in own.items()]
 
 
 def check_address(address: str) -> None:

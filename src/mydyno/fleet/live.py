@@ -5,12 +5,12 @@ A group's block sends its state once a second; the study's own state counts the 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from mydyno import clock
 from mydyno.execution.live.now import LiveNow
 from mydyno.execution.live.observer import Remaining, live_precision
 from mydyno.execution.live.writer import Listener, LiveWriter, live_run
@@ -93,7 +93,7 @@ class FleetLive:
 
     def group_second(self, group: str, second: LiveSecond) -> None:
         """A line for what the group's block does; the time is this host's."""
-        mine = {"group": group, "blocks": self._of, "left_s": None, "unix_ns": time.time_ns()}
+        mine = {"group": group, "blocks": self._of, "left_s": None, "unix_ns": clock.unix_ns()}
         self._writer.append(second.model_copy(update=mine))
 
     def block_leased(self, group: str, block: int, of: int) -> None:
@@ -121,7 +121,7 @@ class FleetLive:
         self._watcher.group_lost(group, why, for_good)
 
     def _group(self, group: str, state: LiveState, block: int | None = None) -> None:
-        self._writer.append(LiveSecond(unix_ns=time.time_ns(), group=group, state=state, block=block, blocks=self._of))
+        self._writer.append(LiveSecond(unix_ns=clock.unix_ns(), group=group, state=state, block=block, blocks=self._of))
 
     def _second(self) -> LiveSecond:
         return self._now.second(self._remaining.left_s())

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from mydyno import clock
 from mydyno.model.stored.waits import SessionKind
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.sql import Control
@@ -95,6 +96,6 @@ class SessionSampler:
             found: Counter[tuple[SessionKind, str]] = Counter()
             for control in controls:
                 found.update(activity_of(await control.rows(_QUERY, LOAD_USER)))
-            self._samples.append(SessionSample(time.time(), found))
+            self._samples.append(SessionSample(clock.unix_ns() / 1e9, found))
             due = max(due + SAMPLE_S, time.monotonic())
             await asyncio.sleep(due - time.monotonic())

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from mydyno import clock
 
 COMMANDS_FILE = "commands.jsonl"
 FORMAT = 1
@@ -27,7 +28,7 @@ class CommandLog:
         self._path: Path | None = None
         self._count = 0
         self._pending: list[str] = []
-        self._write({"event": "opened", "format": FORMAT, "unix_ns": time.time_ns()})
+        self._write({"event": "opened", "format": FORMAT, "unix_ns": clock.unix_ns()})
 
     def keep_in(self, folder: Path) -> None:
         """Append what was recorded so far, and everything from now on, to the folder's commands.jsonl."""
@@ -42,13 +43,13 @@ class CommandLog:
             self._count += 1
             number = self._count
         given = {name: value for name, value in facts.items() if value}
-        self._write({"event": "started", "id": number, "unix_ns": time.time_ns(), "argv": list(argv), **given})
+        self._write({"event": "started", "id": number, "unix_ns": clock.unix_ns(), "argv": list(argv), **given})
         return number
 
     def ended(self, number: int, exit_code: int, duration_s: float) -> None:
         """The program ended; a negative exit code is the signal that ended it."""
         self._write({
-            "event": "ended", "id": number, "unix_ns": time.time_ns(), "exit_code": exit_code,
+            "event": "ended", "id": number, "unix_ns": clock.unix_ns(), "exit_code": exit_code,
             "duration_s": round(duration_s, 3),
         })  # fmt: skip
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
+from mydyno import clock
 from mydyno.stages import stage
 
 
@@ -19,7 +19,7 @@ class Journal:
 
     def append(self, event: str, **fields: Any) -> None:
         """Write one event durably."""
-        line = json.dumps({"event": event, "unix_ns": time.time_ns(), **fields}, ensure_ascii=False) + "\n"
+        line = json.dumps({"event": event, "unix_ns": clock.unix_ns(), **fields}, ensure_ascii=False) + "\n"
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             size = os.fstat(descriptor).st_size

@@ -35,6 +35,7 @@ LAYERS = (
     "language",
     "visible",
     "stages",
+    "clock",
     "errors",
 )
 """From top to bottom: a module imports from its own layer and from those below."""

@@ -11,6 +11,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mydyno import clock
 from mydyno.errors import UserError
 from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.environments.probe import read_samples
@@ -236,7 +237,7 @@ def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: P
     lines = [
         json.dumps({"record": "header", "format_version": 1}),
         json.dumps(
-            {"record": "sample", "unix_ns": 5, "metrics": {"host": {"cpu_user_pct": 1}, "instance:1": {"x": 2.5}}}
+            {"record": "sample", "monotonic_ns": 5, "metrics": {"host": {"cpu_user_pct": 1}, "instance:1": {"x": 2.5}}}
         ),
         json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
         json.dumps({"record": "error", "scope": "instance:1", "family": "smaps", "message": "denied"}),
@@ -245,7 +246,8 @@ def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: P
     ]
     path.write_text("\n".join(lines))
     samples, warnings = read_samples(path)
-    assert samples == [Sample(5, "host", "cpu_user_pct", 1.0), Sample(5, "instance:1", "x", 2.5)]
+    at_ns = clock.of_monotonic(5)
+    assert samples == [Sample(at_ns, "host", "cpu_user_pct", 1.0), Sample(at_ns, "instance:1", "x", 2.5)]
     assert warnings == [
         "dynoprobe: instance:1 smaps: denied",
         "dynoprobe: 2 of 9 samples were missed (a busy host)",

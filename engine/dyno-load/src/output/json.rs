@@ -126,6 +126,7 @@ pub fn final_record<E: Shown>(result: &Final<'_, E>) -> Value {
         "settings": result.settings,
         "server": result.server,
         "measure_unix_s": result.outcome.measure_unix_s,
+        "measure_monotonic_s": result.outcome.measure_monotonic_s,
         "connect_s": result.outcome.connect_s,
         "duration_s": result.duration_s,
         "reconciliation": result.counters,

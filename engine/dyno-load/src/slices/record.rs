@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dyno_core::clock::{now_ns, wall_clock_s};
+use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
 use dyno_core::histogram::{hdr, Histogram};
 use dyno_loop::gauges::Reading;
 use dyno_loop::recorder::{ErrorCounts, Extra};
@@ -30,6 +30,7 @@ pub fn record<E: Extra>(
         "id": go.id,
         "stream": go.times.stream,
         "measure_unix_s": times.measure_unix_s,
+        "measure_monotonic_s": times.measure_monotonic_s,
         "start_s": times.start_s,
         "length_s": times.length_s,
         "drain_s": times.drain_s,
@@ -86,6 +87,7 @@ fn errors(errors: &ErrorCounts) -> Value {
 /// The times of a slice, as they were.
 struct Times {
     measure_unix_s: f64,
+    measure_monotonic_s: f64,
     start_s: f64,
     length_s: f64,
     drain_s: f64,
@@ -110,6 +112,7 @@ impl Times {
         let last_ns = at(Edge::Hold).max().unwrap_or(timeline.stop_ns);
         Self {
             measure_unix_s: wall_clock_s() - ago_s,
+            measure_monotonic_s: shared_monotonic_s() - ago_s,
             start_s: first_ns.saturating_sub(read_ns) as f64 / 1e9,
             length_s: (stop_ns - measure_ns) / 1e9,
             drain_s: last_ns.saturating_sub(timeline.stop_ns) as f64 / 1e9,

@@ -131,6 +131,7 @@ pub struct StatusView {
     values: Vec<Option<u64>>,
     deltas: Deltas,
     uptimes: [Option<u64>; 2],
+    read_at_ns: u64,
 }
 
 impl StatusView {
@@ -142,23 +143,27 @@ impl StatusView {
             values: vec![None; count],
             deltas: Deltas::new(count),
             uptimes: [None; 2],
+            read_at_ns: 0,
         }
     }
 
     /// Takes a reading, in the order of [`Wanted`]. Gives how many counters went backwards, uptimes among them; when an
-    /// uptime did, all rates of this reading are absent, whatever each counter shows.
+    /// uptime did, all rates of this reading are absent, whatever each counter shows. Uptimes follow the wall clock: one
+    /// that is longer than the time since the last reading did not begin anew, the clock was set.
     pub fn advance(&mut self, at_ns: u64, values: &[Option<u64>]) -> u32 {
         self.values.clear();
         self.values.extend_from_slice(values);
         self.values.resize(self.wanted.count(), None);
         self.deltas.advance(at_ns, &self.values);
         let uptimes = UPTIMES.map(|name| self.value(name));
-        let went_back = |(now, before): &(&Option<u64>, &Option<u64>)| now.is_some() && now < before;
+        let most_s = at_ns.saturating_sub(self.read_at_ns) / 1_000_000_000 + 1;
+        let went_back =
+            |(now, before): &(&Option<u64>, &Option<u64>)| now.is_some_and(|now_s| now_s <= most_s) && now < before;
         let began_anew = uptimes.iter().zip(&self.uptimes).filter(went_back).count();
         if began_anew > 0 {
             self.deltas.discard();
         }
-        self.uptimes = uptimes;
+        (self.uptimes, self.read_at_ns) = (uptimes, at_ns);
         let counters = self.wanted.counters.iter().enumerate().filter(|(_, counter)| **counter);
         let backwards = counters.filter(|(index, _)| self.deltas.backwards_at(*index)).count();
         u32::try_from(began_anew + backwards).unwrap_or(u32::MAX)
@@ -242,6 +247,20 @@ mod tests {
         );
         view.advance(3_000_000_000, &reading(&wanted, &[("Com_commit", 40), ("Threads", 4)]));
         assert_eq!(put(&view), r#"{"instance:1":{"threads":4}}"#);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_costs_no_rate() {
+        let wanted = Wanted::of(&[&FAMILY]);
+        let mut view = StatusView::new(wanted.clone());
+        let at = |commits, uptime| {
+            let names = ["Com_commit", "Com_rollback", "Uptime", "Uptime_since_flush_status"];
+            let values = [commits, 1, uptime, uptime];
+            reading(&wanted, &std::array::from_fn::<_, 4, _>(|index| (names[index], values[index])))
+        };
+        view.advance(0, &at(10, 50));
+        assert_eq!(view.advance(1_000_000_000, &at(15, 21)), 0);
+        assert_eq!(put(&view), r#"{"instance:1":{"tps":5}}"#);
     }
 
     #[test]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
 from mydyno.execution.blocks.latency_log import write_latency_log
@@ -50,7 +50,8 @@ class RunWatcher(Protocol):
 class _Recorder:
     """What a run collects while it lasts."""
 
-    started_unix_ns: int = field(default_factory=time.time_ns)
+    started_unix_ns: int = field(default_factory=clock.unix_ns)
+    wall_offset_ns: int = field(default_factory=clock.wall_offset_ns)
     memory: MemoryCounters = field(default_factory=MemoryCounters.read)
     evidence: list[Evidence] = field(default_factory=list)
     servers: list[ServerRecord] = field(default_factory=list)
@@ -230,11 +231,11 @@ def _finished(
         copy=planned.copy_number,
         folder=planned.folder,
         started_unix_ns=recorder.started_unix_ns,
-        ended_unix_ns=time.time_ns(),
+        ended_unix_ns=clock.unix_ns(),
         valid=not reasons,
         reasons=tuple(reasons),
         failed=recorder.failed or ("out of memory" if memory.out_of_memory_kills else ""),
-        warnings=tuple(dict.fromkeys(recorder.warnings)),
+        warnings=tuple(dict.fromkeys((*recorder.warnings, *clock.step_words(recorder.wall_offset_ns)))),
         unsampled=recorder.unsampled,
         evidence=tuple(recorder.evidence),
         servers=tuple(recorder.servers),

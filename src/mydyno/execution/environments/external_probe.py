@@ -99,13 +99,13 @@ class ExternalSampler:
                 self._words.append(f"dynoprobe on {self._host.name}: {record.get('family')}: {record.get('message')}")
 
     def _take(self, record: dict[str, object]) -> None:
-        unix_ns = int(str(record["unix_ns"]))
-        self._clock.arrived(unix_ns)
+        monotonic_ns = int(str(record["monotonic_ns"]))
+        self._clock.arrived(monotonic_ns)
         scopes = record["metrics"]
         assert isinstance(scopes, dict)
         for scope, metrics in scopes.items():
             self._samples += [
-                Sample(unix_ns, scope, name, float(value))
+                Sample(monotonic_ns, scope, name, float(value))
                 for name, value in metrics.items()
                 if not (scope == "host" and name.startswith(NETWORK))
             ]

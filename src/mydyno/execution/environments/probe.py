@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mydyno import clock
 from mydyno.errors import StudyError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.telemetry import EVERYTHING, unread_families
@@ -210,8 +211,9 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
         if kind == "header" and record["format_version"] != FORMAT_VERSION:
             raise StudyError(f"dynoprobe writes format {record['format_version']}, not {FORMAT_VERSION}")
         if kind == "sample":
+            at_ns = clock.of_monotonic(record["monotonic_ns"])
             for scope, metrics in record["metrics"].items():
-                samples += [Sample(record["unix_ns"], scope, name, float(value)) for name, value in metrics.items()]
+                samples += [Sample(at_ns, scope, name, float(value)) for name, value in metrics.items()]
         elif kind == "error" and record.get("family") != "process_pss":  # a driver caught in the middle of exec
             warnings.append(f"dynoprobe: {record.get('scope')} {record.get('family')}: {record.get('message')}")
         elif kind == "footer" and record["missed"]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol
 
+from mydyno import clock
 from mydyno.drivers.held import SliceOrder
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
@@ -186,6 +187,7 @@ class _Block:
         self._captured = CapturedTime(steps)
         self._quiet = QuietWait(environment.experiment.design.quiet_wait)
         self._memory = MemoryCounters.read()
+        self._wall_offset_ns = clock.wall_offset_ns()
         self._probe: Sampler | None = None
         self._probe_words: list[str] = []
         self._unsampled: dict[str, str] = {}
@@ -193,7 +195,7 @@ class _Block:
         self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
         number = 1
         for planned in block.runs:
-            lane = Lane(environment, planned, aside / Path(planned.folder).name, number, time.time_ns())
+            lane = Lane(environment, planned, aside / Path(planned.folder).name, number, clock.unix_ns())
             number += len(planned.places)
             self.lanes.append(lane)
 
@@ -232,7 +234,7 @@ class _Block:
 
     async def step(self, step: Step, steps_left: int) -> None:
         """One step of all lanes: connect, warm up, cycles, disconnect."""
-        began_unix_ns, before_quota = time.time_ns(), quota_periods()
+        began_unix_ns, before_quota = clock.unix_ns(), quota_periods()
         self._pace.step_begins(steps_left)
         for lane in self.lanes:
             await lane.connect(step)
@@ -325,7 +327,7 @@ class _Block:
                 planned = lane.planned
                 failed = SliceRecord(
                     block=self.block.block, step=step.id, cycle=cycle, position=position, arm=planned.arm,
-                    copy=planned.copy_number, started_unix_ns=time.time_ns(), length_s=0.0, washout_s=self.washout_s,
+                    copy=planned.copy_number, started_unix_ns=clock.unix_ns(), length_s=0.0, washout_s=self.washout_s,
                     failed=lane.failed_steps.get(step.id, lane.failed),
                 )  # fmt: skip
                 self.slices.append(failed)
@@ -460,6 +462,7 @@ class _Block:
         self._probe_words += busy_client_words(
             self._samples, windows_of(self.slices), self.environment.experiment.gates.driver_cpu
         )
+        self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
             record = run_record(

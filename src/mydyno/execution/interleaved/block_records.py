@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mydyno import clock
 from mydyno.drivers.merged import percentiles_of
 from mydyno.execution.step_validity import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.vmstat import MemoryCounters
@@ -67,7 +67,7 @@ def step_record(
         connections=step.connections,
         started_unix_ns=began_unix_ns,
         warmup_s=0.0,
-        measure_s=max(1e-3, (time.time_ns() - began_unix_ns) / 1e9),
+        measure_s=max(1e-3, (clock.unix_ns() - began_unix_ns) / 1e9),
         driver=driver,
         server_counters=load.counted,
         valid=not reasons and not failed,
@@ -149,7 +149,7 @@ def run_record(
         copy=planned.copy_number,
         folder=planned.folder,
         started_unix_ns=lane.started_unix_ns,
-        ended_unix_ns=time.time_ns(),
+        ended_unix_ns=clock.unix_ns(),
         valid=not reasons and not lane.failed,
         reasons=tuple(reasons or ([Reason(gate="failed", text=lane.failed)] if lane.failed else [])),
         failed=lane.failed,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mydyno.drivers.dynoload_output import measure_unix_ns
 from mydyno.drivers.merged import PERCENTILES
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import SPREAD_OF, of_instance
@@ -137,7 +138,7 @@ def slice_record(
         position=position,
         arm=arm,
         copy=copy,
-        started_unix_ns=round(float(first["measure_unix_s"]) * 1e9),
+        started_unix_ns=measure_unix_ns(first),
         length_s=length_s,
         transactions=int(counts.get("transactions", 0)),
         queries=sum(int(record["queries"]) for record in records),

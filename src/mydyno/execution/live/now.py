@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 
+from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.interleaved.block import SliceKind
@@ -87,7 +87,7 @@ class LiveNow:
 
     def second(self, left_s: float | None = None) -> LiveSecond:
         """The state as it is now, with the newest samples."""
-        changes: dict[str, object] = {"unix_ns": time.time_ns(), "left_s": left_s}
+        changes: dict[str, object] = {"unix_ns": clock.unix_ns(), "left_s": left_s}
         sampler = self._sampler
         if sampler is not None:
             sample = sampler.newest()

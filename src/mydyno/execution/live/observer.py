@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
@@ -119,7 +120,7 @@ class LiveWatcher:
 
     def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
         """The precision that the pilot lets expect."""
-        self._writer.append(LivePrecision(unix_ns=time.time_ns(), blocks=of, made=0, half_widths=dict(half_widths)))
+        self._writer.append(LivePrecision(unix_ns=clock.unix_ns(), blocks=of, made=0, half_widths=dict(half_widths)))
 
     def slice_begins(
         self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
@@ -148,7 +149,7 @@ class LiveWatcher:
 def live_precision(precision: Precision) -> LivePrecision:
     """The line of a precision."""
     return LivePrecision(
-        unix_ns=time.time_ns(), blocks=precision.blocks, made=precision.made, half_widths=precision.half_widths
+        unix_ns=clock.unix_ns(), blocks=precision.blocks, made=precision.made, half_widths=precision.half_widths
     )
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from mydyno import clock
 from mydyno.errors import MydynoError
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.definition.plan import Plan
@@ -49,7 +50,7 @@ class LiveWriter:
             self._log = LiveLog(folder)
         self.append(
             LiveOpened(
-                unix_ns=time.time_ns(),
+                unix_ns=clock.unix_ns(),
                 study=study,
                 resumed=resumed,
                 pid=identity.pid,
@@ -67,7 +68,7 @@ class LiveWriter:
 
     def note(self, text: str) -> None:
         """A message of the study."""
-        note = LiveNote(unix_ns=time.time_ns(), text=text)
+        note = LiveNote(unix_ns=clock.unix_ns(), text=text)
         if self._log is None:
             self._notes.append(note)
         else:
@@ -107,7 +108,7 @@ def live_run(record: RunRecord) -> LiveRun:
     failures = [record.failed] if record.failed else [f"{one.id}: {one.failed}" for one in record.steps if one.failed]
     of_steps = [reason for one in record.steps if not one.valid for reason in one.reasons]
     return LiveRun(
-        unix_ns=time.time_ns(),
+        unix_ns=clock.unix_ns(),
         block=record.block,
         arm=record.arm,
         copy=record.copy_number,
@@ -131,4 +132,4 @@ def _ended(error: BaseException | None, summary: Summary | None) -> LiveEnded:
         text = f"{type(error).__name__}: {error}"
     elif summary is not None:
         state, answer = summary.state, summary.answer
-    return LiveEnded(unix_ns=time.time_ns(), state=state, text=text, answer=answer)
+    return LiveEnded(unix_ns=clock.unix_ns(), state=state, text=text, answer=answer)

@@ -1,0 +1,138 @@
+"""A wall clock that is set while a study runs: samples, steps and slices still fit together, and the runs say so."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from mydyno import clock
+from mydyno.drivers.dynoload_output import measure_unix_ns, readings_of
+from mydyno.execution.environments.far_clock import FarClock
+from mydyno.execution.environments.probe import read_samples
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import DriverResult, StepRecord
+from mydyno.store.samples import Sample, write_samples
+from mydyno.study import Request, run_study
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
+from tests.unit.project.test_layers import MODULES, tree_of
+
+S = 10**9
+READ_THE_WALL_CLOCK = {
+    "clock": "the one place",
+    "fleet.check": "compares the clocks of two hosts",
+    "hosts.remote.left_studies": "ages of files",
+    "web.live_status": "ages of files",
+    "hosts.network.certificates": "validity of certificates",
+    "servers.compiled.compile": "a date",
+}
+
+
+class WallClock:
+    """The wall clock of this process, which a test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead_s = 0.0
+        real = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: real() + round(self.ahead_s * S))
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> WallClock:
+    return WallClock(monkeypatch)
+
+
+@pytest.mark.parametrize("step_s", [-30.0, 30.0, 86_400.0])
+def test_a_step_of_the_wall_clock_moves_no_time_and_is_named(wall: WallClock, step_s: float) -> None:
+    offset_ns, before = clock.wall_offset_ns(), clock.unix_ns()
+    wall.ahead_s = step_s
+    assert before <= clock.unix_ns() < before + 10 * S
+    (words,) = clock.step_words(offset_ns)
+    assert words.startswith(f"the wall clock was set by {step_s:+.1f} s during this run".replace("-", "−"))
+
+
+@pytest.mark.parametrize("step_s", [0.0, 0.05, -0.05])
+def test_what_two_readings_lie_apart_is_no_step(wall: WallClock, step_s: float) -> None:
+    offset_ns = clock.wall_offset_ns()
+    wall.ahead_s = step_s
+    assert clock.step_words(offset_ns) == []
+
+
+@pytest.mark.parametrize("step_s", [-30, 30])
+def test_every_sample_of_a_step_is_placed_although_the_wall_clock_was_set(tmp_path: Path, step_s: int) -> None:
+    """The probe and the load program report both clocks; the wall clock is set after five of ten seconds."""
+    began = time.monotonic_ns()
+    lines = [
+        {"record": "sample", "unix_ns": began + (second + step_s * (second > 5)) * S + 1, "monotonic_ns": at,
+         "metrics": {"host": {"cpu_user_pct": second}}}
+        for second in range(1, 11)
+        for at in [began + second * S]
+    ]  # fmt: skip
+    (tmp_path / "probe.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    final = {"measure_unix_s": began / S + step_s, "measure_monotonic_s": began / S}
+    started_unix_ns = measure_unix_ns(final)
+    counts = {"errors": 0, "ignored_errors": 0, "reconnects": 0}
+    intervals = [{"t_s": at, "length_s": 1.0, "qps": 1.0, "tps": 1.0, "counts": counts} for at in range(10)]
+    readings = [one for record in intervals for one in readings_of(record, started_unix_ns, 0.0)]
+    driver = DriverResult(driver="dynoload", version="1", command=(), transactions=1, queries=1, duration_s=10.0)
+    step = StepRecord(id="s", workload="w", connections=1, started_unix_ns=started_unix_ns - S // 1000, warmup_s=0.0,
+                      measure_s=10.0, driver=driver)  # fmt: skip
+    samples = read_samples(tmp_path / "probe.jsonl")[0]
+    samples += [Sample(one.unix_ns, "driver:1", one.metric, one.value) for one in readings]
+    write_samples(tmp_path / "samples.parquet", samples, started_unix_ns, [step])
+    table = pq.read_table(tmp_path / "samples.parquet").to_pydict()
+    assert set(table["step"]) == {"s"}
+    of_host = [t_s for t_s, scope in zip(table["step_t_s"], table["scope"], strict=True) if scope == "host"]
+    assert of_host == pytest.approx(range(1, 11), abs=0.01)
+
+
+@pytest.mark.parametrize("step_s", [-30.0, 30.0])
+def test_a_wall_clock_that_is_set_moves_no_sample_of_another_host(wall: WallClock, step_s: float) -> None:
+    """That host has been up for a week longer."""
+    uptime_ns, far = 7 * 86_400 * S, FarClock()
+    first, last = (Sample(time.monotonic_ns() + uptime_ns + second * S, "client:a", "x", 1.0) for second in (0, 1))
+    far.arrived(first.unix_ns)
+    wall.ahead_s = step_s
+    far.arrived(last.unix_ns - S)
+    ours = [one.unix_ns for one in far.ours([first, last])]
+    assert ours[1] - ours[0] == last.unix_ns - first.unix_ns
+    assert abs(ours[0] - clock.unix_ns()) < 5 * S
+
+
+@pytest.mark.parametrize(
+    "design", [{"blocks": 1}, {"kind": "interleaved", "blocks": 1, "cycles": 4, "quiet_wait": 0}], ids=str
+)
+async def test_the_runs_of_a_study_say_that_the_clock_was_set(
+    script: Script, paths: HostPaths, tmp_path: Path, wall: WallClock, design: dict[str, object]
+) -> None:
+    asked: Experiment = experiment(design={"canary": False, **design})
+
+    def set_back(*_: object) -> float:
+        wall.ahead_s = -30.0
+        return 1000.0
+
+    script.qps = script.slice_qps = set_back
+    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
+    folder, summary = await run_study(request, paths, Watched(script), opener(script))
+    said = [run for run in summary.runs if any("was set by −30.0 s" in words for words in run.warnings)]
+    # Of runs that follow each other, the clock was set in the first.
+    assert len(said) == (1 if design.get("kind") is None else len(summary.runs))
+    assert all(record.ended_unix_ns >= record.started_unix_ns for record in folder.runs())
+
+
+def test_no_other_module_reads_the_wall_clock() -> None:
+    found = {
+        name.removeprefix("mydyno.")
+        for name in MODULES
+        for node in ast.walk(tree_of(name))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("time", "time"), ("time", "time_ns"), ("datetime", "now")}
+    }
+    assert found - READ_THE_WALL_CLOCK.keys() == set()
