@@ -31,7 +31,10 @@ fn an_open_loop_does_exactly_what_its_plan_says() {
     assert_eq!(result.last()["settings"]["mode"], "open_loop");
     // It is placed by the clock that this program has too, whatever the wall clock does.
     let measured_s = result.number("/measure_monotonic_s");
-    assert!(began_s < measured_s && measured_s + 1.0 < shared_monotonic_s(), "{measured_s}");
+    assert!(
+        began_s < measured_s && measured_s + 1.0 < shared_monotonic_s(),
+        "{measured_s}"
+    );
 }
 
 #[test]

@@ -256,7 +256,10 @@ mod tests {
         let at = |commits, uptime| {
             let names = ["Com_commit", "Com_rollback", "Uptime", "Uptime_since_flush_status"];
             let values = [commits, 1, uptime, uptime];
-            reading(&wanted, &std::array::from_fn::<_, 4, _>(|index| (names[index], values[index])))
+            reading(
+                &wanted,
+                &std::array::from_fn::<_, 4, _>(|index| (names[index], values[index])),
+            )
         };
         view.advance(0, &at(10, 50));
         assert_eq!(view.advance(1_000_000_000, &at(15, 21)), 0);
