@@ -422,6 +422,32 @@ fn the_preset_memaslap_gives_the_figures_that_memaslap_prints() {
 }
 
 #[test]
+fn a_load_that_leaves_connections_idle_for_longer_than_the_server_allows_is_refused() {
+    let test = "a_load_that_leaves_connections_idle_for_longer_than_the_server_allows_is_refused";
+    let Some(server) = Memcached::start(test, &["-o", "idle_timeout=5"]) else {
+        return;
+    };
+    for (load, idle) in [
+        ("--rate 1 --connections 16", "up to 16.0 s"),
+        ("--think-time 8s", "up to 8.0 s"),
+        ("--think-time exponential:2s", "up to 20.0 s"),
+    ] {
+        let result = plain(&format!("kv run {} --duration 60s {load}", server.place()));
+        assert_eq!(result.code, 3, "{load}: {}", result.stderr);
+        assert!(result.stderr.contains("idle for 5 s"), "{load}: {}", result.stderr);
+        assert!(result.stderr.contains(idle), "{load}: {}", result.stderr);
+    }
+    let held = plain(&format!("kv run {} --slices", server.place()));
+    assert_eq!(held.code, 3, "{}", held.stderr);
+    assert!(held.stderr.contains("between slices"), "{}", held.stderr);
+    let busy = run(&format!(
+        "kv run {} --quiet --rate 100 --connections 2 --duration 1s",
+        server.place()
+    ));
+    assert_sound(&busy, "a load that is never idle");
+}
+
+#[test]
 fn wrong_input_is_refused_before_any_load_with_the_value_and_a_way_out() {
     for (arguments, code, word) in [
         ("kv run --port 1", 3, "check --host and --port"),

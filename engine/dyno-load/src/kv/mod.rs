@@ -5,6 +5,7 @@
 
 pub mod distribution;
 mod flights;
+pub mod idle;
 pub mod keys;
 mod record;
 mod requests;

@@ -1,13 +1,15 @@
 //! The server's version, limits and counters.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_kv::blocking::Client;
 use dyno_kv::Protocol;
 
+use super::idle;
 use super::record::KvCounts;
-use super::settings::Endpoint;
+use super::settings::{Endpoint, KvSettings};
 use crate::error::Error;
 use crate::server::{compare, CounterCheck, Facts};
 
@@ -34,11 +36,40 @@ fn no_answer(error: &dyno_kv::Error) -> Error {
     ))
 }
 
-/// Reads version and limits, and checks that the server speaks the protocol.
+/// The server's counters, on a connection of their own.
+#[derive(Debug)]
+pub struct Counters {
+    settings: Arc<KvSettings>,
+    client: Option<Client>,
+}
+
+impl Counters {
+    /// On this connection.
+    pub fn new(settings: Arc<KvSettings>, client: Client) -> Self {
+        Self {
+            settings,
+            client: Some(client),
+        }
+    }
+
+    /// What they are now. A connection that the server has closed meanwhile, as idle, is made again, once.
+    pub fn read(&mut self) -> Option<BTreeMap<String, String>> {
+        if let Some(stats) = self.client.as_mut().and_then(|client| stats(client, "").ok()) {
+            return Some(stats);
+        }
+        let settings = &self.settings;
+        self.client = connect(&settings.endpoint, settings.protocol, settings.connect_timeout()).ok();
+        stats(self.client.as_mut()?, "").ok()
+    }
+}
+
+/// Reads version and limits, and checks that the server speaks the protocol and keeps the connections of this load, or of
+/// its slices (`holds`).
 ///
 /// # Errors
 /// When it does not, with what to try.
-pub fn check(client: &mut Client, endpoint: &Endpoint, protocol: Protocol) -> Result<Facts, Error> {
+pub fn check(client: &mut Client, load: &KvSettings, holds: bool) -> Result<Facts, Error> {
+    let (endpoint, protocol) = (&load.endpoint, load.protocol);
     let silent = |error: dyno_kv::Error| match error {
         dyno_kv::Error::NoAnswer { .. } => no_answer(&error),
         _ => Error::Server(format!(
@@ -60,6 +91,7 @@ pub fn check(client: &mut Client, endpoint: &Endpoint, protocol: Protocol) -> Re
     let general = stats(client, "")?;
     let settings = stats(client, "settings").unwrap_or_default();
     let number = |name: &str| settings.get(name).and_then(|value| value.parse().ok());
+    idle::check(load, number("idle_timeout").unwrap_or(0), holds)?;
     let threads = settings.get("num_threads").or_else(|| general.get("threads"));
     let memory = general.get("limit_maxbytes");
     let shown = |value: Option<&String>| value.cloned().unwrap_or_else(|| "unknown".into());

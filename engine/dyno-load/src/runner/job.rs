@@ -167,7 +167,7 @@ fn accept_kv(spec: &KvSpec, share: Share) -> Result<JobSettings, Error> {
         .settings;
     crate::host::take_priority(settings.load.priority);
     let mut control = kv_server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
-    kv_server::check(&mut control, &settings.endpoint, settings.protocol)?;
+    kv_server::check(&mut control, &settings, false)?; // the coordinator knows whether the connections are held
     let shape = &settings.load.shape;
     allow_files(shape.connections, shape.threads, share)?;
     Ok(JobSettings::Kv(settings))

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use dyno_kv::blocking::Client;
 use serde_json::{json, Value};
 
 use super::observed::{observe_load, ObservedLoad};
 use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, SliceOptions};
 use crate::agents::Coordinator;
 use crate::error::{Error, Exit};
-use crate::kv::{server, KvRecord, KvSession, KvSettings};
+use crate::kv::server::{self, Counters};
+use crate::kv::{KvRecord, KvSession, KvSettings};
 use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
@@ -93,7 +93,8 @@ fn execute(
         last.settings.protocol,
         last.settings.connect_timeout(),
     )?;
-    let facts = server::check(&mut control, &last.settings.endpoint, last.settings.protocol)?;
+    let facts = server::check(&mut control, &last.settings, false)?;
+    let mut counters = Counters::new(Arc::clone(&last.settings), control);
     crate::host::take_priority(last.settings.load.priority);
     crate::host::allow_open_files(u64::from(last.settings.load.shape.connections) + 64)?;
     let mut shown = output::settings(&last.settings, &last.words);
@@ -117,7 +118,7 @@ fn execute(
             settings.depth
         ));
         let loads = if position + 1 == parts.len() { team.take() } else { None };
-        let result = measure(part, &facts, &mut control, interrupted, &mut sinks, loads)?;
+        let result = measure(part, &facts, &mut counters, interrupted, &mut sinks, loads)?;
         let only_filled = settings.name == "fill" && position + 1 < parts.len();
         if !only_filled || result.exit != Exit::Done {
             print_table(&result.text, outputs.json.as_deref())?;
@@ -157,13 +158,13 @@ struct PartResult {
 fn measure(
     part: &KvPart,
     facts: &Facts,
-    control: &mut Client,
+    server_counters: &mut Counters,
     interrupted: &Arc<AtomicBool>,
     sinks: &mut Sinks,
     team: Option<Coordinator<KvRecord>>,
 ) -> Result<PartResult, Error> {
     let settings = &part.settings;
-    let mut read = || server::stats(control, "").ok();
+    let mut read = || server_counters.read();
     let observed = observe_load::<KvSession, _>(settings, team, interrupted, &mut read, sinks)?;
     sinks.progress().finish();
     let (outcome, duration_s) = (&observed.outcome, observed.duration_s);
@@ -231,7 +232,7 @@ fn fill_then_slices(
     };
     let settings = &last.settings;
     let mut control = server::connect(&settings.endpoint, settings.protocol, settings.connect_timeout())?;
-    let facts = server::check(&mut control, &settings.endpoint, settings.protocol)?;
+    let facts = server::check(&mut control, settings, true)?;
     crate::host::take_priority(settings.load.priority);
     for fill in fills {
         let outcome = dyno_loop::run::<KvSession>(&fill.settings, &input.interrupted, &mut |_| (), &mut NoObserver)?;

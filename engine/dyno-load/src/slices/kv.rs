@@ -10,13 +10,14 @@ use dyno_loop::{Channels, Load, LoadShape};
 use serde_json::{Map, Value};
 
 use super::{Comparison, Target};
-use crate::kv::{server, KvRecord, KvSession, KvSettings};
+use crate::kv::server::{self, Counters};
+use crate::kv::{KvRecord, KvSession, KvSettings};
 use crate::output::kv as output;
 
 /// A memcached server under one workload.
 pub struct KvTarget {
     settings: Arc<KvSettings>,
-    control: Option<Client>,
+    counters: Counters,
     before: Option<BTreeMap<String, String>>,
 }
 
@@ -24,24 +25,10 @@ impl KvTarget {
     /// Slices of `settings`; `control` is the connection that reads the server's counters.
     pub fn new(settings: Arc<KvSettings>, control: Client) -> Self {
         Self {
+            counters: Counters::new(Arc::clone(&settings), control),
             settings,
-            control: Some(control),
             before: None,
         }
-    }
-
-    /// The counters. A control connection that the server has closed meanwhile is made again, once.
-    fn counters(&mut self) -> Option<BTreeMap<String, String>> {
-        if let Some(stats) = self.control.as_mut().and_then(|client| server::stats(client, "").ok()) {
-            return Some(stats);
-        }
-        self.control = server::connect(
-            &self.settings.endpoint,
-            self.settings.protocol,
-            self.settings.connect_timeout(),
-        )
-        .ok();
-        server::stats(self.control.as_mut()?, "").ok()
     }
 }
 
@@ -57,11 +44,11 @@ impl Target for KvTarget {
     }
 
     fn read_counters(&mut self) {
-        self.before = self.counters();
+        self.before = self.counters.read();
     }
 
     fn compare_counters(&mut self, load: &Load<KvRecord>) -> Comparison {
-        let (Some(before), Some(after)) = (self.before.take(), self.counters()) else {
+        let (Some(before), Some(after)) = (self.before.take(), self.counters.read()) else {
             return Comparison::default();
         };
         let totals = &load.totals;
