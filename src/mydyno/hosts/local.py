@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mydyno.errors import BugError, HostError
 from mydyno.hosts.commands import StartedCommand, report_start
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.mount_access import entering_command
@@ -97,8 +98,10 @@ class Process:
             except ProcessLookupError:
                 return
 
-    async def end(self, grace_s: float) -> float:
+    async def end(self, grace_s: float, headway: Headway | None = None) -> float:
         """SIGTERM, SIGKILL after the grace time; returns the seconds it took. Safe to call again.
+
+        With `headway` there is no grace time: it is killed once it makes none any more.
 
         Its pipes are closed then: processes that it started may hold the other ends for as long as they like.
         """
@@ -107,7 +110,7 @@ class Process:
             self.send(signal.SIGTERM)
             stage(f"end {self.name}")
             try:
-                await self.wait(grace_s)
+                await (self.wait(grace_s) if headway is None else headway.wait(self.wait()))
             except TimeoutError:
                 self.send(signal.SIGKILL)
                 await self.wait()
@@ -172,8 +175,12 @@ class LocalHost:
         as_server: bool = False,
         folders: Sequence[Path] = (),
         timeout_s: float = 600.0,
+        unbounded: bool = False,
     ) -> Completed:
-        """Run a command to its end. A time-out kills it and counts as exit code 124, as timeout(1) does."""
+        """Run a command to its end. A time-out kills it and counts as exit code 124, as timeout(1) does.
+
+        `unbounded`: the time-out begins anew whenever the command makes headway.
+        """
         process = await self.start(
             argv,
             environment=environment,
@@ -183,7 +190,9 @@ class LocalHost:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            output, _ = await asyncio.wait_for(process.streams.communicate(), timeout_s)
+            ended = process.streams.communicate()
+            waiting = Headway(process.pid, timeout_s).wait(ended) if unbounded else asyncio.wait_for(ended, timeout_s)
+            output, _ = await waiting
         except TimeoutError:
             await process.end(0.0)
             return Completed(tuple(argv), 124, f"timed out after {timeout_s:.0f} s")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mydyno.errors import ServerError
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import Completed
 from mydyno.model.definition.experiment import Scalar
 from mydyno.servers.build import ServerBuild, first_existing
@@ -75,6 +76,7 @@ async def _by_itself(instance: MysqldServer, options: list[str]) -> Completed:
         as_server=True,
         folders=[*build.folders, instance.folder],
         timeout_s=START_TIMEOUT_S,
+        unbounded=True,
     )
 
 
@@ -94,9 +96,9 @@ async def _bootstrap(instance: MysqldServer, options: list[str]) -> Completed:
             stdout=asyncio.subprocess.PIPE,
         )
     try:
-        output, _ = await asyncio.wait_for(process.streams.communicate(), START_TIMEOUT_S)
+        output, _ = await Headway(process.pid, START_TIMEOUT_S).wait(process.streams.communicate())
     except TimeoutError:
-        return Completed(process.argv, 124, f"not finished after {START_TIMEOUT_S:.0f} s")
+        return Completed(process.argv, 124, f"did nothing for {START_TIMEOUT_S:.0f} s")
     finally:
         await process.end(0.0)
         script.unlink(missing_ok=True)

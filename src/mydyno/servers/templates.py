@@ -144,12 +144,12 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
     shutil.rmtree(instance.folder, ignore_errors=True)
     instance.own(instance.folder)
     copied = await host.run(
-        ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], timeout_s=7200
+        ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], unbounded=True
     )
     if copied.exit_code:
         raise HostError(f"the data could not be copied: {copied.output.strip()}")
     # Written out now, so that the copy's own write-back is not measured.
-    await host.run(["sync", "--file-system", str(instance.data)], timeout_s=3600)
+    await host.run(["sync", "--file-system", str(instance.data)], unbounded=True)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -35,6 +35,7 @@ from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.stored.records import Evidence
+from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.performance_schema import start_variables
@@ -83,6 +84,7 @@ class PrivateEnvironment:
     server_facts: dict[str, Any] = field(default_factory=dict, init=False)
     credentials: Credentials = field(default_factory=Credentials)
     clients: LoadClients | None = None
+    say: Say = silent
 
     def __post_init__(self) -> None:
         for password in (self.credentials.control, self.credentials.load):
@@ -111,6 +113,7 @@ class PrivateEnvironment:
         if self.experiment.profile.waits:
             settings.base = {**start_variables(build.version), **settings.base}
         made = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, cpu_slot=cpu_slot)
+        made.say = self.say
         if self.clients is not None:
             made.listen = self.clients.address
             made.load_path = self.load_path
@@ -173,6 +176,7 @@ class PrivateEnvironment:
         log = self.scratch / "template.log"
         settings = InstanceSettings(base=self.base_variables(), variables=dict(shaping))
         instance = MysqldServer(build, self.host, folder, self.sockets, log, self.credentials, settings)
+        instance.say = say
         driver = self.drivers[self.experiment.resolved_steps[0].driver]
 
         async def fill(running: MysqldServer) -> None:
@@ -273,7 +277,7 @@ async def open_private_environment(
         for arm in experiment.arms:
             for treatment in treatments_of(arm):
                 versions |= await treatment.get(paths, host)
-        return PrivateEnvironment(paths, experiment, host, undo, builds, drivers, scratch, sockets, versions)
+        return PrivateEnvironment(paths, experiment, host, undo, builds, drivers, scratch, sockets, versions, say=say)
     except BaseException:
         undo.undo_all()
         raise

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mydyno.errors import ServerError
+from mydyno.hosts.headway import Headway
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
@@ -51,7 +52,7 @@ class MysqldServer(PrivateServer):
         await self.launch([self.socket.parent])
         assert self.process is not None
         try:
-            self.version = await self._wait_ready(began + START_TIMEOUT_S)
+            self.version = await self._wait_ready()
         except BaseException:
             await self.process.end(0.0)
             raise
@@ -60,10 +61,12 @@ class MysqldServer(PrivateServer):
         self.start_s = time.monotonic() - began
         LOGGER.debug("%s of instance %d accepts SQL after %.2f s", self.version.name, self.number, self.start_s)
 
-    async def _wait_ready(self, deadline: float) -> ServerVersion:
+    async def _wait_ready(self) -> ServerVersion:
+        """As long as it makes headway before it listens, as in a recovery; then for START_TIMEOUT_S."""
         assert self.process is not None
-        last = "no answer yet"
-        while time.monotonic() < deadline:
+        headway = Headway(self.pid, START_TIMEOUT_S, self.say, f"waiting until {self.build.name} has started")
+        began, last = time.monotonic(), "no answer yet"
+        while not headway.ended(counts=not self.socket.exists()):
             if self.process.exit_code is not None:
                 raise ServerError(f"{self.build.name} ended with exit code {self.process.exit_code}{self.log_tail()}")
             if self.socket.exists():
@@ -72,7 +75,8 @@ class MysqldServer(PrivateServer):
                 except ServerError as error:
                     last = error.message
             await asyncio.sleep(0.05)
-        raise ServerError(f"{self.build.name} was not ready after {START_TIMEOUT_S:.0f} s: {last}{self.log_tail()}")
+        took_s = time.monotonic() - began
+        raise ServerError(f"{self.build.name} was not ready after {took_s:.0f} s: {last}{self.log_tail()}")
 
     async def _answer(self) -> ServerVersion:
         async with Control(self.address(), timeout_s=10) as control:

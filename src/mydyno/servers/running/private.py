@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.errors import BugError, ServerError
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port
@@ -21,6 +24,7 @@ from mydyno.servers.version import ServerVersion
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0
+"""Without headway: recovery and the writing of dirty pages take as long as they take."""
 LOG_TAIL_LINES = 15
 ANY_HOST = "%"
 
@@ -56,6 +60,8 @@ class PrivateServer(RunningServer):
         self.socket = socket_folder / f"{number}.sock"
         self.version: ServerVersion = build.version
         self.start_s = 0.0
+        self.say: Callable[[str], None] = lambda _: None
+        """Receives the progress of a long start or stop."""
         self.notes: tuple[str, ...] = ()
         """Which of the experiment's variables were renamed or omitted for this server."""
 
@@ -109,14 +115,18 @@ class PrivateServer(RunningServer):
             )
 
     async def stop(self) -> str | None:
-        """Stop cleanly; kill after the time-out. Returns a warning where it had to be killed or had ended."""
+        """Stop cleanly; kill it once it makes no headway. Returns a warning where it was killed or had ended."""
         if self.process is None:
             return None
         if self.process.exit_code is not None:
             return f"the server had ended with exit code {self.process.exit_code}{self.log_tail()}"
-        took_s = await self.process.end(STOP_TIMEOUT_S)
-        if took_s >= STOP_TIMEOUT_S:
-            return f"the server did not stop within {STOP_TIMEOUT_S:.0f} s and was killed{self.log_tail()}"
+        headway = Headway(self.pid, STOP_TIMEOUT_S, self.say, f"waiting until {self.build.name} has stopped")
+        took_s = await self.process.end(STOP_TIMEOUT_S, headway)
+        if self.process.exit_code == -signal.SIGKILL:
+            return (
+                f"the server had not stopped after {took_s:.0f} s and was killed: "
+                f"it did nothing for {STOP_TIMEOUT_S:.0f} s{self.log_tail()}"
+            )
         return None
 
     def record_of(self, variables: dict[str, str], version_comment: str = "") -> ServerRecord:

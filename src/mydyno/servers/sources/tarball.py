@@ -38,7 +38,7 @@ async def unpacked(archive: Path, cache: Path, host: LocalHost) -> Path:
 
 async def _unpack(archive: Path, folder: Path, host: LocalHost) -> None:
     command = ["tar", "--extract", "--no-same-owner", f"--file={archive}", f"--directory={folder}"]
-    done = await host.run(command, timeout_s=3600)
+    done = await host.run(command, unbounded=True)
     if done.exit_code:
         words = done.output.strip()[-300:]
         raise UserError(f"server.basedir: {archive} cannot be unpacked: {words}", "is it a whole tar archive?")
