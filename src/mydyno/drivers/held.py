@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Driver, StepContext
 from mydyno.errors import DriverError
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 
 READY_TIMEOUT_S = 90.0
@@ -80,10 +81,10 @@ class HeldProcess:
             command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=entering
         )
         try:
-            await asyncio.wait_for(self._record("ready"), READY_TIMEOUT_S)
+            await Headway(self._process.pid, READY_TIMEOUT_S).wait(self._record("ready"))
         except TimeoutError:
             await self.end()
-            raise DriverError(f"{self._name}: not connected after {READY_TIMEOUT_S:.0f} s") from None
+            raise DriverError(f"{self._name}: not connected, and it did nothing for {READY_TIMEOUT_S:.0f} s") from None
         except BaseException:
             await self.end()
             raise
