@@ -73,11 +73,12 @@ fn no_operation_allocates() {
         ("oltp_point_select", true),
     ] {
         let (short, few) = measure(&server, name, prepared, 300_000_000);
-        // A busy neighbour can make the longer run the smaller one: lengthen it until it is clearly larger.
+        // A busy neighbour can make the longer run the smaller one: lengthen it until it is clearly larger. Buffers and the
+        // end of a run differ by dozens, whatever its length.
         let (long, many) = (0..5)
             .map(|round| measure(&server, name, prepared, 1_000_000_000 << round))
-            .find(|(_, many)| *many > few * 2)
-            .unwrap_or_else(|| panic!("{name}: no run had twice the {few} transactions of the short one"));
+            .find(|(_, many)| *many > few + few.max(2_000))
+            .unwrap_or_else(|| panic!("{name}: no run had many more than the {few} transactions of the short one"));
         let per_transaction = long.saturating_sub(short) as f64 / (many - few) as f64;
         // Warm-up of buffers and the end of the run differ by a few; one a statement would be 20 a transaction.
         assert!(

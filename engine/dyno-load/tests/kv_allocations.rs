@@ -87,10 +87,12 @@ fn no_operation_allocates() {
         ("latest", Protocol::Text, 1),
     ] {
         let (short, few) = measure(&server, choice, (protocol, depth), 300_000_000);
-        let (long, many) = measure(&server, choice, (protocol, depth), 1_300_000_000);
-        assert!(many > few + 1000, "{few} and {many} operations show nothing");
+        // Warm-up of buffers and the end of a run differ by a few: only many more operations show that none allocates.
+        let (long, many) = (0..5)
+            .map(|round| measure(&server, choice, (protocol, depth), 1_300_000_000 << round))
+            .find(|(_, many)| *many > few + 10_000)
+            .unwrap_or_else(|| panic!("{choice}: no run had many more than the {few} operations of the short one"));
         let per_operation = long.saturating_sub(short) as f64 / (many - few) as f64;
-        // Warm-up of buffers and the end of the run differ by a few.
         assert!(
             per_operation < 0.02,
             "{choice} {}: {per_operation} allocations an operation",

@@ -53,14 +53,14 @@ fn slices_keep_the_connections_and_count_what_the_server_counts() {
         status(&mut control, "Aborted_clients"),
     );
     for stream in 1..5 {
-        let slice = held.slice(&format!("go s{stream} {stream} 300 300"));
+        let slice = held.slice_with_load(stream, 300, 300);
         assert_reconciled(&slice, &["Com_select", "Com_begin", "Com_commit", "Questions"]);
         let (counted, whole) = (
             count(&slice, "/counts/transactions"),
             count(&slice, "/whole_counts/transactions"),
         );
         // The washout is in the whole alone. How much was served in it depends on the host.
-        assert!(counted > 0 && whole > counted, "{slice}");
+        assert!(whole > counted, "{slice}");
         assert_eq!(count(&slice, "/response/count"), counted);
         assert_eq!(
             count(&slice, "/queries"),
@@ -117,15 +117,20 @@ fn a_stream_has_the_same_operations_in_every_process_and_another_has_others() {
         ))
     };
     let (mut first, mut second) = (start(), start());
-    let original = logged(&mut control, &mut first, "go a 7 0 600");
-    let other = logged(&mut control, &mut first, "go b 8 0 600");
-    let again = logged(&mut control, &mut first, "go c 7 0 600");
-    let elsewhere = logged(&mut control, &mut second, "go d 7 0 600");
-    let washout = logged(&mut control, &mut second, "go e 7 300 1");
+    // One transaction is ten rows at random and four ranges: on a busy host it may take longer than a slice.
+    let mut whole = |held: &mut Held, command: &str| {
+        (0..6)
+            .map(|round| logged(&mut control, held, &command.replace("MS", &(600 << round).to_string())))
+            .find(|statements| statements.len() >= 14)
+            .expect("no slice had a whole transaction")
+    };
+    let original = whole(&mut first, "go a 7 0 MS");
+    let other = whole(&mut first, "go b 8 0 MS");
+    let again = whole(&mut first, "go c 7 0 MS");
+    let elsewhere = whole(&mut second, "go d 7 0 MS");
+    let washout = whole(&mut second, "go e 7 MS 1");
     let same = |left: &[String], right: &[String]| {
         let length = left.len().min(right.len());
-        // One transaction: ten rows at random and four ranges.
-        assert!(length >= 14, "{length} statements");
         left[..length] == right[..length]
     };
     assert!(same(&original, &again));
@@ -211,9 +216,7 @@ fn each_kind_of_session_works_across_slices() {
     ] {
         let mut held = Held::start(&format!("oltp run --socket {socket} {TABLE} {rest}"));
         for stream in 0..3 {
-            let slice = held.slice(&format!("go s {stream} 100 200"));
-            assert_reconciled(&slice, &["Questions"]);
-            assert!(count(&slice, "/counts/transactions") > 0, "{rest}");
+            assert_reconciled(&held.slice_with_load(stream, 100, 200), &["Questions"]);
         }
         held.end();
     }

@@ -1,8 +1,8 @@
 """Whether a process makes headway with work whose length nobody knows: a shutdown that writes dirty pages, a recovery.
 
-Read every LOOK_S: its CPU time (clock_getcpuclockid(3)), the bytes that it read and wrote (proc_pid_io(5); not known to
-other users) and the state of its first thread. An idle server uses less than 1 % of a CPU: that is no headway. A process
-in an endless loop makes headway for ever; what it does is reported every SAY_S.
+Read every LOOK_S: its CPU time (clock_getcpuclockid(3)), the bytes that it read and wrote (proc_pid_io(5); not those
+of other users) and the state of its first thread. An idle server uses less than 1 % of a CPU: that is no headway. A
+process in an endless loop makes headway for ever; what it does is reported every SAY_S.
 """
 
 from __future__ import annotations

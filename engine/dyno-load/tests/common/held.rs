@@ -97,6 +97,21 @@ impl Held {
         slice
     }
 
+    /// A slice with transactions in washout and counted part. On a busy host a part may pass without any: then the next
+    /// one is twice as long, with another stream.
+    pub fn slice_with_load(&mut self, stream: u32, washout_ms: u32, measure_ms: u32) -> Value {
+        for round in 0..6 {
+            let (washout_ms, measure_ms) = (washout_ms << round, measure_ms << round);
+            let stream = stream + 1000 * round;
+            let slice = self.slice(&format!("go s {stream} {washout_ms} {measure_ms}"));
+            let counted = count(&slice, "/counts/transactions");
+            if counted > 0 && counted < count(&slice, "/whole_counts/transactions") {
+                return slice;
+            }
+        }
+        panic!("no slice had transactions in both of its parts");
+    }
+
     /// The exit code, after there is no record left.
     pub fn exit_code(&mut self) -> i32 {
         if let Some(record) = self.receive() {

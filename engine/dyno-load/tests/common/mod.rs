@@ -187,15 +187,31 @@ impl Running {
         self.wait_for(r#""phase":"measure""#);
     }
 
+    /// Waits until its intervals of the measurement have so many transactions.
+    pub fn wait_for_transactions(&mut self, count: u64) {
+        let mut seen = 0;
+        while seen < count {
+            let Some(line) = self.next_line() else { return };
+            let record: Value = serde_json::from_slice(line).unwrap();
+            if record["phase"] == "measure" {
+                seen += record["counts"]["transactions"].as_u64().unwrap();
+            }
+        }
+    }
+
     /// Reads up to a record with these words, or to the end.
     fn wait_for(&mut self, words: &str) {
-        loop {
-            let before = self.read.len();
-            let count = self.output.read_until(b'\n', &mut self.read).unwrap();
-            if count == 0 || String::from_utf8_lossy(&self.read[before..]).contains(words) {
+        while let Some(line) = self.next_line() {
+            if String::from_utf8_lossy(line).contains(words) {
                 return;
             }
         }
+    }
+
+    fn next_line(&mut self) -> Option<&[u8]> {
+        let before = self.read.len();
+        let count = self.output.read_until(b'\n', &mut self.read).unwrap();
+        (count > 0).then(|| &self.read[before..])
     }
 
     /// Its result when it has ended.
