@@ -21,6 +21,7 @@ from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
 from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
 from mydyno.execution.planning.time_plan import (
+    LATE_SHARE,
     SLICE_GAP_S,
     Shape,
     TimePlan,
@@ -95,7 +96,8 @@ class Blocks:
     """Whether the study may end at the look that was just summarised."""
     overheads_s: list[float] = field(default_factory=list)
     """Of the blocks made so far, besides their cycles."""
-    _said_late: bool = False
+    _late_to: int = 0
+    """The look to which the study was said to go on."""
 
     async def run(self, templates: dict[str, Template | None]) -> Summary:
         """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
@@ -223,15 +225,20 @@ class Blocks:
         return found
 
     def _say_late(self, done: int, target: TimePlan) -> None:
-        """Once, when the time is spent before the first look."""
-        if self.time_s is None or self._said_late or self._left_s() > 0 or done >= target.blocks:
+        """Once for each look, when the time is spent before it."""
+        looks = self.plan.schedule
+        if self.time_s is None or looks is None or self._left_s() > 0 or done >= target.blocks or self._is_over(done):
             return
-        self._said_late = True
-        more_s = (target.blocks - done) * self._shape().block_s(1, median(self.overheads_s))
-        self.watcher.say(
-            f"blocks take longer here than planned: the study goes on to its first look, at {target.blocks} blocks, "
-            f"about {format_duration(more_s)} beyond its time"
-        )
+        if target.blocks == self._late_to:
+            return
+        self._late_to = target.blocks
+        more_s = (target.blocks - done) * self._shape().block_s(1, median(self.overheads_s)) - self._left_s()
+        if done < looks.first:
+            how_long = f"its first look, at {target.blocks} blocks, about {format_duration(more_s)}"
+        else:
+            most_s = min(more_s, LATE_SHARE * self.time_s)
+            how_long = f"its next look, at {target.blocks} blocks, for {format_duration(most_s)} at most"
+        self.watcher.say(f"blocks take longer here than planned: the study goes on to {how_long} beyond its time")
 
     async def _block(
         self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template | None]

@@ -14,7 +14,7 @@ from mydyno.errors import StudyError, UserError
 from mydyno.execution.interleaved import study as interleaved_study
 from mydyno.execution.planning import design_choice, time_plan
 from mydyno.execution.planning.pace import FixedCycles
-from mydyno.execution.planning.time_plan import TimePlan
+from mydyno.execution.planning.time_plan import Shape, TimePlan
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
@@ -248,6 +248,7 @@ async def aimed(
     monkeypatch: pytest.MonkeyPatch,
     allowed: Sequence[int],
     cycles: int = 2,
+    said: list[str] | None = None,
 ) -> tuple[StudyFolder, Summary]:
     """A study of which the time allows so many blocks before its first block, after it, and so on; nothing decides."""
 
@@ -264,7 +265,9 @@ async def aimed(
     noisy(script, 0.0)
     what = interleaved(time=600, cycles=None)
     what = what.model_copy(update={"verdict": what.verdict.model_copy(update={"margin": 0.00001})})
-    folder, summary, _ = await study(script, paths, tmp_path, what)
+    folder, summary, watcher = await study(script, paths, tmp_path, what)
+    if said is not None:
+        said += watcher.said
     return folder, summary
 
 
@@ -331,6 +334,25 @@ async def test_a_study_that_is_late_goes_on_to_its_first_look(
     assert (summary.look, summary.state) == (4, "complete")
     (late,) = (line for line in watcher.said if "longer here than planned" in line)
     assert "goes on to its first look, at 4 blocks, about " in late
+
+
+@pytest.mark.parametrize(
+    ("over_s", "look", "said"),
+    [(30.0, 10, ["goes on to its next look, at 10 blocks, for 1 min at most beyond its time"]), (90.0, 6, [])],
+)
+async def test_a_study_that_is_late_after_a_look_goes_on_for_a_tenth_of_its_time(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    over_s: float, look: int, said: list[str],
+) -> None:  # fmt: skip
+    """Its ten minutes are spent after block 7."""
+    lines: list[str] = []
+    monkeypatch.setattr(
+        interleaved_study.Blocks, "_left_s", lambda blocks: 300.0 if len(blocks.overheads_s) < 7 else -over_s
+    )
+    monkeypatch.setattr(interleaved_study.Blocks, "_shape", lambda _: Shape(3, 3, 1, 30.0, 0.5, 0.0))
+    _, summary = await aimed(script, paths, tmp_path, monkeypatch, [10], cycles=1, said=lines)
+    assert summary.look == look
+    assert [line.partition("the study ")[2] for line in lines if "longer here than planned" in line] == said
 
 
 async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
