@@ -1,4 +1,4 @@
-"""The time of a study: Unix time that nobody sets.
+"""The time of a study: Unix time that does not step when the wall clock is set.
 
 It is the wall clock's when this process began, plus the time that has passed since by CLOCK_MONOTONIC, which all
 programs of a host share (clock_gettime(2)). The wall clock may be set while a study runs, by NTP, an administrator or

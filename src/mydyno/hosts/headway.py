@@ -1,4 +1,4 @@
-"""Whether a process makes headway with work whose length nobody knows: a shutdown that writes dirty pages, a recovery.
+"""Whether a process makes headway with work of unknown length: a shutdown that writes dirty pages, a recovery.
 
 Read every LOOK_S: its CPU time (clock_getcpuclockid(3)), the bytes that it read and wrote (proc_pid_io(5); not those
 of other users) and the state of its first thread. An idle server uses less than 1 % of a CPU: that is no headway. A
