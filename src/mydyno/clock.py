@@ -37,12 +37,12 @@ def of_monotonic(monotonic_ns: int) -> int:
     return monotonic_ns + _OFFSET_NS
 
 
-def step_words(offset_ns: int) -> list[str]:
-    """A sentence if the wall clock was set since wall_offset_ns() returned `offset_ns`."""
+def step_words(offset_ns: int = _OFFSET_NS) -> list[str]:
+    """A sentence if the wall clock was set since wall_offset_ns() returned `offset_ns`, or since this process began."""
     step_s = (wall_offset_ns() - offset_ns) / 1e9
     if abs(step_s) < LEAST_STEP_S:
         return []
     return [
-        f"the wall clock was set by {step_s:+.1f} s during this run".replace("-", "−")
+        f"the wall clock was set by {step_s:+.1f} s meanwhile".replace("-", "−")
         + "; samples and steps are placed by the monotonic clock"
     ]

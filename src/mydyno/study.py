@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno import clock
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.blocks.canaries import before_block
 from mydyno.execution.blocks.run import make_saved_run
@@ -211,5 +212,7 @@ def _with_facts(study: StudyRecord, environment: StudyEnvironment) -> StudyRecor
 
 
 def _close(environment: StudyEnvironment, watcher: LiveWatcher) -> None:
+    for words in clock.step_words():
+        watcher.say(words)
     for left in environment.close():
         watcher.say(f"could not be undone: {left}")

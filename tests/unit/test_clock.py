@@ -54,7 +54,7 @@ def test_a_step_of_the_wall_clock_moves_no_time_and_is_named(wall: WallClock, st
     wall.ahead_s = step_s
     assert before <= clock.unix_ns() < before + 10 * S
     (words,) = clock.step_words(offset_ns)
-    assert words.startswith(f"the wall clock was set by {step_s:+.1f} s during this run".replace("-", "−"))
+    assert words.startswith(f"the wall clock was set by {step_s:+.1f} s meanwhile".replace("-", "−"))
 
 
 @pytest.mark.parametrize("step_s", [0.0, 0.05, -0.05])
@@ -119,10 +119,12 @@ async def test_the_runs_of_a_study_say_that_the_clock_was_set(
 
     script.qps = script.slice_qps = set_back
     request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
-    folder, summary = await run_study(request, paths, Watched(script), opener(script))
+    watcher = Watched(script)
+    folder, summary = await run_study(request, paths, watcher, opener(script))
     said = [run for run in summary.runs if any("was set by −30.0 s" in words for words in run.warnings)]
     # Of runs that follow each other, the clock was set in the first.
     assert len(said) == (1 if design.get("kind") is None else len(summary.runs))
+    assert [line for line in watcher.said if "was set by −30.0 s" in line]
     assert all(record.ended_unix_ns >= record.started_unix_ns for record in folder.runs())
 
 
