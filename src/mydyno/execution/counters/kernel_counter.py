@@ -17,6 +17,7 @@ from typing import Protocol
 
 from mydyno.errors import HostError
 from mydyno.execution.counters.counting import Counting
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.tracing import bpftrace
 from mydyno.hosts.tracing.bpftrace_output import kernel_events
@@ -103,12 +104,12 @@ class BpftraceCounting:
         assert self._process is not None
         self._process.send(signal.SIGINT)
         try:
-            exit_code = await self._process.wait(PRINTED_TIMEOUT_S)
+            exit_code = await Headway(self._process.pid, PRINTED_TIMEOUT_S).wait(self._process.wait())
             if exit_code != 0:
                 raise HostError(f"bpftrace ended with exit code {exit_code}: {self._words()}")
             return kernel_events(self._text().splitlines(), bpftrace.absent())
         except TimeoutError:
-            raise HostError(f"bpftrace did not end within {PRINTED_TIMEOUT_S:.0f} s") from None
+            raise HostError(f"bpftrace did not end, and did nothing for {PRINTED_TIMEOUT_S:.0f} s") from None
         except (ValueError, KeyError, TypeError) as error:
             raise HostError(f"the output of bpftrace cannot be read: {error}") from error
         finally:

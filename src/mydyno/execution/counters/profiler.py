@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError
+from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.tracing import perf
 from mydyno.hosts.tracing.perf_script import Folded, fold
@@ -24,7 +25,7 @@ from mydyno.model.stored.records import ProfileMethod
 
 ENABLED_TIMEOUT_S = 30.0
 SAVED_TIMEOUT_S = 60.0
-FOLDED_TIMEOUT_S = 600.0
+FOLDED_TIMEOUT_S = 60.0
 POLL_S = 0.005
 
 
@@ -119,10 +120,10 @@ class PerfRecording:
             return
         self._process.send(signal.SIGINT)
         try:
-            await self._process.wait(SAVED_TIMEOUT_S)
+            await Headway(self._process.pid, SAVED_TIMEOUT_S).wait(self._process.wait())
         except TimeoutError:
             await self._end()
-            raise HostError(f"perf did not end within {SAVED_TIMEOUT_S:.0f} s: {self._words()}") from None
+            raise HostError(f"perf did not end, and did nothing for {SAVED_TIMEOUT_S:.0f} s: {self._words()}") from None
 
     async def folded(self) -> Folded:
         """The stacks, by `perf script`; perf.data is removed."""
@@ -131,7 +132,7 @@ class PerfRecording:
             with text.open("wb") as output:
                 process = await self._host.start(perf.script_command(self._data, self._pids), stdout=output.fileno())
                 try:
-                    exit_code = await process.wait(FOLDED_TIMEOUT_S)
+                    exit_code = await Headway(process.pid, FOLDED_TIMEOUT_S).wait(process.wait())
                 except BaseException:
                     await process.end(1.0)
                     raise
@@ -139,7 +140,7 @@ class PerfRecording:
                 raise HostError(f"perf script ended with exit code {exit_code}: {_last_line(text)}; {self._words()}")
             return await asyncio.to_thread(_fold_file, text)
         except TimeoutError:
-            raise HostError(f"perf script did not end within {FOLDED_TIMEOUT_S:.0f} s") from None
+            raise HostError(f"perf script did not end, and did nothing for {FOLDED_TIMEOUT_S:.0f} s") from None
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
