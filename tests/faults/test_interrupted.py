@@ -23,7 +23,7 @@ def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
     with program.stopped_at(STAGES[stage], "run", path) as process:
         assert end(process, signal_number) == 130
-    assert "interrupted; the host is restored and finished runs are kept" in program.output()
+    assert "interrupted; the host is restored; finished runs are kept; to continue: mydyno" in program.output()
     assert "Traceback" not in program.output()
     assert program.leftovers() == before
     resumed(program)
