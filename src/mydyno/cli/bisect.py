@@ -129,7 +129,7 @@ def bisect(
         source.text,
         good,
         bad,
-        _metric(metric or resolved.verdict.primary, "--metric" if metric else "verdict.primary"),
+        _metric(metric or resolved.verdict.leading, "--metric" if metric else "verdict.primary"),
         _threshold(threshold),
         step,
         longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,

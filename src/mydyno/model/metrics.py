@@ -148,6 +148,15 @@ METRICS: dict[str, MetricSource] = {
         label="Resident memory (RSS)",
         phrase=use("resident memory"),
     ),
+    "server_rss_peak_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "most resident memory of the server since its start",
+        "instance",
+        "max",
+        label="Resident memory, peak",
+        phrase=use("peak resident memory"),
+    ),
     "server_vsize_bytes": MetricSource(
         "bytes",
         "lower",

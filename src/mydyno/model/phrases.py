@@ -13,6 +13,24 @@ from mydyno.language import tr
 
 _PERCENTILE = re.compile(r"latency_p(\d\d)(\d*)_us")
 
+COMMON_NAMES = {
+    "throughput": "qps",
+    "queries": "qps",
+    "transactions": "tps",
+    "cpu": "server_cpu_us_per_query",
+    "cpu_per_query": "server_cpu_us_per_query",
+    "latency": "latency_p99_us",
+    "p50": "latency_p50_us",
+    "p95": "latency_p95_us",
+    "p99": "latency_p99_us",
+    "p999": "latency_p999_us",
+    "memory": "server_rss_bytes",
+    "rss": "server_rss_bytes",
+    "vsz": "server_vsize_bytes",
+    "vsize": "server_vsize_bytes",
+}
+"""What people call a metric → its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -126,3 +144,8 @@ def default_phrase(metric: str) -> Phrase:
     whole, fraction = percentile.groups()
     number = f"{whole}{'.' + fraction if fraction else ''}"
     return replace(have(f"{number}th-percentile latency"), percentile=number)
+
+
+def common_name(metric: str) -> str:
+    """The metric that people call by this name; unchanged if there is none."""
+    return COMMON_NAMES.get(metric.lower().replace("-", "_"), metric)

@@ -16,7 +16,7 @@ from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.results.precision import cost_metric, failed_arm, failed_blocks, failure_of
+from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks, failure_of
 
 WORDS = {
     "higher": marked("higher"),
@@ -97,7 +97,7 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
     ):
         return None
     cost = cost_metric(summary)
-    metrics = tuple(filter(None, (summary.primary, cost)))
+    metrics = answered_metrics(summary)
     factors = factors_of(result.study.experiment.arms)
     grids = _grids(result, factors, metrics) if factors else ()
     in_grids = {summary.control} if grids else set()

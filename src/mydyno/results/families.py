@@ -1,6 +1,6 @@
 """The contrasts with verdicts: the families of a study, one per metric and control, as declared before the first run.
 
-Verdicts are given on the primary metric of every control's arms, on what verdict.compare declares, and with
+Verdicts are given on the primary metrics of every control's arms, on what verdict.compare declares, and with
 verdict.cost on the server's CPU per query where it was measured; everything else is exploratory. All families with
 verdicts are tested together (verdicts/decide.py).
 """
@@ -44,7 +44,7 @@ def families(
 
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
-    return tuple(dict.fromkeys((experiment.verdict.primary, *(COST_METRICS if experiment.verdict.cost else ()))))
+    return tuple(dict.fromkeys((*experiment.verdict.primary, *(COST_METRICS if experiment.verdict.cost else ()))))
 
 
 def expected_contrasts(
@@ -118,7 +118,7 @@ def _steps_with(experiment: Experiment, runs: Sequence[RunSummary], metric: str)
     """
     steps = [step.id for step in experiment.resolved_steps]
     found = [step for step in steps if any(metric in run.values.get(step, {}) for run in runs)]
-    return steps if metric == experiment.verdict.primary else found or steps
+    return steps if metric == experiment.verdict.leading else found or steps
 
 
 def _copied_metric(runs: Sequence[RunSummary], metric: str, copied: str) -> str:

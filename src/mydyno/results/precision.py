@@ -43,9 +43,17 @@ def half_widths(effects: Iterable[EffectRecord]) -> list[float]:
 
 
 def cost_metric(summary: Summary) -> str | None:
-    """The metric of CPU per query that has verdicts and is not the primary one; None if there is none."""
+    """The metric of CPU per query that has verdicts and is not one of the question's; None if there is none."""
     judged = {effect.metric for effect in summary.effects if effect.verdict}
-    return next((name for name in ANSWERED_COSTS if name in judged and name != summary.primary), None)
+    asked = (summary.primary, *summary.also_primary)
+    return next((name for name in ANSWERED_COSTS if name in judged and name not in asked), None)
+
+
+def answered_metrics(summary: Summary) -> tuple[str, ...]:
+    """The metrics of the answer and of its table: the question's that have verdicts, then that of cost_metric."""
+    judged = {effect.metric for effect in summary.effects if effect.verdict}
+    further = [metric for metric in (*summary.also_primary, cost_metric(summary)) if metric in judged]
+    return (summary.primary, *filter(None, further))
 
 
 def finished_blocks(summary: Summary) -> int:

@@ -38,7 +38,7 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     if made < LEAST_BLOCKS:
         return None
     experiment = folder.study().experiment
-    metrics = [experiment.verdict.primary, *COST_METRICS]
+    metrics = list(dict.fromkeys((*experiment.verdict.primary, *COST_METRICS)))
     compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
     found = interleaved_values(experiment, slices, plan.client_untouched, only=[*metrics, *compared])
     measured = {metric for steps in found.adjusted.values() for values in steps.values() for metric in values}

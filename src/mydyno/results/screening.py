@@ -37,7 +37,7 @@ def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: floa
 def _screening(
     experiment: Experiment, spec: ScreenSpec, step: str, runs: Sequence[RunSummary], alpha: float
 ) -> ScreenRecord | None:
-    metric = experiment.verdict.primary
+    metric = experiment.verdict.leading
     rows = coded(spec, experiment.arms)
     if spec.design == "definitive":
         rows.pop(CONTROL)  # not one of the design's runs: the present values, to compare with

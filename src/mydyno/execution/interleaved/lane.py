@@ -197,8 +197,8 @@ class Lane:
 
     def _rss_bytes(self) -> float | None:
         """Resident memory of its servers; None where it cannot be read."""
-        found = [LaneReadings.read(instance).rss_bytes for instance in self.instances]
-        return None if None in found else sum(one for one in found if one is not None)
+        found = [LaneReadings.read(instance).memory for instance in self.instances]
+        return sum(one["server_rss_bytes"] for one in found) if all(found) else None
 
     async def _hold(self, instance: RunningServer, step: Step) -> HeldLoad:
         driver = self.environment.drivers[step.driver]

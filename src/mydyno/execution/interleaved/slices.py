@@ -30,6 +30,8 @@ SWITCH_COUNTERS = {
     "nonvoluntary_ctxt_switches": "involuntary_context_switches",
 }
 """/proc/PID/task/TID/status to the names of KERNEL_COUNTERS."""
+MEMORY = {"VmRSS": "server_rss_bytes", "VmHWM": "server_rss_peak_bytes", "VmSize": "server_vsize_bytes"}
+"""/proc/PID/status, in KiB, to the names of SliceRecord."""
 WHOLE = {
     "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
     "unchanged": "unchanged",
@@ -40,7 +42,8 @@ WHOLE = {
 class LaneReadings:
     """The kernel's counters of one server, read while it is not loaded."""
 
-    rss_bytes: float | None
+    memory: dict[str, float]
+    """The names of MEMORY; empty where it cannot be read."""
     user_s: float
     system_s: float
     """In ticks of 10 ms."""
@@ -54,18 +57,18 @@ class LaneReadings:
     def read(cls, instance: RunningServer) -> LaneReadings:
         """Of one server; zeros where it has ended or is no process of this host."""
         if instance.process is None or not instance.pid:
-            return cls(None, 0.0, 0.0, 0, 0)
+            return cls({}, 0.0, 0.0, 0, 0)
         folder = Path(f"/proc/{instance.pid}")
         try:
             stat = (folder / "stat").read_text().rpartition(")")[2].split()
-            pages = int((folder / "statm").read_text().split()[1])
+            status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+            memory = {name: 1024.0 * int(status[key].split()[0]) for key, name in MEMORY.items()}
             sent, received = _interface_bytes(folder, instance.settings.interface)
             kernel = _kernel_counters(folder, stat)
-        except (OSError, ValueError, IndexError):
-            return cls(None, 0.0, 0.0, 0, 0)
+        except (OSError, ValueError, IndexError, KeyError):
+            return cls({}, 0.0, 0.0, 0, 0)
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
-        rss_bytes = float(pages * os.sysconf("SC_PAGE_SIZE"))
-        return cls(rss_bytes, int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received, kernel)
+        return cls(memory, int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received, kernel)
 
 
 def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
@@ -130,7 +133,7 @@ def slice_record(
     host = first.get("host_cpu") or {}
     whole = whole_counts(records)
     counters = _sum([record.get("server_counters") or {} for record in records])
-    rss = [part.after.rss_bytes for part in parts]
+    memories = [part.after.memory for part in parts]
     return SliceRecord(
         block=block,
         step=step.id,
@@ -159,7 +162,7 @@ def slice_record(
             host, None if around.remote_load else driver_cpu_s, server_cpu_s, around.idle_servers_cpu_s
         ),
         speed=around.speed,
-        server_rss_bytes=None if any(one is None for one in rss) else sum(one for one in rss if one is not None),
+        **(_sum(memories) if all(memories) else {}),
         whole=whole,
         server_counters=counters,
         kernel_counters=_kernel_growth(parts),

@@ -19,6 +19,7 @@ from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.frozen_record import is_empty
+from mydyno.model.phrases import common_name
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
@@ -287,14 +288,34 @@ class CompareSpec(Frozen):
     control: str = Field(description="the arm that they are compared with")
 
 
+def _as_metrics(value: object) -> object:
+    """One or several names of metrics, as people say them ("rss") or in full; each once."""
+    listed = _as_list(value)
+    assert isinstance(listed, list | tuple)
+    if not all(isinstance(name, str) for name in listed):
+        return listed
+    return tuple(dict.fromkeys(common_name(name) for name in listed))
+
+
 class VerdictSpec(Frozen):
     """What verdicts are given on, declared before the first run."""
 
-    primary: str = Field("qps", description="the metric of the question")
+    primary: Annotated[tuple[str, ...], BeforeValidator(_as_metrics)] = Field(
+        ("qps",),
+        min_length=1,
+        max_length=4,
+        description="the metrics of the question, the most important one first; one may stand without a list. "
+        "Verdicts on all of them are tested together; each has its sentence in the answer",
+    )
     margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
     cost: bool = Field(True, description="also give verdicts on the server's CPU time per query, if it is measured")
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
+
+    @property
+    def leading(self) -> str:
+        """The first metric of the question."""
+        return self.primary[0]
 
 
 class GateSpec(Frozen):

@@ -38,6 +38,7 @@ from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every
 from mydyno.model.definition.thresholds import parse_table, selector_problems
 from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.metrics import metric_source, split_instance
+from mydyno.model.phrases import common_name
 
 ARM_KEYS = ("instances", "control")
 """The keys of an arm besides its treatments."""
@@ -192,19 +193,17 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
         problems += selector_problems(thresholds, experiment)
     if experiment is not None and not problems:
         problems += search_problems(experiment)
-        primary = experiment.verdict.primary
-        if split_instance(primary)[0] in ASKED_BY_A_RATE and all(
-            spec.rate or speed_of(spec) for spec in experiment.steps
-        ):
-            allowed = 'another metric, e.g. "latency_p99_us"'
-            problems.append(
+        if all(spec.rate or speed_of(spec) for spec in experiment.steps):
+            problems += [
                 Problem(
                     ("verdict", "primary"),
                     "is fixed by the rate or the captured times for every arm",
-                    primary,
-                    allowed=allowed,
+                    metric,
+                    allowed='another metric, e.g. "latency_p99_us"',
                 )
-            )
+                for metric in experiment.verdict.primary
+                if split_instance(metric)[0] in ASKED_BY_A_RATE
+            ]
         for index, spec in enumerate(experiment.steps):
             problems += _speed_problems(index, spec)
             needed = vocabulary.workload_data[spec.workload]
@@ -404,8 +403,9 @@ def _verdict_problems(verdict: object, arms: list[str], vocabulary: Vocabulary) 
         return []
     problems = []
     primary = verdict.get("primary")
-    if isinstance(primary, str) and split_instance(primary)[0] not in vocabulary.metrics:
-        problems.append(unknown(("verdict", "primary"), "metric", primary, vocabulary.metrics))
+    for metric in primary if isinstance(primary, list) else [primary]:
+        if isinstance(metric, str) and split_instance(common_name(metric))[0] not in vocabulary.metrics:
+            problems.append(unknown(("verdict", "primary"), "metric", metric, vocabulary.metrics))
     compared = verdict.get("compare")
     for index, table in enumerate(compared if isinstance(compared, list) else ()):
         try:

@@ -23,6 +23,7 @@ from mydyno.model.definition.parsing import Vocabulary
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.thresholds import limit_schema
 from mydyno.model.definition.vary import TREATMENTS as VARIED
+from mydyno.model.phrases import COMMON_NAMES
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "server": ServerSpec,
@@ -53,7 +54,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     }
     defs["StepSpec"]["required"] = []
     defs["StepSpec"]["anyOf"] = [{"required": [key]} for key in ("workload", *FILE_KINDS)]
-    defs["VerdictSpec"]["properties"]["primary"] = {"enum": list(vocabulary.metrics)}
+    defs["VerdictSpec"]["properties"]["primary"] = _one_or_several([*vocabulary.metrics, *COMMON_NAMES])
     treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
     instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
     said = {"instances": instances, "control": {"type": "string"}}
@@ -96,6 +97,10 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": defs,
     }
+
+
+def _one_or_several(names: list[str]) -> dict[str, Any]:
+    return {"anyOf": [{"enum": names}, {"type": "array", "minItems": 1, "maxItems": 4, "items": {"enum": names}}]}
 
 
 def _lifted(schemas: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:

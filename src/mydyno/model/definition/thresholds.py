@@ -24,6 +24,7 @@ from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.problems import Key, Problem, nearest, unknown
 from mydyno.model.metrics import METRICS, metric_source
+from mydyno.model.phrases import common_name
 
 GRAMMAR = '"no worse than -2%", then if needed " for ARM" and " at STEP"'
 NONE = "none"
@@ -39,21 +40,6 @@ LIMIT_PATTERN = (
 """The grammar as JSON Schema has it."""
 MOST_PERCENT = {"higher": 100.0, "lower": 1000.0}
 """Limits are below this: throughput cannot fall by more than 100 %."""
-COMMON_NAMES = {
-    "throughput": "qps",
-    "queries": "qps",
-    "transactions": "tps",
-    "cpu": "server_cpu_us_per_query",
-    "cpu_per_query": "server_cpu_us_per_query",
-    "latency": "latency_p99_us",
-    "p50": "latency_p50_us",
-    "p95": "latency_p95_us",
-    "p99": "latency_p99_us",
-    "p999": "latency_p999_us",
-    "memory": "server_rss_bytes",
-    "rss": "server_rss_bytes",
-}
-"""What people call a metric → its name, for the nearest right one."""
 
 
 def limit_words(one: ThresholdSpec) -> str:
@@ -96,7 +82,7 @@ def _unknown_metric(key: Key, metric: str) -> Problem:
     names = judged_metrics()
     if metric_source(metric) is not None:
         return Problem(key, "neither more nor less of it is better", allowed=", ".join(names))
-    guess = COMMON_NAMES.get(metric.lower().replace("-", "_")) or nearest(metric, names)
+    guess = found if (found := common_name(metric)) != metric else nearest(metric, names)
     return replace(unknown(key, "metric", metric, names), nearest=guess)
 
 

@@ -256,6 +256,10 @@ class SliceRecord(Record):
     """The speed meter: CPU nanoseconds per fixed unit of work (more is slower); None: not measured."""
     server_rss_bytes: float | None = None
     """Resident memory of the arm's servers when the slice had ended."""
+    server_rss_peak_bytes: float | None = Field(None, exclude_if=is_empty)
+    """The most that it was since the servers' start."""
+    server_vsize_bytes: float | None = Field(None, exclude_if=is_empty)
+    """Their virtual memory when the slice had ended."""
     whole: dict[str, int] = Field(default_factory=dict)
     server_counters: dict[str, float] = Field(default_factory=dict)
     """Growth of the server's own counters from go to hold."""

@@ -355,6 +355,8 @@ class Summary(Record):
     control: str
     arms: tuple[str, ...]
     primary: str
+    also_primary: tuple[str, ...] = Field((), exclude_if=is_empty)
+    """Further metrics of the question (verdict.primary)."""
     margin: float
     steps: tuple[StepLevel, ...]
     metrics: dict[str, Metric]

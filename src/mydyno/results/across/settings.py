@@ -114,7 +114,7 @@ def _experiment(study: SavedStudy) -> dict[str, str | None]:
         "scale": experiment.scale,
         "control": experiment.control,
         "arms": ", ".join(arm.name for arm in experiment.arms),
-        "primary metric": experiment.verdict.primary,
+        "primary metric": ", ".join(experiment.verdict.primary),
         "margin": f"{experiment.verdict.margin * 100:.10g} %",
     }
     for arm in experiment.arms:

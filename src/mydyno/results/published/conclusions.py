@@ -55,7 +55,7 @@ class Facts:
         """Effects with a verdict on the primary metric of arms that differ in this treatment alone."""
         steps = {step.id: step for step in self.experiment.resolved_steps}
         for effect in self.effects:
-            if effect.metric == self.experiment.verdict.primary and effect.verdict and effect.step in steps:
+            if effect.metric == self.experiment.verdict.leading and effect.verdict and effect.step in steps:
                 arms = self.experiment.arm(effect.arm), self.experiment.arm(effect.control)
                 if only_difference(*arms) == treatment:
                     yield effect, steps[effect.step]

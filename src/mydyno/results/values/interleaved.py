@@ -34,6 +34,8 @@ from mydyno.stats.slices import (
 
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""
+MEMORY = ("server_rss_bytes", "server_rss_peak_bytes", "server_vsize_bytes")
+"""Compared at equal load history, not at equal time."""
 MOST_DROPPED = 0.5
 """Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
 
@@ -346,9 +348,7 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in own) / transactions
         latency["max"] = max(one.latency_us.get("max", 0.0) for one in own)
     found |= {f"latency_{name}_us": value for name, value in latency.items() if value > 0}
-    memory = _memory_at_equal_operations(own, all_slices, lane)
-    if memory is not None:
-        found["server_rss_bytes"] = memory
+    found |= _memory_at_equal_operations(own, all_slices, lane)
     steals = [one.steal for one in own if one.steal is not None]
     if steals:
         found["cpu_steal_pct"] = 100 * float(np.mean(steals))
@@ -383,14 +383,17 @@ def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
 
 def _memory_at_equal_operations(
     own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane
-) -> float | None:
+) -> dict[str, float]:
+    """Interpolated where each arm of the block has served as many queries as the arm that served the fewest."""
     served: dict[Lane, int] = defaultdict(int)
     for one in all_slices:
         if one.block == lane[0]:
             served[lane_of(one)] += one.queries
-    known = [one for one in own if one.server_rss_bytes is not None]
-    if not known:
-        return None
     common = min(served.values())
-    operations = np.cumsum([one.queries for one in known])
-    return float(np.interp(common, operations, [one.server_rss_bytes or 0.0 for one in known]))
+    operations = np.cumsum([one.queries for one in own])
+    found = {}
+    for name in MEMORY:
+        values = [getattr(one, name) for one in own]
+        if all(value is not None for value in values):
+            found[name] = float(np.interp(common, operations, values))
+    return found

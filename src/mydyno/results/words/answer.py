@@ -16,9 +16,9 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import AnswerText, EffectRecord, Summary
 from mydyno.results.precision import (
+    answered_metrics,
     block_duration_s,
     blocks_for,
-    cost_metric,
     duration_option,
     duration_words,
     failed_blocks,
@@ -97,7 +97,8 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     if nothing:
         return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
-    decided, open_ = writer.decided(), writer.undecided(bool(lead))
+    further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
+    decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
     if summary.screening:
         decided, open_ = screening_sentences(summary), []
     if summary.capacities:
@@ -109,7 +110,9 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     first = decided[: max(1, room - len(open_[:1]))]
     rest = open_[: room - len(first)]
     said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
-    return tuple([*said, *of_hosts, *failures][:MOST_SENTENCES])
+    of_further = [sentence for metric in further for sentence in writer.of_metric(metric, bool(lead))]
+    leading = [*said, *of_hosts, *failures][:MOST_SENTENCES]
+    return (*leading[: len(said)], *of_further, *leading[len(said) :])
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
@@ -161,7 +164,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
     if not told:
         return []
     shows, needed = [], 0
-    for metric in filter(None, (summary.primary, cost_metric(summary))):
+    for metric in answered_metrics(summary):
         effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         widths = half_widths(effects)
         if widths:

@@ -28,7 +28,7 @@ class Clauses:
     factors: Factors | None
     latency_margin: float
 
-    def decided(self) -> list[str]:
+    def decided(self, without: Sequence[str] = ()) -> list[str]:
         """Sentences on what is higher, lower or equivalent: the primary metric first, then the cost, then others."""
         summary = self.summary
         cost = cost_metric(summary)
@@ -37,7 +37,14 @@ class Clauses:
         if cost:
             metrics = {metric: None for metric in metrics if metric == cost or not phrase_of(metric).cost
                        or metric == summary.primary}  # fmt: skip
-        clauses, told = self._of_levels(summary.primary)
+        return self._sentences([metric for metric in metrics if metric not in without], cost)
+
+    def of_metric(self, metric: str, host_is_told: bool) -> list[str]:
+        """What is decided on one metric, in a sentence, and what is open, in another one."""
+        return [*self._sentences([metric], None)[:1], *self.undecided(host_is_told, metric)[:1]]
+
+    def _sentences(self, metrics: Sequence[str], cost: str | None) -> list[str]:
+        clauses, told = self._of_levels(metrics[0])
         merged: set[str] = set()
         for metric in metrics:
             for control, effects in self._by_control(metric).items():
@@ -85,14 +92,18 @@ class Clauses:
         less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
         return more if part[0][1].verdict == "higher" else less
 
-    def undecided(self, host_is_told: bool) -> list[str]:
-        """A sentence on the contrasts of the primary metric that are inconclusive, and one on those not measurable."""
-        effects = [effect for effect in self.summary.effects if effect.metric == self.summary.primary]
+    def undecided(self, host_is_told: bool, metric: str | None = None) -> list[str]:
+        """A sentence on the contrasts of a metric that are inconclusive, and one on those not measurable.
+
+        None: the first metric of the question.
+        """
+        metric = metric or self.summary.primary
+        effects = [effect for effect in self.summary.effects if effect.metric == metric]
         judged = [effect for effect in effects if effect.verdict]
         open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
         sentences = []
         if open_:
-            noun = phrase_of(self.summary.primary).short_subject
+            noun = phrase_of(metric).short_subject
             widths = half_widths(open_)
             hidden = ""
             if widths and self.summary.host_groups is None:

@@ -13,9 +13,9 @@ from mydyno.model.stored.summary import InterleavingRecord, Summary
 from mydyno.results.precision import (
     DAY,
     MOST_S,
+    answered_metrics,
     block_duration_s,
     blocks_for,
-    cost_metric,
     duration_option,
     duration_words,
     finished_blocks,
@@ -78,7 +78,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     """For each metric that the answer speaks of: the precision of what is open, and the time that decides it."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
-    for metric in filter(None, (summary.primary, cost_metric(summary))):
+    for metric in answered_metrics(summary):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         widths, planned = half_widths(effects), planned_blocks(effects)
         noun = phrase_of(metric).short_subject

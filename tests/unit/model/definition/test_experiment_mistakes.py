@@ -137,6 +137,8 @@ def test_what_is_missing_is_named(change: str, words: str) -> None:
         ("[design]\nseed = -1\n", "design.seed = -1: out of range; allowed: >= 0"),
         ("[verdict]\nmargin = 'much'\n", 'verdict.margin = "much": not understood; allowed: a percentage such as "2%"'),
         ("[verdict]\nprimary = 'cpu_user_pct'\n", 'verdict.primary = "cpu_user_pct": unknown metric'),
+        ("[verdict]\nprimary = ['qps', 'rsss']\n", 'verdict.primary = "rsss": unknown metric'),
+        ("[verdict]\nprimary = []\n", "verdict.primary"),
         ("[server.variables]\nx = inf\n", "server.variables.x"),
         ('[server.variables]\nx = "a\\nb"\n', "a text of one line, without control characters"),
         ("[server.variables]\n'1x' = 2\n", "server.variables.1x: not a possible name"),

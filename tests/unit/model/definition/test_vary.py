@@ -94,7 +94,7 @@ def test_arms_of_a_file_take_the_place_of_all_of_its_bases(tmp_path: Path) -> No
         asked, _ = load(str(file), scale)
         assert [arm.name for arm in asked.arms] == ["fast", "slow"]
         assert asked.verdict.compare == ()
-    assert asked.verdict.primary == "tps"
+    assert asked.verdict.primary == ("tps",)
 
 
 @pytest.mark.parametrize("base", ['"variabel"', "7", "[1]"])
@@ -103,3 +103,8 @@ def test_a_base_that_is_not_built_in_is_named(tmp_path: Path, base: str) -> None
     file.write_text(f"base = {base}\n")
     with pytest.raises(UserError, match="no built-in experiment"):
         load(str(file))
+
+
+def test_the_question_may_have_several_metrics_by_the_names_that_people_use() -> None:
+    asked, _ = load("allocators", "quick", ["verdict.primary=['throughput', 'rss', 'server_rss_bytes', 'vsz']"])
+    assert asked.verdict.primary == ("qps", "server_rss_bytes", "server_vsize_bytes")

@@ -73,6 +73,24 @@ def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_take
     assert found.sharpen[1].startswith("Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at 10, 4 blocks ")
 
 
+def test_each_metric_of_the_question_has_its_sentence() -> None:
+    def memory(arm: str, verdict: str, percent: float, half: float = 1.0) -> EffectRecord:
+        return effect(arm, verdict, percent, half, metric="server_rss_bytes")
+
+    of = experiment()
+    effects = [effect("jemalloc", "higher", 4.2), effect("tcmalloc", "inconclusive", 0.2, 5.0)]
+    effects += [memory("jemalloc", "higher", 12.0, 2.0), memory("tcmalloc", "inconclusive", 2.0, 4.0)]
+    made = summary(of, effects, also_primary=("server_rss_bytes",))
+    found = answer_study(made, study(of), records(of))
+    assert found.answer == (
+        "jemalloc serves more queries than glibc: +4.2 % (between +3.2 % and +5.2 %).",
+        "tcmalloc is inconclusive: differences in queries per second below about ±5 % are hidden by this host's noise.",
+        "jemalloc uses more resident memory than glibc: +12 % (between +9.8 % and +14 %).",
+        "tcmalloc is inconclusive: differences in resident memory below about ±4 % are hidden by this host's noise.",
+    )
+    assert [line.partition(":")[0] for line in found.sharpen[:2]] == ["Queries per second", "Resident memory"]
+
+
 def test_what_is_open_beside_what_is_decided_is_named() -> None:
     said = answer([effect("jemalloc", "higher", 4.2), effect("tcmalloc", "inconclusive", 0.2, 5.0)])
     assert "jemalloc serves more queries" in said
