@@ -118,6 +118,7 @@ made_up = {{ server.build = {{ git = "{repository}", command = "{QUICK_COMMAND}"
         assert environment.close() == []
 
 
+@pytest.mark.exhaustive
 def test_bisect_finds_a_real_commit_also_after_kill_9(built: Built, program: Program) -> None:
     repository = program.folder / "made-up"
     changes = [Change("Begin"), Change("Tidy up"), Change("Check every answer", TURNS)]

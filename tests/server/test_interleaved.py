@@ -325,6 +325,7 @@ leaks = {{ cgroup = {{ memory_high = "400M" }}, {preloading(library, leak_bytes=
     assert "leaks failed in 1 of 1 block" in " ".join(summary["answer"]), summary["answer"]
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_dies_between_two_slices_is_that_arms_failure(program: Program) -> None:
     """Killed while another arm is loaded: the end is noticed at its next slice, and the others lose nothing."""
     arms = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import typer
 
@@ -13,31 +14,42 @@ from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.streams import use_best_effort_streams
 from mydyno.errors import MydynoError
 
+
+class Command(NamedTuple):
+    """A command: its module in this package, and its line on the help page."""
+
+    module: str
+    summary: str
+
+
 COMMANDS = {
-    "run": "run",
-    "plan": "plan",
-    "resume": "resume",
-    "list": "list_",
-    "report": "report",
-    "serve": "serve",
-    "compare": "compare",
-    "history": "history",
-    "gate": "gate",
-    "bisect": "bisect",
-    "clean": "clean",
-    "doctor": "doctor",
-    "hosts": "hosts",
-    "block": "block",
-    "client-network": "client_network",
-    "collect": "collect",
-    "servers": "servers",
-    "schema": "schema",
+    "run": Command("run", "Run an experiment and write its report."),
+    "plan": Command("plan", "Print what `run` would do on this host; starts nothing."),
+    "resume": Command("resume", "Continue an interrupted study, or add blocks to one."),
+    "list": Command("list_", "List the built-in experiments and the studies."),
+    "report": Command("report", "Write a study's report again: html, md, csv, json."),
+    "serve": Command("serve", "Show studies, and the one that runs, in a browser."),
+    "compare": Command("compare", "Set studies, or arms of one study, side by side."),
+    "history": Command("history", "Show all studies of an experiment, and what changed."),
+    "gate": Command("gate", "Decide by exit code whether an arm is worse than allowed."),
+    "bisect": Command("bisect", "Find the commit that made a server worse."),
+    "clean": Command("clean", "Undo what a killed study left on this host."),
+    "doctor": Command("doctor", "Report what this host can and cannot measure."),
+    "servers": Command("servers", "List the servers that can be measured; add your own."),
+    "hosts": Command("hosts", "Install mydyno on other hosts, compare them, list them."),
+    "block": Command("block", "Execute one block of a study, for job schedulers."),
+    "collect": Command("collect", "Report on a study that a job scheduler executed."),
+    "schema": Command("schema", "Print the JSON Schema of the files."),
+    "client-network": Command("client_network", ""),
 }
-"""Command → its module in this package, in the order of the help page."""
+"""The commands in the order of the help page; without a summary: hidden."""
 
 
 def make_app(commands: Sequence[str]) -> typer.Typer:
-    """The program with these commands. Only their modules are loaded: a start must not cost what it does not use."""
+    """The program with these commands; without any, all of them as far as the help page goes.
+
+    Only the modules of `commands` are loaded: a start must not cost what it does not use.
+    """
     app = typer.Typer(
         name="mydyno",
         help="A dynamometer for MySQL and MariaDB: does this change make the database faster, and at what cost?",
@@ -50,7 +62,10 @@ def make_app(commands: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for command in commands:
-        importlib.import_module(f"mydyno.cli.{COMMANDS[command]}").register(app)
+        importlib.import_module(f"mydyno.cli.{COMMANDS[command].module}").register(app)
+    if not commands:
+        for name, (_, summary) in COMMANDS.items():
+            app.command(name=name, help=summary, hidden=not summary)(lambda: None)
     return app
 
 
@@ -70,9 +85,8 @@ def main() -> None:
     """Run the program and exit with one of ExitCode."""
     use_best_effort_streams()
     asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
-    only_version = sys.argv[1:] == ["--version"]
     try:
-        make_app([asked] if asked in COMMANDS else ["schema"] if only_version else list(COMMANDS))(prog_name="mydyno")
+        make_app([asked] if asked in COMMANDS else [])(prog_name="mydyno")
     except MydynoError as error:
         print(f"mydyno: error: {error}", file=sys.stderr)
         sys.exit(exit_code_of(error))
