@@ -77,6 +77,7 @@ def test_a_study_killed_at_a_stage_leaves_no_process_and_can_be_cleaned_and_resu
     assert len(list(folder.runs())) == 2
 
 
+@pytest.mark.exhaustive
 def test_a_study_killed_while_it_prepares_data_leaves_no_half_made_template(
     program: Program, before: Leftovers, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import first_in_gate
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.patience import HANG_S
 
@@ -65,7 +66,7 @@ def told(study: NetworkStudy, command: str, before: list[str], path: str | None 
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("missing", LACKS)
+@pytest.mark.parametrize("missing", first_in_gate(LACKS))
 def test_a_kernel_without_it_is_said_to_be_so(study: NetworkStudy | None, missing: str) -> None:
     if study is None:
         return

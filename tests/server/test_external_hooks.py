@@ -124,6 +124,7 @@ def external(build: ServerBuild, real_paths: HostPaths, tmp_path: Path) -> Itera
             shutil.rmtree(folder)
 
 
+@pytest.mark.exhaustive
 def test_the_users_hooks_run_before_each_run_and_the_servers_host_is_sampled(external: External) -> None:
     first = external.server_pid()
     refused = external.run(external.restart)

@@ -6,6 +6,7 @@ import http.client
 import json
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mydyno.hosts.paths import HostPaths
@@ -34,6 +35,7 @@ def status_of(port: int, path: str, headers: dict[str, str], body: str = "") -> 
         connection.close()
 
 
+@pytest.mark.exhaustive
 def test_a_study_is_started_from_the_browser_and_seen_to_its_end(
     browser: Browser, real_paths: HostPaths, tmp_path: Path
 ) -> None:
