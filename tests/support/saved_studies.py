@@ -99,7 +99,7 @@ def saved(
         state="complete",
         control=arms[0],
         arms=tuple(arms),
-        primary=study.verdict.primary,
+        primary=study.verdict.leading,
         margin=study.verdict.margin,
         steps=tuple(StepLevel.of(step) for step in steps),
         metrics={metric: METRICS[metric].record() for metric in metrics},
