@@ -22,15 +22,14 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition import thresholds, vary
 from mydyno.model.definition.experiment import (
-    CompareSpec,
     DataSpec,
     DesignSpec,
     GateSpec,
     ServerSpec,
     StepSpec,
-    VerdictSpec,
 )
 from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS

@@ -18,8 +18,8 @@ from mydyno.model.definition.problems import NAME_PATTERN
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
 from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.definition.verdict_spec import VerdictSpec, as_list
 from mydyno.model.frozen_record import is_empty
-from mydyno.model.phrases import common_name
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
@@ -147,10 +147,6 @@ def _with_kind_of_file(table: Any) -> Any:
     return {**table, "workload": kinds[0]} if kinds else table
 
 
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
-
-
 class SearchSpec(Frozen):
     """The objective of a capacity search: the highest rate with the metric at or below the limit."""
 
@@ -190,10 +186,10 @@ class StepSpec(Frozen):
         exclude_if=is_empty,
         description="in place of workload: a file of `dynoload capture`; its transactions in order, or at their times",
     )
-    connections: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(_as_list)] = Field(
+    connections: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(as_list)] = Field(
         (16,), min_length=1, description="number of client connections; a list is a sweep"
     )
-    rate: Annotated[tuple[Annotated[float, Field(gt=0, le=10_000_000)], ...], BeforeValidator(_as_list)] = Field(
+    rate: Annotated[tuple[Annotated[float, Field(gt=0, le=10_000_000)], ...], BeforeValidator(as_list)] = Field(
         (),
         description="open loop: transactions per second, independent of the server; latency counts from when each "
         "was due. A list is a sweep. Without it a closed loop: each connection sends its next transaction when the "
@@ -276,46 +272,6 @@ class DesignSpec(Frozen):
         description="design blocks: before each block the speed of CPUs, memory, disk and loopback is measured; wait "
         "if it is outside the usual range",
     )
-
-
-class CompareSpec(Frozen):
-    """Further contrasts that get verdicts, e.g. instance 1 alone against instance 1 with three neighbours."""
-
-    metrics: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(
-        min_length=1, description="metrics, e.g. tpmc_instance_1"
-    )
-    arms: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = Field(min_length=1, description="the arms compared")
-    control: str = Field(description="the arm that they are compared with")
-
-
-def _as_metrics(value: object) -> object:
-    """One or several names of metrics, as people say them ("rss") or in full; each once."""
-    listed = _as_list(value)
-    assert isinstance(listed, list | tuple)
-    if not all(isinstance(name, str) for name in listed):
-        return listed
-    return tuple(dict.fromkeys(common_name(name) for name in listed))
-
-
-class VerdictSpec(Frozen):
-    """What verdicts are given on, declared before the first run."""
-
-    primary: Annotated[tuple[str, ...], BeforeValidator(_as_metrics)] = Field(
-        ("qps",),
-        min_length=1,
-        max_length=4,
-        description="the metrics of the question, the most important one first; one may stand without a list. "
-        "Verdicts on all of them are tested together; each has its sentence in the answer",
-    )
-    margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
-    latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
-    cost: bool = Field(True, description="also give verdicts on the server's CPU time per query, if it is measured")
-    compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
-
-    @property
-    def leading(self) -> str:
-        """The first metric of the question."""
-        return self.primary[0]
 
 
 class GateSpec(Frozen):

@@ -16,7 +16,6 @@ from mydyno.model.definition.experiment import (
     FILE_KINDS,
     MOST_INSTANCES,
     ArmSpec,
-    CompareSpec,
     DataSpec,
     DesignSpec,
     Experiment,
@@ -26,7 +25,6 @@ from mydyno.model.definition.experiment import (
     ServerSpec,
     Step,
     StepSpec,
-    VerdictSpec,
 )
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.overrides import ARM_SECTIONS, merged, parse_set, with_settings
@@ -37,6 +35,7 @@ from mydyno.model.definition.search import search_problems, with_search_defaults
 from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
 from mydyno.model.definition.thresholds import parse_table, selector_problems
 from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.phrases import common_name
 

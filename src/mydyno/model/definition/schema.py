@@ -16,13 +16,13 @@ from mydyno.model.definition.experiment import (
     ScreenSpec,
     ServerSpec,
     StepSpec,
-    VerdictSpec,
 )
 from mydyno.model.definition.overrides import ARM_SECTIONS
 from mydyno.model.definition.parsing import Vocabulary
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.thresholds import limit_schema
 from mydyno.model.definition.vary import TREATMENTS as VARIED
+from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.phrases import COMMON_NAMES
 
 SECTIONS: dict[str, type[BaseModel]] = {
