@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import expm1, log1p
 
 from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
+from mydyno.reports.charts.scale import Linear, Ratios, nice_ticks, ratio_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
 from mydyno.reports.numbers import signed_percent
 
@@ -60,10 +61,12 @@ def forest_chart(
     margin: float | None,
     width: float = 560,
     beside: Sequence[ForestGroup] = (),
+    ratios: bool = False,
 ) -> str:
     """The plot; below 480 px the numbers at the rows' ends are left to the table beside it.
 
-    `beside` are groups of neighbouring plots: they get room on the axis too, so that all have the same one.
+    `beside` are groups of neighbouring plots: they get room on the axis too, so that all have the same one. `ratios`:
+    a logarithmic axis, for effects of very different sizes.
     """
     wide = width >= 480
     longest = max((len(row.style.name) for group in groups for row in group.rows), default=0)
@@ -72,11 +75,14 @@ def forest_chart(
     rows = sum(len(group.rows) for group in groups)
     height = TOP + rows * ROW + len(groups) * (GROUP_GAP + 15) + BOTTOM
     svg = Svg(key, width, height, title, description)
-    ticks, scale = _scale([*groups, *beside], margin, left, width - right, 5)
+    if ratios:
+        ticks, scale = _ratio_scale(groups, left, width - right, 7 if wide else 5)
+    else:
+        ticks, scale = _scale([*groups, *beside], margin, left, width - right, 5)
     bottom = height - BOTTOM + 4
     if margin:
         svg.rect(scale.clamp(-margin), TOP, scale.clamp(margin) - scale.clamp(-margin), bottom - TOP, "margin")
-    decimals = max(0, tick_decimals(ticks) - 2)
+    decimals = 0 if ratios else max(0, tick_decimals(ticks) - 2)
     for tick in ticks:
         svg.line(scale(tick), TOP, scale(tick), bottom, "zero" if tick == 0 else "grid")
         svg.text(scale(tick), bottom + 14, signed_percent(tick, decimals) if tick else "0", "t", "middle")
@@ -96,7 +102,7 @@ def forest_chart(
 
 def _scale(
     groups: Sequence[ForestGroup], margin: float | None, start: float, end: float, count: int
-) -> tuple[list[float], Linear]:
+) -> tuple[list[float], Linear | Ratios]:
     """An axis that holds every effect and, unless one is wild, every interval."""
     rows = [row for group in groups for row in group.rows]
     centres = [abs(value) for row in rows for value in (row.effect, row.reference) if value is not None]
@@ -113,14 +119,27 @@ def _scale(
     return ticks, Linear(max(NOTHING, min(low, ticks[0])), ticks[-1], start, end)
 
 
-def _draw_before(svg: Svg, scale: Linear, before: tuple[float, float | None, float | None], y: float) -> None:
+def _ratio_scale(
+    groups: Sequence[ForestGroup], start: float, end: float, count: int
+) -> tuple[list[float], Linear | Ratios]:
+    """The same with a logarithmic axis: an interval beyond twice the largest effect is cut."""
+    rows = [row for group in groups for row in group.rows]
+    logs = [log1p(row.effect) for row in rows if row.effect is not None and row.effect > NOTHING]
+    bound = 2 * max(map(abs, logs), default=0.0)
+    ends = [log1p(one) for row in rows for one in (row.low, row.high) if one is not None and one > NOTHING]
+    reach = [max(-bound, min(bound, one)) for one in (*logs, *ends)]
+    ticks = ratio_ticks(expm1(min(reach, default=0.0)), expm1(max(reach, default=0.0)), count)
+    return ticks, Ratios(ticks[0], ticks[-1], start, end)
+
+
+def _draw_before(svg: Svg, scale: Linear | Ratios, before: tuple[float, float | None, float | None], y: float) -> None:
     effect, low, high = before
     if low is not None and high is not None:
         svg.line(scale.clamp(low), y, scale.clamp(high), y, "before")
     svg.marks("circle", [(scale.clamp(effect), y)], 2.2, "reference")
 
 
-def _noise_bracket(svg: Svg, scale: Linear, noise: float, y: float) -> None:
+def _noise_bracket(svg: Svg, scale: Linear | Ratios, noise: float, y: float) -> None:
     left, right = scale.clamp(-noise), scale.clamp(noise)
     svg.path(f"M{left:.1f} {y - 4:.1f}v8M{left:.1f} {y:.1f}H{right:.1f}M{right:.1f} {y - 4:.1f}v8", "noise")
 
@@ -133,7 +152,7 @@ def shortened(name: str, letters: int) -> str:
     return f"{name[: letters - 1 - tail]}…{name[-tail:]}"
 
 
-def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
+def _draw_row(svg: Svg, scale: Linear | Ratios, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
     svg.open_group(row.style.css)
     if row.before is not None:
         _draw_before(svg, scale, row.before, y + 5)

@@ -15,6 +15,7 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
+from mydyno.reports.sections import moved
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
 from mydyno.reports.verdict_table import SYMBOLS, verdict_text, verdict_word
@@ -43,6 +44,10 @@ def build(result: StudyResult) -> Section:
     groups = [FigureGroup(metric_name(primary), _figures(result, primary))]
     groups += [FigureGroup(name, found) for name, found in _by_metric(judged, figures).items()]
     above = tr("Other metrics: exploratory, with unadjusted intervals and without verdicts")
+    explored = moved.build(result, [metric for metric in figures if metric not in judged], above)
+    if explored is not None:
+        groups.append(explored)
+        above = ""
     for name, found in _by_metric(kept, figures).items():
         groups.append(FigureGroup(name, found, folded=True, above=above))
         above = ""
