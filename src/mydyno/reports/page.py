@@ -17,6 +17,7 @@ from mydyno.reports.sections import (
     costs,
     effects,
     evidence,
+    factors,
     gate,
     hosts,
     kernel,
@@ -58,6 +59,7 @@ def render_page(folder: StudyFolder) -> str:
     slices = read_study_slices(result)
     open_ = [
         answer.build(result),
+        factors.build(result),
         gate.build(result),
         capacity.build(result, slices),
         screening.build(result),

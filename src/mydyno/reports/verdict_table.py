@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mydyno.language import comma, marked, percent_sign, tr
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.metrics import COST_METRICS
+from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
@@ -114,6 +115,10 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
                 "which does the same work for every arm."
             )
         )
+    if summary.factors is not None:
+        notes.append(
+            tr("Sentences on a level of a factor: means over the combinations of the factors that they do not name.")
+        )
     relative_to = _relative_to(result)
     if grids:
         relative_to = summary.control
@@ -161,7 +166,7 @@ def merit(result: StudyResult, effect: EffectRecord) -> str:
     return {"equivalent": "same", "inconclusive": "open", "failed": "failed"}.get(word, "none")
 
 
-def interval_text(effect: EffectRecord) -> str:
+def interval_text(effect: EffectRecord | FactorEffect) -> str:
     """The interval as signed percentages, e.g. "+1.1 … +7.4 %"; empty without one."""
     if effect.ci_low is None or effect.ci_high is None:
         return ""

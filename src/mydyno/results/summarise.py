@@ -24,6 +24,7 @@ from mydyno.model.stored.summary import (
     Summary,
     Window,
 )
+from mydyno.results.factors import factors_record
 from mydyno.results.families import families, first_label, margin_of
 from mydyno.results.follow_up import follow_up_toml
 from mydyno.results.host_groups import host_groups_of
@@ -43,7 +44,7 @@ from mydyno.results.why.kernel import kernel_of
 from mydyno.results.why.profiles import profiles_of
 from mydyno.results.why.server_differences import server_differences
 from mydyno.results.why.waits import waits_of
-from mydyno.results.words.answer import with_answer
+from mydyno.results.words.answer import alarm_of, with_answer
 from mydyno.results.words.hosts import hosts_sentences
 from mydyno.results.words.screening import FOLLOW_UP_FILE
 from mydyno.servers.version import ServerVersion
@@ -84,7 +85,6 @@ def summarise(folder: StudyFolder) -> Summary:
     every = list(families(experiment, examined, measured, scopes))
     due = None if early else alpha
     effects = decide_study(every, due, plan.schedule)
-    floors = {family.metric.name: _floors(family) for family in every}
     planned = len(plan.runs)
     records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
@@ -120,12 +120,13 @@ def summarise(folder: StudyFolder) -> Summary:
         capacities=capacities_of(experiment, examined, slices, alpha),
         scalabilities=scalabilities_of(experiment, examined, alpha),
         screening=screening_of(experiment, examined, alpha),
+        factors=factors_record(experiment, examined, every, due, alarm_of(records)),
         costs=costs,
         profiles=profiles,
         waits=waits,
         kernel=kernel,
         candidates=candidates_of(records, costs, profiles, waits, kernel),
-        noise_floor={name: floor for name, floor in floors.items() if floor},
+        noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
         limits=limits,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import expm1, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mydyno.stats.paired import LARGEST_LOG, Interval, has_no_spread, ratio_of, t_quantile, t_tail
 from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, larger_than_pooled
@@ -73,16 +74,23 @@ def estimate(blocks: LogBlocks, pool: TwoWay, unequal_above: float = UNEQUAL_ABO
 
     `unequal_above`: the probability below which the contrast's own noise counts as larger.
     """
-    n = len(blocks)
+    squares = [1.0 + 1.0 / (len(block) - 1) for block in blocks.values()]
+    return estimate_sums(np.array(list(log_ratios(blocks).values())), np.array(squares), pool, unequal_above)
+
+
+def estimate_sums(
+    d: NDArray[np.float64], squares: NDArray[np.float64], pool: TwoWay, unequal_above: float = UNEQUAL_ABOVE
+) -> Estimate:
+    """The same of any weighted sum of log values: one number per block, and the sum of its squared weights."""
+    n = d.size
     if n == 0:
         return Estimate(0, None, None, 0, None, False)
-    d = np.array(list(log_ratios(blocks).values()))
     mean = float(d.mean())
     if n == 1:
         return Estimate(1, mean, None, 0, None, False)
     own = 0.0 if has_no_spread(d) else float(d.var(ddof=1))
     if pool.sd is not None and pool.freedom > n - 1:
-        pooled = pool.sd**2 * float(np.mean([1.0 + 1.0 / (len(block) - 1) for block in blocks.values()]))
+        pooled = pool.sd**2 * float(squares.mean())
         if not larger_than_pooled(own, n - 1, pooled, pool.freedom, unequal_above):
             return Estimate(n, mean, sqrt(pooled / n), pool.freedom, sqrt(pooled), True)
     return Estimate(n, mean, sqrt(own / n), n - 1, sqrt(own), False)

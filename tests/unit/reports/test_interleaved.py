@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import read_study_slices
 from mydyno.reports.verdict_table import VerdictCell, verdict_table
+from mydyno.results.factors import factors_record
+from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, RATIO, Interleaved, build
@@ -225,3 +228,22 @@ def test_a_study_of_blocks_has_none_of_these_sections(tmp_path: Path) -> None:
 
     text, _ = make(build_blocks(tmp_path / "blocks", Shape(blocks=1, connections=(16,), warmup_s=2, measure_s=4)))
     assert not any(f'<section id="{name}"' in text for name in ("adjusted", "slices", "blocks"))
+
+
+def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
+    factors: tuple[StudyFolder, str, Page], tmp_path: Path
+) -> None:
+    folder = StudyFolder(shutil.copytree(factors[0].path, tmp_path / "study"))
+    summary, of = folder.summary(), folder.study().experiment
+    assert summary is not None and '<section id="factors"' not in factors[1], "a study of an earlier version has none"
+    of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
+    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",), {})), summary.alpha, "")
+    assert record is not None
+    folder.write_summary(summary.model_copy(update={"factors": record}))
+    text, page = make(folder)
+    assert_clean(page)
+    assert "factors:network:qps:oltp_read_only-64" in page.charts
+    section = text[text.index('<section id="factors"') : text.index('<section id="effects"')]
+    assert "10 Gbit/s" in section and "compression: raw → zlib" in section
+    assert "Main effects" in section and "Interactions" in section
+    assert "means over the combinations of the factors" in str(reports.write(folder, "md"))

@@ -14,6 +14,7 @@ from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
@@ -369,6 +370,8 @@ class Summary(Record):
     """Of a sweep of connections: every workload and arm."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """Of a screening study: every step."""
+    factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
+    """What each factor does; None: the arms are no full product of factors, or no look is due."""
     costs: CostsRecord | None = None
     """None: no step has counters of the server."""
     profiles: ProfilesRecord | None = Field(None, exclude_if=is_empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mydyno.language import tr
@@ -66,11 +66,13 @@ def tick_text(tick: float, decimals: int) -> str:
     return f"{MINUS}{text}" if tick < 0 else text
 
 
-def level_labels(svg: Svg, frame: Frame, positions: dict[float, float], title: str) -> None:
-    """Levels below the axis; where two would touch, the later one is left out."""
+def level_labels(
+    svg: Svg, frame: Frame, positions: dict[float, float], title: str, texts: Mapping[float, str] | None = None
+) -> None:
+    """Levels below the axis, as numbers or in these words; where two would touch, the later one is left out."""
     last = -1e9
     for level, x in sorted(positions.items()):
-        text = f"{level:.10g}"
+        text = f"{level:.10g}" if texts is None else texts[level]
         half = len(text) * 3.4
         svg.line(x, frame.bottom, x, frame.bottom + 4, "axis")
         if x - half > last + 5:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -38,6 +38,7 @@ def sweep_chart(
     series: Sequence[SweepSeries],
     levels: Sequence[float],
     level_name: str = "connections",
+    level_texts: Mapping[float, str] | None = None,
 ) -> str:
     """The chart. Medians stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
     svg = Svg(
@@ -48,7 +49,7 @@ def sweep_chart(
     gap = min(4.5, _least_gap(levels, frame.right - frame.left) / (len(series) + 1))
     inset = 10 + gap * len(series) / 2
     positions = level_positions(levels, frame.left + inset, frame.right - inset)
-    level_labels(svg, frame, positions, level_name)
+    level_labels(svg, frame, positions, level_name, level_texts)
     for index, one in enumerate(series):
         shift = (index - (len(series) - 1) / 2) * gap
         svg.open_group(one.style.css)

@@ -32,6 +32,7 @@ from mydyno.results.precision import (
 )
 from mydyno.results.words.capacity import capacity_sentences
 from mydyno.results.words.clauses import Clauses
+from mydyno.results.words.factors import factor_sentences
 from mydyno.results.words.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.results.words.plain import MOST_NAMES, blocks, cut, plus_minus, plus_minus_of
 from mydyno.results.words.scope_line import scope_line
@@ -44,6 +45,8 @@ NAMED_SHARE = 0.05
 """Of the CPU time, below which neither of the two is named."""
 ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
+MOST_OF_FURTHER = 2
+"""On factors, of a further metric of the question."""
 TARGET = 0.02
 
 
@@ -99,6 +102,9 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
+    of_factors = {metric: factor_sentences(summary, metric) for metric in answered_metrics(summary)}
+    if of_factors.get(summary.primary):
+        decided = [one for metric, found in of_factors.items() if metric not in further for one in found]
     if summary.screening:
         decided, open_ = screening_sentences(summary), []
     if summary.capacities:
@@ -107,10 +113,14 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
         of_hosts = []
     room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
-    first = decided[: max(1, room - len(open_[:1]))]
+    first = decided[: max(1, room - len(open_[:1]))] if not any(of_factors.values()) else decided[:room]
     rest = open_[: room - len(first)]
     said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
-    of_further = [sentence for metric in further for sentence in writer.of_metric(metric, bool(lead))]
+    of_further = [
+        sentence
+        for metric in further
+        for sentence in of_factors[metric][:MOST_OF_FURTHER] or writer.of_metric(metric, bool(lead))
+    ]
     leading = [*said, *of_hosts, *failures][:MOST_SENTENCES]
     return (*leading[: len(said)], *of_further, *leading[len(said) :])
 

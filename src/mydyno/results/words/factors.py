@@ -1,0 +1,168 @@
+"""The answer of a study of factors: what each level costs or gains, and where another factor changes that.
+
+Only decided effects are spoken of. Where an interaction is decided, the effect is given at each level of that other
+factor; otherwise it is the mean over all combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+from mydyno.language import joined, listing, percent_sign, tr
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.results.words.plain import signed, size
+
+
+def factor_sentences(summary: Summary, metric: str) -> list[str]:
+    """A sentence for each factor that has a decided effect on the metric, quantitative factors last; of several steps
+    those of the highest load of the first workload. Empty for a study without factors.
+    """
+    record = summary.factors
+    step = _step(summary, metric)
+    if record is None or step is None:
+        return []
+    facts = {"noun": phrase_of(metric).short_subject, "step": step}
+    words = _Words(summary, record, metric, step)
+    ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
+    clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
+    said = [[clause for clause in of if clause] for of in clauses]
+    if len(summary.steps) == 1:
+        return [tr("In {noun}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
+    return [tr("In {noun} at {step}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
+
+
+def _step(summary: Summary, metric: str) -> str | None:
+    """The step that the sentences are of."""
+    found = {effect.step for effect in summary.factors.effects if effect.metric == metric} if summary.factors else set()
+    steps = [step for step in summary.steps if step.id in found]
+    steps = [step for step in steps if step.workload == steps[0].workload]
+    return max(steps, key=lambda step: (step.rate or 0.0, step.connections)).id if steps else None
+
+
+def level_name(factor: FactorLevels, level: str) -> str:
+    """A level as people write it: "1 Gbit/s", or the arms' own word."""
+    if not factor.values:
+        return level
+    name = quantity(factor.values[factor.levels.index(level)], factor.unit)
+    return tr("{level} (not reached)", level=name) if level in factor.unreached else name
+
+
+def quantity(value: float, unit: str) -> str:
+    """A level of a quantitative factor with its unit, in three digits."""
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit == "bit/s":
+        for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if value >= factor * 0.9995:
+                return f"{_digits(value / factor)} {prefix}bit/s"
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
+    return f"{float(f'{value:.3g}'):.10g}"
+
+
+def crossing_words(factor: FactorLevels, crossing: FactorCrossing) -> str:
+    """E.g. "240 Mbit/s (between 208 Mbit/s and 278 Mbit/s)"."""
+    return tr(
+        "{size} (between {low} and {high})",
+        size=quantity(crossing.value, factor.unit), low=quantity(crossing.ci_low, factor.unit),
+        high=quantity(crossing.ci_high, factor.unit),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Words:
+    summary: Summary
+    record: FactorsRecord
+    metric: str
+    step: str
+
+    def clause(self, factor: FactorLevels, level: str) -> str:
+        """What one level does against the factor's base level; empty where nothing is decided."""
+        effects = [one for one in self.record.effects if (one.metric, one.step) == (self.metric, self.step)]
+        own = [one for one in effects if (one.factor, one.level) == (factor.name, level)]
+        other = self._changed_by(effects, factor, level)
+        if other is None:
+            main = [one for one in own if one.kind == "main" and one.decided]
+            return self._said(factor, level, main, None) if main else ""
+        at = [one for one in own if one.kind == "at" and one.other == other.name]
+        decided = [one for one in at if one.decided]
+        if not decided:
+            return ""
+        clause = self._said(factor, level, decided, other)
+        open_ = [level_name(other, one.at) for one in at if not one.decided]
+        if not open_:
+            return clause
+        if other.values:
+            return clause + tr(", not decided at {levels}", levels=listing(open_))
+        return clause + tr(", not decided with {levels}", levels=listing(open_))
+
+    def _changed_by(self, effects: Sequence[FactorEffect], factor: FactorLevels, level: str) -> FactorLevels | None:
+        """The factor with a decided interaction: a quantitative one first, then the one with the largest."""
+        found: list[tuple[bool, float, str]] = []
+        for one in effects:
+            if one.kind == "interaction" and one.decided and one.ratio:
+                if (one.factor, one.level) == (factor.name, level):
+                    found.append((bool(self.record.factor(one.other).values), abs(log(one.ratio)), one.other))
+                if (one.other, one.at) == (factor.name, level):
+                    found.append((bool(self.record.factor(one.factor).values), abs(log(one.ratio)), one.factor))
+        return self.record.factor(max(found)[2]) if found else None
+
+    def _said(
+        self, factor: FactorLevels, level: str, effects: Sequence[FactorEffect], other: FactorLevels | None
+    ) -> str:
+        """Decided effects in words: as costs and gains of what is better higher, with signs otherwise."""
+        metric = self.summary.metrics.get(self.metric)
+        facts = {"level": level_name(factor, level), "base": level_name(factor, factor.base)}
+        crossings = [
+            one for one in self.record.crossings
+            if (one.metric, one.step, one.factor, one.level) == (self.metric, self.step, factor.name, level)
+            and other is not None and one.other == other.name
+        ]  # fmt: skip
+        if metric is None or metric.better != "higher":
+            changes = [self._size(one, other, with_sign=True) for one in effects]
+            said = tr("{level} instead of {base}: {changes}", changes=listing(changes), **facts)
+            if len(crossings) == 1 and other is not None:
+                said += tr(", 0 at about {crossing}", crossing=crossing_words(other, crossings[0]))
+            return said
+        lost = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) < 1.0] or [""])
+        gained = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) > 1.0] or [""])
+        if not lost:
+            return tr("{level} instead of {base} gains {gained}", gained=gained, **facts)
+        cost = tr("{level} instead of {base} costs {lost}", lost=lost, **facts)
+        if not gained:
+            return cost
+        if len(crossings) != 1 or other is None:
+            return tr("{cost}; it gains {gained}", cost=cost, gained=gained)
+        crossing = crossings[0]
+        high = next(one for one in effects if one.at == crossing.high_level)
+        where = crossing_words(other, crossing)
+        if (high.ratio or 1.0) < 1.0:
+            return tr("{cost}; below about {crossing} it gains: {gained}", cost=cost, crossing=where, gained=gained)
+        return tr("{cost}; above about {crossing} it gains: {gained}", cost=cost, crossing=where, gained=gained)
+
+    def _size(self, effect: FactorEffect, other: FactorLevels | None, with_sign: bool = False) -> str:
+        """One effect, and at which level of the other factor; a single mean with its interval."""
+        share = (effect.ratio or 1.0) - 1
+        text = signed(share) if with_sign else size(share) if share <= 9 else signed(share)
+        if other is not None:
+            where = level_name(other, effect.at)
+            return (
+                tr("{size} at {level}", size=text, level=where)
+                if other.values
+                else tr("{size} with {level}", size=text, level=where)
+            )
+        if effect.ci_low is None or effect.ci_high is None:
+            return text
+        ends = [effect.ci_low - 1, effect.ci_high - 1]
+        if with_sign:
+            return tr("{size} (between {low} and {high})", size=text, low=signed(ends[0]), high=signed(ends[1]))
+        low, high = sorted(ends, key=abs)
+        plain = [size(low).removesuffix(percent_sign(" ")), size(high)]
+        return tr("{size} ({low} to {high})", size=text, low=plain[0], high=plain[1])

@@ -1,0 +1,184 @@
+"""What a study of factors finds and says: main effects, interactions, the crossing, and nothing that is not decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mydyno.language import speaking
+from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.stored.factors import FactorsRecord
+from mydyno.model.stored.records import Evidence
+from mydyno.model.stored.summary import Summary
+from mydyno.results.factors import factors_record
+from mydyno.results.families import families
+from mydyno.results.words.answer import alarm_of, answer_sentences
+from mydyno.results.words.factors import factor_sentences, quantity
+from tests.support.saved_studies import experiment, saved
+
+NAMES = [f"{a}-{b}-{c}" for a in ("10gbit", "1gbit", "100mbit") for b in ("plain", "tls") for c in ("raw", "zlib")]
+ALPHA = 0.03125
+
+
+def arms(bandwidth: Mapping[str, Any] | None = None) -> tuple[ArmSpec, ...]:
+    found = []
+    for name in NAMES:
+        a, b, c = name.split("-")
+        treatments = {"network": (bandwidth or {}).get(a, a), "tls": "1.3" if b == "tls" else "off", "compression": c}
+        found.append(ArmSpec(name=name, treatments=treatments))
+    return tuple(found)
+
+
+def study(bandwidth: Mapping[str, Any] | None = None) -> Experiment:
+    return experiment(NAMES).model_copy(update={"arms": arms(bandwidth)})
+
+
+def logs(
+    seed: int, zlib: Mapping[str, float], tls: float = -0.15, narrow: float = 0.0, noise: float = 0.02, blocks: int = 6,
+    heavy: bool = False,
+) -> NDArray[np.float64]:  # fmt: skip
+    random = np.random.default_rng(seed)
+    effects = [
+        (zlib.get(name.split("-")[0], 0.0) if "zlib" in name else 0.0) + (tls if "tls" in name else 0.0)
+        + (narrow if name.startswith("100mbit") else 0.0)
+        for name in [NAMES[0], *NAMES]
+    ]  # fmt: skip
+    shape = (blocks, len(effects))
+    drawn = random.standard_t(3, shape) / 3**0.5 if heavy else random.standard_normal(shape)
+    return np.asarray((9.0 + random.normal(0, 0.05, (blocks, 1)) + np.array(effects) + noise * drawn)[:, :, None])
+
+
+def record_of(made: NDArray[np.float64], of: Experiment) -> tuple[FactorsRecord, Summary]:
+    found = saved(made, of, alpha=ALPHA)
+    every = list(families(of, found.summary.runs, ("qps",), {}))
+    record = factors_record(of, found.summary.runs, every, ALPHA, alarm_of(found.summary.effects))
+    assert record is not None
+    return record, found.summary.model_copy(update={"factors": record})
+
+
+CROSSING = {"10gbit": -1.0, "1gbit": -0.9, "100mbit": 0.6}
+
+
+def test_compression_costs_where_the_link_is_fast_and_gains_below_the_crossing() -> None:
+    record, summary = record_of(logs(1, CROSSING, narrow=-1.5), study())
+    assert [factor.values for factor in record.factors] == [(1e10, 1e9, 1e8), (), ()]
+    (crossing,) = record.crossings
+    assert (crossing.low_level, crossing.high_level, crossing.other) == ("100mbit", "1gbit", "network")
+    assert crossing.ci_low < 10 ** (8 + 0.6 / 1.5) < crossing.ci_high, "0.6 and −0.9 are 0 at two fifths of the way"
+    said = factor_sentences(summary, "qps")
+    assert said[0].startswith("In queries per second, tls instead of plain costs 14 % (")
+    assert said[1].startswith("In queries per second, zlib instead of raw costs 63 % at 10 Gbit/s and ")
+    assert "; below about 25" in said[1] and said[1].endswith(" it gains: 82 % at 100 Mbit/s.")
+    assert "; 100 Mbit/s instead of 10 Gbit/s costs 78 % with raw" in said[2]
+
+
+def test_nothing_is_said_of_what_is_not_decided() -> None:
+    record, summary = record_of(logs(2, {}, tls=0.0), study())
+    assert not any(one.decided for one in record.effects) and not record.crossings
+    assert factor_sentences(summary, "qps") == []
+
+
+def test_without_a_decided_interaction_the_mean_over_the_others_is_said() -> None:
+    _, summary = record_of(logs(3, dict.fromkeys(CROSSING, -0.5), noise=0.01), study())
+    assert factor_sentences(summary, "qps")[1].startswith(
+        "In queries per second, zlib instead of raw costs 40 % (39 to "
+    )
+
+
+def test_a_sign_that_changes_without_being_decided_is_no_crossing() -> None:
+    record, summary = record_of(logs(4, {"10gbit": -1.0, "1gbit": -0.9, "100mbit": 0.01}), study())
+    assert not record.crossings
+    assert factor_sentences(summary, "qps")[1].endswith(" at 1 Gbit/s, not decided at 100 Mbit/s.")
+
+
+def test_levels_are_numbers_from_what_is_set_not_from_the_names() -> None:
+    slower = {"10gbit": "200mbit", "1gbit": {"bandwidth": "1gbit"}, "100mbit": "2.5gbit"}
+    record, _ = record_of(logs(1, CROSSING), study(slower))
+    assert record.factors[0].values == (2e8, 1e9, 2.5e9)
+    delayed = {"10gbit": {"bandwidth": "10gbit", "latency": "1ms"}}
+    record, _ = record_of(logs(1, CROSSING), study(delayed))
+    assert record.factors[0].values == () and not record.crossings
+
+
+def test_a_link_that_was_not_reached_bounds_no_crossing() -> None:
+    of = study()
+    found = saved(logs(1, CROSSING), of, alpha=ALPHA)
+    missed = Evidence(treatment="network", holds=True, text="", facts={"reached": False})
+    runs = tuple(
+        run.model_copy(update={"evidence": (missed,)}) if run.arm.startswith("1gbit") else run
+        for run in found.summary.runs
+    )
+    record = factors_record(of, runs, list(families(of, runs, ("qps",), {})), ALPHA, "")
+    assert record is not None and record.factors[0].unreached == ("1gbit",) and not record.crossings
+    summary = found.summary.model_copy(update={"factors": record})
+    assert "1 Gbit/s (not reached)" in factor_sentences(summary, "qps")[1]
+
+
+def test_with_an_alarm_of_the_control_nothing_is_decided() -> None:
+    of = study()
+    found = saved(logs(1, CROSSING), of, alpha=ALPHA)
+    record = factors_record(
+        of, found.summary.runs, list(families(of, found.summary.runs, ("qps",), {})), ALPHA, "they differ"
+    )
+    assert record is not None and not any(one.decided for one in record.effects)
+
+
+def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
+    of = study()
+    found = saved(logs(1, CROSSING), of, alpha=ALPHA)
+    step = of.resolved_steps[0].id
+    runs = tuple(
+        run.model_copy(update={"failures": {step: "it crashed"}})
+        if (run.arm, run.block) == ("1gbit-tls-zlib", 2)
+        else run
+        for run in found.summary.runs
+    )
+    record = factors_record(of, runs, list(families(of, runs, ("qps",), {})), ALPHA, "")
+    assert record is not None
+    assert {(one.kind, one.level, one.at) for one in record.effects if one.level == "zlib"} == {
+        ("at", "zlib", "10gbit"), ("at", "zlib", "100mbit"), ("at", "zlib", "plain"),
+    }  # fmt: skip
+
+
+def test_before_a_look_and_without_factors_there_is_no_record() -> None:
+    of = study()
+    runs = saved(logs(1, {}), of).summary.runs
+    assert factors_record(of, runs, list(families(of, runs, ("qps",), {})), None, "") is None
+    plain = experiment()
+    assert factors_record(plain, (), [], ALPHA, "") is None
+
+
+def test_the_answer_is_by_factors_and_in_chinese_too() -> None:
+    of = study()
+    _, summary = record_of(logs(1, CROSSING, narrow=-1.5), of)
+    found = saved(logs(1, CROSSING, narrow=-1.5), of, alpha=ALPHA)
+    answer = answer_sentences(summary, found.study, found.runs)
+    assert len(answer) == 3 and all(one.startswith("In queries per second, ") for one in answer)
+    with speaking("zh"):
+        assert not any("instead of" in one for one in answer_sentences(summary, found.study, found.runs))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(1e10, "bit/s", "10 Gbit/s"), (2.41e8, "bit/s", "241 Mbit/s"), (999.9e6, "bit/s", "1 Gbit/s"),
+     (512 << 20, "bytes", "512 MiB"), (64, "", "64")],
+)  # fmt: skip
+def test_levels_are_written_with_their_units(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heavy", [False, True])
+def test_a_study_without_effects_claims_one_as_rarely_as_it_says(heavy: bool) -> None:
+    of, claims, studies = study(), 0, 200
+    for seed in range(studies):
+        made = logs(1000 + seed, {}, tls=0.0, heavy=heavy)
+        runs = saved(made, of, alpha=ALPHA).summary.runs
+        record = factors_record(of, runs, list(families(of, runs, ("qps",), {})), ALPHA, "")
+        assert record is not None
+        claims += any(one.decided for one in record.effects)
+    assert claims / studies <= 0.08, "about 3 % without and up to 5 % with heavy tails (docs/concepts/statistics.md)"
