@@ -8,6 +8,7 @@ from mydyno.language import colon, marked, tr
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
 from mydyno.reports import unsampled
+from mydyno.reports.claims import claims, conditions
 from mydyno.reports.costs import accompanied, caution
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.full_sentences import full_sentences
@@ -28,11 +29,12 @@ from mydyno.reports.server_settings import differing_settings
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
 
+ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("cannot tell")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
 COMPARISONS, SERVERS, PUBLISHED = (
     marked("Every comparison in full"),
     marked("Servers, and how their settings differ"),
-    marked("Comparison with published figures"),
+    marked("What published studies claim"),
 )
 INVALID, WAITS, COSTS = (
     marked("Runs that are not valid"),
@@ -54,6 +56,7 @@ def write(folder: StudyFolder) -> str:
         f"## {escape(summary.question or result.study.experiment.question)}",
         "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
         _answer_table(result),
+        (names[PUBLISHED], _published(result)),
         "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(result.answer.scope),
@@ -71,7 +74,6 @@ def write(folder: StudyFolder) -> str:
         (names[WAITS], waits_part(result)),
         (names[INVALID], _invalid(result)),
         (names[SERVERS], _servers(result)),
-        (names[PUBLISHED], _published(result)),
         tr(
             "Made by mydyno {version}: `{command}`, seed {seed}.",
             version=escape(result.study.mydyno_version), command=code(join(result.study.command)),
@@ -231,18 +233,22 @@ def _servers(result: StudyResult) -> str:
 
 
 def _published(result: StudyResult) -> str:
-    if not result.summary.published:
+    found = [] if result.before_first_look else claims(result)
+    if not found:
         return ""
-    heads = (tr("published study"), tr("figure"), tr("arm"), tr("published"), tr("ours"), tr("agreement"))
+    heads = (
+        tr("published study"),
+        tr("claim"),
+        tr("what this host shows"),
+        tr("agreement"),
+        tr("what would decide it"),
+    )
     head = f"| {' | '.join(heads)} |"
-    lines = [f"### {tr(PUBLISHED)}", "", head, rule(head, 3)]
-    for entry in result.summary.published:
-        published, ours = (
-            "–" if ratio is None else signed_percent(ratio - 1) for ratio in (entry.published_ratio, entry.ratio)
-        )
-        words = map(escape, (entry.study, entry.step, entry.arm))
-        lines.append(f"| {' | '.join([*words, published, ours, tr(entry.agreement)])} |")
-    return "\n".join(lines)
+    lines = [f"### {tr(PUBLISHED)}", "", head, rule(head, 5)]
+    for one in found:
+        cells = (one.study, one.claim, one.here, tr(ANSWERS.get(one.answer, one.answer)), one.next_step)
+        lines.append(f"| {' | '.join(map(escape, cells))} |")
+    return "\n".join([*lines, "", *(f"{escape(line)}  " for line in conditions(result))]).rstrip()
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mydyno.language import tr
+from mydyno.language import names, tr
 from mydyno.reports import kernel, unsampled, waits
+from mydyno.reports.claims import claims, counted
 from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
@@ -59,6 +60,12 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     if table is not None:
         console.print()
         _print_table(console, table, plain)
+    compared = [] if result.before_first_look else claims(result)
+    if compared:
+        console.print()
+        studies = names(dict.fromkeys(one.study for one in compared))
+        answers = counted(one.answer for one in compared)
+        say(tr("Claims of {studies}, compared in the report: {answers}.", studies=studies, answers=answers), "- ", "  ")
     waited = [*waits.lines(result), *kernel.lines(result)]
     for lines in (waited, unsampled.lines(result)):
         if lines:

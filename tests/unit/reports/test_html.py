@@ -380,18 +380,24 @@ def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder,
     assert re.search(r"Comparison with published figures \d (agrees?|cannot tell|disagrees?)", visible)
 
 
-def test_conclusions_of_published_studies_are_counted_and_folded(tmp_path: Path) -> None:
+def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
     told = [("agrees", "N1"), ("agrees", "N2"), ("cannot tell", "N3")]
     conclusions = tuple(
-        ConclusionRecord(study="study-4", part=part, claim="TLS costs little", answer=answer, because="+1 %")
+        ConclusionRecord(
+            study="study-4", part=part, claim="TLS costs about 10 % at one connection", answer=answer, because="+1 %"
+        )
         for answer, part in told
     )
-    folder.write_summary(folder.summary().model_copy(update={"conclusions": conclusions}))
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"conclusions": conclusions, "published": ()}))
     text, page = make(folder)
     assert_clean(page)
-    assert "Conclusions of published studies, tested here: 2 agree, 1 cannot tell</summary>" in text
-    assert "study-4, N3: cannot tell: TLS costs little" in page.visible
+    assert "Claims of published studies, and what this host shows: 2 agree, 1 cannot tell" in page.visible
+    assert text.index("What published studies claim") < text.index("Every comparison in full")
+    assert "It would take a study at 1 connection: --set 'steps.connections=[1]'." in page.visible
+    assert "Network bandwidth, protocol compression and TLS (2019); two bare-metal hosts" in page.visible
 
 
 def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFolder, str, Page]) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-
-from markupsafe import Markup
-
-from mydyno.language import colon, comma, marked, tr, tr_plural
-from mydyno.model.stored.summary import ConclusionRecord
+from mydyno.language import marked, tr, tr_plural
+from mydyno.reports.claims import claims, conditions, counted
 from mydyno.reports.full_sentences import full_sentences
 from mydyno.reports.numbers import percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Section, render
+from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_table
 
 
@@ -33,36 +28,38 @@ def build(result: StudyResult) -> Section:
             legend=[(SYMBOLS[word], tr(WORDS[word]), css) for word, css in table.words()] if table else [],
             sharpen=found.sharpen,
             scope=found.scope,
-            conclusions=[_concluded(one) for one in result.summary.conclusions],
-            concluded=counted(one.answer for one in result.summary.conclusions),
+            claims=_claims(result),
             sentences=full_sentences(result),
             margin=percent(result.summary.margin),
         ),
     )
 
 
-ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("cannot tell")}
+MOST_CLAIMS = 10
+"""Rows of the table; all figures are in the section Published."""
+ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? cannot tell")}
 
 
-def _concluded(one: ConclusionRecord) -> Markup:
-    """The claim and its answer; the figures behind it are as they are stored."""
-    found = tr("{study}, {part}: {answer}: {claim}", study=one.study, part=one.part,
-               answer=tr(ANSWERS.get(one.answer, one.answer)), claim=tr(one.claim))  # fmt: skip
-    return Markup("{}{}{}.").format(found, colon(), stored_text(one.because))
-
-
-def counted(answers: Iterable[str]) -> str:
-    """The number of each answer: "2 agree, 1 cannot tell"."""
-    found = Counter(answers)
-    return comma(_counted(one, count) for one, count in found.most_common())
-
-
-def _counted(answer: str, count: int) -> str:
-    if answer == "agrees":
-        return tr_plural("{count} agrees", "{count} agree", count)
-    if answer == "disagrees":
-        return tr_plural("{count} disagrees", "{count} disagree", count)
-    return tr("{count} cannot tell", count=count) if answer == "cannot tell" else f"{count} {answer}"
+def _claims(result: StudyResult) -> Table | None:
+    """What published studies claim beside what this host shows; None if the experiment repeats none."""
+    found = [] if result.before_first_look else claims(result)
+    if not found:
+        return None
+    rows: list[list[str | Cell]] = []
+    for one in found[:MOST_CLAIMS]:
+        here = stored_text(one.here) if one.stored else one.here
+        would = tr("It would take {step}.", step=one.next_step) if one.next_step else ""
+        answer = Cell(tr(ANSWERS.get(one.answer, one.answer)), "word")
+        rows.append([one.claim, answer, Cell(here, "prose", below=sentence_markup(would))])
+    left = len(found) - len(rows)
+    more = tr_plural(
+        "{count} more figure is below, in Published.", "{count} more figures are below, in Published.", left
+    )
+    note = [*([more] if left else []), *conditions(result)]
+    count = counted(one.answer for one in found)
+    head = (tr("claim"), tr("agreement"), tr("what this host shows"))
+    caption = tr("Claims of published studies, and what this host shows: {answers}", answers=count)
+    return Table(caption, head, rows, " ".join(note))
 
 
 def _state_words(result: StudyResult) -> str:

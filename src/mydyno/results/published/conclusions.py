@@ -240,6 +240,8 @@ def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: str) -> An
 
 def _effect_words(effect: EffectRecord) -> str:
     ratio = "no estimate" if effect.ratio is None else _signed(effect.ratio - 1)
+    if effect.ci_low is not None and effect.ci_high is not None:
+        ratio = Figure(effect.ratio, effect.ci_low, effect.ci_high).words
     return f"{ratio}, {str(effect.verdict).replace('_', ' ')}"
 
 

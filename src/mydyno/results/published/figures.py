@@ -20,6 +20,8 @@ from mydyno.stats.agreement import Agreement, compare
 
 METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 
+NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -81,8 +83,7 @@ def _where_the_link_is_full(entry: PublishedEntry, figure: Figure, full: Collect
     """The entry; "cannot tell" where its ratio came from a full link there and no link was full here."""
     if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
         return entry
-    words = "the published ratio is that of a full link, and at this load no link was full in this study"
-    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "because": words})
+    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "because": NO_FULL_LINK})
 
 
 def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

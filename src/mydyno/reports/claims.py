@@ -1,0 +1,88 @@
+"""Published claims beside what this study shows: the same rows for every format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mydyno.language import comma, tr, tr_plural
+from mydyno.model.stored.summary import PublishedEntry
+from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.result import StudyResult
+from mydyno.results.precision import answered_metrics
+from mydyno.results.published.next_step import NextSteps
+from mydyno.results.published.studies import published_studies
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One published claim. `stored` texts are as the study keeps them, in English."""
+
+    study: str
+    claim: str
+    here: str
+    answer: str
+    """agrees, disagrees, or cannot tell."""
+    next_step: str = ""
+    """Of a claim that cannot be told: what would decide it."""
+    stored: bool = False
+    """Whether `here` is a stored text."""
+
+
+def claims(result: StudyResult) -> list[Claim]:
+    """Conclusions first, then figures on the metrics of the answer, then those on other metrics."""
+    summary = result.summary
+    steps = NextSteps(summary, result.study, tuple(result.records.values()))
+    found = [
+        Claim(one.study, tr(one.claim), one.because, one.answer, steps.of_conclusion(one), stored=True)
+        for one in summary.conclusions
+    ]
+    answered = answered_metrics(summary)
+    figures = sorted(summary.published, key=lambda one: one.metric not in answered)
+    return found + [
+        Claim(one.study, _figure(result, one), _effect(one), one.agreement, steps.of_figure(one)) for one in figures
+    ]
+
+
+def _figure(result: StudyResult, one: PublishedEntry) -> str:
+    where = (one.step,) if len(result.steps) > 1 else ()
+    facts = {"figure": comma((metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
+    return tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
+
+
+def _effect(one: PublishedEntry) -> str:
+    if one.ratio is None:
+        return "–"
+    size = signed_percent(one.ratio - 1)
+    if one.ci_low is None or one.ci_high is None:
+        return size
+    return f"{size} ({signed_percent(one.ci_low - 1)} … {signed_percent(one.ci_high - 1)})"
+
+
+def conditions(result: StudyResult) -> list[str]:
+    """Under what conditions each study's claims were found: where this host, scale or version is another one."""
+    known = published_studies()
+    named = dict.fromkeys(
+        (*(c.study for c in result.summary.conclusions), *(e.study for e in result.summary.published))
+    )
+    lines = [
+        tr("{study}: {title}; {host}.", study=name, title=known[name].title, host=known[name].host)
+        for name in named if name in known
+    ]  # fmt: skip
+    scale = result.study.experiment.scale
+    return [*lines, tr("This study: scale {scale}.", scale=scale)] if lines else []
+
+
+def counted(answers: Iterable[str]) -> str:
+    """The number of each answer: "2 agree, 1 cannot tell"."""
+    found = Counter(answers)
+    return comma(_counted(one, count) for one, count in found.most_common())
+
+
+def _counted(answer: str, count: int) -> str:
+    if answer == "agrees":
+        return tr_plural("{count} agrees", "{count} agree", count)
+    if answer == "disagrees":
+        return tr_plural("{count} disagrees", "{count} disagree", count)
+    return tr("{count} cannot tell", count=count) if answer == "cannot tell" else f"{count} {answer}"

@@ -1,0 +1,142 @@
+"""Where a published claim cannot be compared yet: which host, which loads or how much time would decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mydyno.language import tr, tr_plural
+from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
+from mydyno.results.precision import (
+    MOST_S,
+    block_duration_s,
+    blocks_for,
+    duration_option,
+    duration_words,
+    finished_blocks,
+    is_sequential,
+    planned_blocks,
+)
+from mydyno.results.published.figures import NO_FULL_LINK
+from mydyno.results.published.studies import (
+    Conclusion,
+    FlatAtFullLink,
+    FullLinkShare,
+    RatioAtConnections,
+    StopsGrowing,
+    VerdictOfPairs,
+    published_studies,
+)
+
+CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True)
+class NextSteps:
+    """What would decide the claims of one study; empty text for a claim that is decided."""
+
+    summary: Summary
+    study: StudyRecord
+    records: Sequence[RunRecord]
+
+    def of_figure(self, entry: PublishedEntry) -> str:
+        """What would decide a published figure."""
+        if entry.agreement != CANNOT_TELL:
+            return ""
+        effect = next((one for one in self.summary.effects if _is_of(one, entry)), None)
+        if entry.because == NO_FULL_LINK:
+            return self._full_link()
+        if effect is None or effect.ratio is None:
+            return ""
+        if effect.verdict is None:
+            return tr("a study with verdicts on it: {option}", option=self._primary(entry.metric))
+        return self._time([effect])
+
+    def of_conclusion(self, one: ConclusionRecord) -> str:
+        """What would decide a published conclusion."""
+        known = published_studies().get(one.study)
+        parts = [part for part in known.parts if part.name == one.part] if known else []
+        found = [(part.treatment, claim) for part in parts for claim in part.conclusions if claim.claim == one.claim]
+        if one.answer != CANNOT_TELL or not found:
+            return ""
+        return self._of_test(*found[0])
+
+    def _of_test(self, treatment: str, conclusion: Conclusion) -> str:
+        full = {(limit.arm, limit.step) for limit in self.summary.limits if limit.limit == "link"}
+        pairs = self._pairs(treatment)
+        match conclusion.test:
+            case FullLinkShare():
+                return tr("more blocks: at least 6") if full else self._full_link()
+            case FlatAtFullLink():
+                return tr("two loads at which a link is full: {option}", option="--set 'steps.connections=[64,256]'")
+            case VerdictOfPairs() as test:
+                at = [(e, (e.arm, e.step) in full, (e.control, e.step) in full) for e in pairs]
+                if test.where == "away_from_full_link":
+                    wanted = [effect for effect, _, control in at if not control]
+                elif test.where == "control_at_full_link":
+                    wanted = [effect for effect, _, control in at if control]
+                else:
+                    wanted = [effect for effect, arm, control in at if arm and control]
+                return self._time(wanted) if wanted else self._full_link()
+            case RatioAtConnections() as test:
+                steps = {step.id for step in self.summary.steps if step.connections == test.connections}
+                wanted = [effect for effect in pairs if effect.step in steps]
+                if wanted:
+                    return self._time(wanted)
+                option = f"--set 'steps.connections=[{test.connections}]'"
+                return tr_plural(
+                    "a study at {count} connection: {option}", "a study at {count} connections: {option}",
+                    test.connections, option=option,
+                )  # fmt: skip
+            case StopsGrowing() as test:
+                option = f"--set 'steps.connections=[{test.from_connections},{8 * test.from_connections}]'"
+                return tr(
+                    "loads at which throughput grows without it ({option}), on a host with more CPUs", option=option
+                )
+
+    def _pairs(self, treatment: str) -> list[EffectRecord]:
+        """The effects on the leading metric of arms that differ in this treatment alone."""
+        arm = self.study.experiment.arm
+        judged = [one for one in self.summary.effects if one.metric == self.summary.primary and one.verdict]
+        return [one for one in judged if only_difference(arm(one.arm), arm(one.control)) == treatment]
+
+    def _full_link(self) -> str:
+        shares = [limit.shares["link"] for limit in self.summary.limits if "link" in limit.shares]
+        if not shares:
+            return tr("arms with a link whose speed is proved")
+        share = f"{max(shares) * 100:.0f} %"
+        return tr("a host with more CPUs, or a slower link: the fullest one here carried {share}", share=share)
+
+    def _primary(self, metric: str) -> str:
+        """The option that adds a metric to those of the question."""
+        wanted = dict.fromkeys((self.summary.primary, *self.summary.also_primary, metric))
+        return "--set 'verdict.primary=[{}]'".format(",".join(f'"{one}"' for one in wanted))
+
+    def _time(self, effects: Sequence[EffectRecord]) -> str:
+        """The time after which these contrasts should be decided."""
+        if any(effect.details.alarm for effect in effects):
+            return tr("a quieter host: here two copies of the control differ")
+        open_ = [effect for effect in effects if effect.verdict == "inconclusive"]
+        if not open_:
+            return tr("more blocks, for a narrower interval")
+        done, length = finished_blocks(self.summary), block_duration_s(self.records)
+        sequential = is_sequential(self.summary, self.study.experiment)
+        planned = planned_blocks(open_)
+        needed = planned[1] if planned else blocks_for(self.summary.margin, open_, done, self.summary.alpha, sequential)
+        if needed is None or needed <= done or length is None:
+            return tr("more blocks, for a narrower interval")
+        more = (needed - done) * length if sequential else needed * length
+        if more > MOST_S:
+            return tr("a quieter host: here it would take more than two months")
+        if not sequential:
+            return tr("a new study of {count} blocks, about {time}", count=needed, time=duration_words(more))
+        command = f"mydyno resume {self.summary.study} --time {duration_option(more)}"
+        return tr("about {time} more on this host: {command}", time=duration_words(more), command=command)
+
+
+def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:
+    return (effect.metric, effect.step, effect.arm, effect.control) == (
+        entry.metric, entry.step, entry.arm, entry.control,
+    )  # fmt: skip
