@@ -17,7 +17,6 @@ from mydyno.results.precision import (
     duration_words,
     finished_blocks,
     is_sequential,
-    planned_blocks,
 )
 from mydyno.results.published.figures import NO_FULL_LINK
 from mydyno.results.published.studies import (
@@ -123,8 +122,11 @@ class NextSteps:
             return tr("more blocks, for a narrower interval")
         done, length = finished_blocks(self.summary), block_duration_s(self.records)
         sequential = is_sequential(self.summary, self.study.experiment)
-        planned = planned_blocks(open_)
-        needed = planned[1] if planned else blocks_for(self.summary.margin, open_, done, self.summary.alpha, sequential)
+        more_of = [effect.details.blocks_needed for effect in open_]
+        needed = blocks_for(self.summary.margin, open_, done, self.summary.alpha, sequential)
+        if all(more is not None for more in more_of):  # whichever comes first: a difference, or the declared margin
+            planned = max(effect.n + (more or 0) for effect, more in zip(open_, more_of, strict=True))
+            needed = planned if needed is None else min(needed, planned)
         if needed is None or needed <= done or length is None:
             return tr("more blocks, for a narrower interval")
         more = (needed - done) * length if sequential else needed * length
