@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mydyno.language import speaking
 from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import Summary
@@ -160,6 +161,19 @@ def test_the_answer_is_by_factors_and_in_chinese_too() -> None:
     assert len(answer) == 3 and all(one.startswith("In queries per second, ") for one in answer)
     with speaking("zh"):
         assert not any("instead of" in one for one in answer_sentences(summary, found.study, found.runs))
+
+
+def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
+    verdict = VerdictSpec(primary=("qps", "latency_p99_us"), cost=False)
+    of = study().model_copy(update={"verdict": verdict})
+    found = saved(logs(1, CROSSING), of, alpha=ALPHA, latency=True, also_primary=("latency_p99_us",))
+    every = list(families(of, found.summary.runs, ("qps", "latency_p99_us"), {}))
+    record = factors_record(of, found.summary.runs, every, ALPHA, "")
+    answer = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, found.runs)
+    heads = [one.partition(",")[0] for one in answer]
+    assert heads[0] == "In queries per second" and heads[-2:] == ["In 99th-percentile latency"] * 2
+    assert answer[-1].startswith("In 99th-percentile latency, zlib instead of raw: +1")
+    assert "0 at about 25" in answer[-1], "a metric that is better lower has signs, and the same crossing"
 
 
 @pytest.mark.parametrize(
