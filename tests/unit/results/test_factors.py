@@ -163,6 +163,15 @@ def test_the_answer_is_by_factors_and_in_chinese_too() -> None:
         assert not any("instead of" in one for one in answer_sentences(summary, found.study, found.runs))
 
 
+def test_of_several_loads_the_sentences_are_of_the_highest_and_name_it() -> None:
+    of = experiment(NAMES, steps=2).model_copy(update={"arms": arms()})
+    low, high = logs(1, {}), logs(2, CROSSING)
+    record, summary = record_of(np.concatenate([low, high], axis=2), of)
+    assert {one.step for one in record.effects} == {step.id for step in of.resolved_steps}
+    said = factor_sentences(summary, "qps")
+    assert said[1].startswith("In queries per second at 8 connections, zlib instead of raw costs 63 % at 10 Gbit/s")
+
+
 def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     verdict = VerdictSpec(primary=("qps", "latency_p99_us"), cost=False)
     of = study().model_copy(update={"verdict": verdict})

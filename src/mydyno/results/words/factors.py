@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import log
 
 from mydyno.language import joined, listing, percent_sign, tr
+from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
-from mydyno.model.stored.summary import Summary
+from mydyno.model.stored.summary import StepLevel, Summary
 from mydyno.results.words.plain import signed, size
 
 
@@ -26,8 +27,8 @@ def factor_sentences(summary: Summary, metric: str) -> list[str]:
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    facts = {"noun": phrase_of(metric).short_subject, "step": step}
-    words = _Words(summary, record, metric, step)
+    facts = {"noun": phrase_of(metric).short_subject, "step": load_level(step.connections, step.rate)}
+    words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
     said = [[clause for clause in of if clause] for of in clauses]
@@ -36,12 +37,12 @@ def factor_sentences(summary: Summary, metric: str) -> list[str]:
     return [tr("In {noun} at {step}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
 
 
-def _step(summary: Summary, metric: str) -> str | None:
+def _step(summary: Summary, metric: str) -> StepLevel | None:
     """The step that the sentences are of."""
     found = {effect.step for effect in summary.factors.effects if effect.metric == metric} if summary.factors else set()
     steps = [step for step in summary.steps if step.id in found]
     steps = [step for step in steps if step.workload == steps[0].workload]
-    return max(steps, key=lambda step: (step.rate or 0.0, step.connections)).id if steps else None
+    return max(steps, key=lambda step: (step.rate or 0.0, step.connections)) if steps else None
 
 
 def level_name(factor: FactorLevels, level: str) -> str:
