@@ -19,7 +19,7 @@ from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.numbers import metric_name, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Table, glyph
-from mydyno.reports.verdict_table import interval_text, step_heading
+from mydyno.reports.verdict_table import interval_text
 
 MOST_ROWS = 20
 NO_NOISE = 1e-12
@@ -71,11 +71,14 @@ def size_over_noise(effect: EffectRecord) -> float:
 
 
 def _label(result: StudyResult, effect: EffectRecord) -> str:
-    """The metric, with the load level where there are several."""
-    name = metric_name(effect.metric)
-    if len(result.steps) == 1:
-        return name
-    return comma((name, *(step_heading(result, step) for step in result.steps if step.id == effect.step)))
+    """The metric, with workload and load level where there are several of them."""
+    step = next((one for one in result.steps if one.id == effect.step), None)
+    parts = [metric_name(effect.metric)]
+    if step is not None and len(result.workloads) > 1:
+        parts.append(step.workload)
+    if step is not None and len({one.level for one in result.steps}) > 1:
+        parts.append(step.short_level)
+    return comma(parts)
 
 
 def _contrast(result: StudyResult, effect: EffectRecord) -> str:
