@@ -85,6 +85,7 @@ async def test_one_commit_is_found_without_a_comparison(line: tuple[Path, list[s
     assert (found.subject, found.author) == ("Commit 4", "Ada Dev <ada@example.org>")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_every_culprit_of_a_history_with_merges_is_found(tmp_path: Path, seed: int) -> None:
     repository = new_repository(tmp_path / "merged")

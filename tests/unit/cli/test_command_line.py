@@ -228,6 +228,7 @@ def test_a_path_that_is_named_like_a_command_is_no_command(tmp_path: Path) -> No
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "while"])
 def test_ctrl_c_at_any_moment_ends_with_130(tmp_path: Path, where: str) -> None:
     """Also before a study has begun, while the command still loads what it needs."""

@@ -155,6 +155,7 @@ def page(studies: Path, url: str) -> tuple[int, str]:
     return int(sent[0]["status"]), body.decode()
 
 
+@pytest.mark.slow
 def test_a_report_names_the_damaged_file(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     silent = set()
     for file, how in itertools.product(finished.files, DAMAGES):
@@ -164,6 +165,7 @@ def test_a_report_names_the_damaged_file(finished: Finished, capsys: pytest.Capt
     assert silent <= UNREAD["blocks"] | UNREAD[finished.design]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finished", ["blocks"], indirect=True)
 def test_every_command_names_the_damaged_file(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     for file in finished.files:
@@ -173,6 +175,7 @@ def test_every_command_names_the_damaged_file(finished: Finished, capsys: pytest
             assert file.name in words or command[0] not in SAID_BY.get(file.name, ()), (file, command)
 
 
+@pytest.mark.slow
 def test_no_page_breaks(finished: Finished) -> None:
     run = next(file for file in finished.files if file.name == "run.json").parent.name
     for file in finished.files:

@@ -64,6 +64,7 @@ def test_the_plan_shows_the_thresholds_and_what_the_blocks_can_not_show(tmp_path
     assert "note      the gate cannot be fine with 4 blocks: 6 are needed\n" in planned.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "limit", "code", "words"),
     [

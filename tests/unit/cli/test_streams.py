@@ -25,6 +25,7 @@ def arguments(command: list[str]) -> list[str]:
     return [sys.executable, "-m", "mydyno.cli", *command]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "code"), first_in_gate(COMMANDS.items(), 2), ids=COMMANDS)
 def test_the_exit_code_does_not_depend_on_who_reads(tmp_path: Path, words: str, code: int) -> None:
     command, environment = words.split(), program(tmp_path)

@@ -289,6 +289,7 @@ def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
     assert "\x00" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "words"),
     [

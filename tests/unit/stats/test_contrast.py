@@ -88,6 +88,7 @@ def test_too_few_blocks_have_no_interval() -> None:
     assert estimate(rows(table(1, 1)), fit).error is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ratio", "blocks", "least"), [(1.0, 6, 0.94), (1.5, 6, 0.91), (2.0, 6, 0.91), (3.0, 6, 0.91),
                                                         (1.0, 3, 0.94), (2.0, 3, 0.89)])  # fmt: skip
 def test_coverage_holds_where_one_arm_is_noisier(ratio: float, blocks: int, least: float) -> None:

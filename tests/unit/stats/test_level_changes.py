@@ -15,6 +15,7 @@ from mydyno.stats.level_changes import level_changes, moderated
 TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sessions", "between", "unequal"), [(5, 0.0, 0.0), (8, 0.03, 0.5), (15, 0.0, 0.5), (15, 0.01, 0.0)]
 )

@@ -97,6 +97,7 @@ def test_with_many_blocks_it_is_drawn() -> None:
     assert smallest_p([3] * 26) == 1.0 / (DRAWS + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
 def test_it_is_exact_whatever_the_noise(noise: str) -> None:
     random = np.random.default_rng(5)

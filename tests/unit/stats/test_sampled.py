@@ -30,6 +30,7 @@ def study(seed: int, blocks: int = 6, samples: int = 400, planted: float = 0.0) 
     return found
 
 
+@pytest.mark.slow
 def test_without_a_difference_one_is_claimed_in_at_most_one_study_of_twenty() -> None:
     claimed = [any(one.excludes_no_change for one in study(seed)) for seed in range(40)]
     assert sum(claimed) <= 4

@@ -31,6 +31,7 @@ def test_planted_effects_come_back_exactly_without_noise() -> None:
     assert np.allclose(main_effects(x, logs)[0], [0, 0, 0.3, 0, 0, -0.1, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factors", "blocks"), [(7, 3), (11, 6), (11, 1)])
 def test_false_alarms_of_a_study_stay_within_the_declared_rate_and_effects_are_found(factors: int, blocks: int) -> None:
     random, x = np.random.default_rng(factors + blocks), design(factors)

@@ -41,6 +41,7 @@ def link() -> ApartLink:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sends", [True, False])
 async def test_a_transfer_with_a_load_host_is_timed(sends: bool) -> None:
     found = await link()._timed(OwnLoadEnd(None), sends)  # type: ignore[arg-type]

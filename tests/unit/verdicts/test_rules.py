@@ -94,6 +94,7 @@ def test_a_single_block_of_the_other_sign_among_four_is_no_difference_to_the_per
     assert (effect.verdict, effect.ci_low is not None and effect.ci_low < 1.0) == ("inconclusive", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contrasts", [1, 30])
 def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_one(contrasts: int) -> None:
     found = set()

@@ -114,6 +114,7 @@ def test_the_looks_together_keep_both_error_rates_at_the_limit() -> None:
     assert at_most(found.count(Outcome.WORSE) / count, count)
 
 
+@pytest.mark.slow
 def test_no_change_is_never_worse_and_mostly_fine_and_a_clear_loss_is_worse() -> None:
     count = 60
     for truth, right, wrong in ((1.0, Outcome.FINE, Outcome.WORSE), (0.95, Outcome.WORSE, Outcome.FINE)):

@@ -63,6 +63,7 @@ def test_few_or_near_readings_are_never_out_of_line() -> None:
     assert off([100, 100, 100], nan) == ["no reading of disk: 4 KB written and synced"]
 
 
+@pytest.mark.slow
 def test_this_host_is_read_and_nothing_is_left(tmp_path: Path) -> None:
     read = read_canary(tmp_path / "no-dynomem", tmp_path)
     assert read.keys() == READINGS.keys()

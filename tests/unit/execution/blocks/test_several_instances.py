@@ -161,6 +161,7 @@ async def test_drivers_that_began_apart_did_not_load_together(script: Script, pa
         await study(script, paths, tmp_path, asked)
 
 
+@pytest.mark.slow
 async def test_verdicts_are_given_per_control_and_on_declared_comparisons(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -271,6 +271,7 @@ async def aimed(
     return folder, summary
 
 
+@pytest.mark.slow
 async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
     assert summary.looks == folder.plan().looks == looks_aimed_at(10).rates
 
 
+@pytest.mark.slow
 async def test_blocks_made_after_a_look_change_nothing_of_what_it_showed(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +307,7 @@ async def test_blocks_made_after_a_look_change_nothing_of_what_it_showed(
     assert eight.interleaving.cycles == six.interleaving.cycles / 6 * 8
 
 
+@pytest.mark.slow
 async def test_a_look_that_was_examined_keeps_its_error_rate(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +339,7 @@ async def test_a_study_that_is_late_goes_on_to_its_first_look(
     assert "goes on to its first look, at 4 blocks, about " in late
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("over_s", "look", "said"),
     [(30.0, 10, ["goes on to its next look, at 10 blocks, for 1 min at most beyond its time"]), (90.0, 6, [])],

@@ -229,6 +229,7 @@ def replaced(tree: dict[str, Any], path: Path_, value: Any) -> dict[str, Any]:
     return changed
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(paths(ALLOCATORS)), VALUES), min_size=1, max_size=3),

@@ -26,6 +26,7 @@ CAUSES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_planted_cause_comes_first_in_nine_of_ten_studies(cause: str) -> None:
     firsts = []

@@ -83,6 +83,7 @@ def test_a_stage_is_named_where_no_wait_event_covers_the_time(tmp_path: Path) ->
     assert found[0].high_us < 0.0
 
 
+@pytest.mark.slow
 def test_without_a_difference_nothing_is_named_in_nineteen_of_twenty_studies(tmp_path: Path) -> None:
     studies = [study(tmp_path / str(seed), seed) for seed in range(20)]
     assert sum(bool(named(one) or shown_sessions(one)) for one in studies) <= 1
