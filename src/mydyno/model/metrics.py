@@ -98,6 +98,16 @@ METRICS: dict[str, MetricSource] = {
         label="TpmC",
         phrase=rate("complete", "New-Order transactions per minute", "New-Order transactions"),
     ),
+    "tpmc_per_instance": MetricSource(
+        "1/min",
+        "higher",
+        "New-Order transactions per minute, mean of the run's instances",
+        "driver",
+        of=("tpmc",),
+        together="mean",
+        label="TpmC per instance",
+        phrase=rate("complete", "New-Order transactions per minute and instance", "New-Order transactions per instance"),
+    ),
     "ops": MetricSource(
         "1/s",
         "higher",
@@ -299,7 +309,7 @@ def metric_source(metric: str) -> MetricSource | None:
     source = METRICS.get(base)
     if source is None or instance is None:
         return source
-    if source.scope == "host" or source.together == "spread":
+    if source.scope == "host" or source.together == "spread" or base == "tpmc_per_instance":
         return None
     return replace(source, description=f"{source.description}, of instance {instance}")
 

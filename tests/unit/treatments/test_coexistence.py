@@ -121,7 +121,7 @@ def test_every_instance_of_an_arm_counts(paths: HostPaths, monkeypatch: pytest.M
     whole = load("cgroup-isolation")
     monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(8 * GIB))
     (found,) = interleaving_obstacles(whole, paths)
-    assert found.startswith("memory: 25 servers at the same time")
+    assert found.startswith("memory: 15 servers at the same time")
 
 
 def test_a_memcached_needs_its_cache_and_a_little(paths: HostPaths) -> None:

@@ -89,6 +89,9 @@ fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
     assert_eq!(quality_of(&late, |_| ()), (RunQuality::Suspect, vec!["lag"]));
     late.measured.lag.record_many(2_000_000, 100_000);
     assert_eq!(quality_of(&late, |_| ()), (RunQuality::Invalid, vec!["lag"]));
+    let mut few = totals();
+    few.measured.lag.record_many(2_000_000, 6);
+    assert_eq!(quality_of(&few, |_| ()), (RunQuality::Suspect, vec!["lag"]));
 
     let mut busy = totals();
     busy.busiest_worker_cpu_pct = 85.0;

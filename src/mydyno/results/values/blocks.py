@@ -105,7 +105,9 @@ def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dic
             rates = [own[name.removesuffix("_spread_pct")] for own in apart if name.removesuffix("_spread_pct") in own]
             if len(rates) == len(apart) > 1 and sum(rates) > 0:
                 found[name] = 100.0 * (max(rates) - min(rates)) / (sum(rates) / len(rates))
-        elif all(name in own for own in apart):
-            total = sum(own[name] for own in apart)
+            continue
+        (source,) = metric.of or (name,)
+        if all(source in own for own in apart):
+            total = sum(own[source] for own in apart)
             found[name] = total / len(apart) if metric.together == "mean" else total
     return found

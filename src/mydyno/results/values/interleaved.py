@@ -15,7 +15,7 @@ import numpy as np
 
 from mydyno.drivers.merged import percentiles_of
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.metrics import METRICS, ordered
+from mydyno.model.metrics import METRICS, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
@@ -59,10 +59,16 @@ def _length(one: SliceRecord) -> float:
     return one.length_s
 
 
+def _instances(one: SliceRecord) -> int:
+    """How many instances the slice's load went to. A run of one has no values of instances."""
+    return max(1, sum(base == "tps" and instance is not None for base, instance in map(split_instance, one.rates)))
+
+
 RATIOS: dict[str, Ratio] = {
     "qps": Ratio(lambda one: float(one.queries), _length),
     "tps": Ratio(lambda one: float(one.transactions), _length),
     "tpmc": Ratio(_rate("tpmc"), _length),
+    "tpmc_per_instance": Ratio(_rate("tpmc"), lambda one: one.length_s * _instances(one)),
     "ops": Ratio(_rate("ops"), _length),
     "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length, relative=True),
     "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length, relative=True),

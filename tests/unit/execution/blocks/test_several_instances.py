@@ -22,11 +22,14 @@ from mydyno.model.metrics import metric_source, ordered, split_instance
 from mydyno.model.stored.records import DriverResult
 from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
+from mydyno.results.values.blocks import _together
+from mydyno.results.values.interleaved import RATIOS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from mydyno.workloads.reconcile import disagreements
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
+from tests.support.fake_slices import Simulation
 
 TWO = {"none-2": {"instances": 2}, "limited-2": {"instances": 2, "control": "none-2"}}
 ARMS = ("none-1", "limited-1", "none-2", "limited-2")
@@ -256,6 +259,25 @@ async def test_the_report_shows_each_instance_and_names_each_control(
     assert "QPS, instance 2" in page
     said = " ".join(summary.sentences)
     assert "queries per second on instance 2" in said
+
+
+@pytest.mark.parametrize("tpmc", [(600.0,), (600.0, 400.0)])
+def test_tpmc_per_instance_is_the_mean(tpmc: tuple[float, ...]) -> None:
+    driver = DriverResult.model_construct(latency_us={})
+    values = _together([{"tpmc": rate} for rate in tpmc], driver)
+    assert values["tpmc"] == sum(tpmc)
+    assert values["tpmc_per_instance"] == sum(tpmc) / len(tpmc)
+    assert "tpmc_per_instance" not in _together([{"tpmc": 1.0}, {}], driver)
+    assert metric_source("tpmc_per_instance_instance_1") is None
+
+
+@pytest.mark.parametrize("apart", [{}, {"tps_instance_1": 30.0, "tps_instance_2": 20.0}])
+def test_tpmc_per_instance_of_slices_is_the_mean(apart: dict[str, float]) -> None:
+    one = next(Simulation(blocks=1).slices(1)).model_copy(update={"rates": {"tpmc": 1000.0, **apart}})
+    ratio = RATIOS["tpmc_per_instance"]
+    over, under = ratio.over(one), ratio.under(one)
+    assert over is not None and under is not None
+    assert over / under == pytest.approx(500 if apart else 1000)
 
 
 def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
