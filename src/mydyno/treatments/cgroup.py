@@ -1,7 +1,8 @@
 """A control group for each server, version 1 or 2: CPUs, CPU quota, disk bandwidth, memory; entered before exec.
 
 - `cpus`: a list such as `"0-5"`; a list of such lists, one for each slot; `"split"`: the host's CPUs divided over the
-  run's instances; `"split/4"`: one of four equal parts, by the instance's slot (a host with fewer CPUs: one CPU each, in turn).
+  run's instances; `"split/4"`: one of four equal parts, by the instance's slot (a host
+  with fewer CPUs: each gets one, in turn).
 - `cpu_quota`: CPU seconds per second, for instance `1.5`.
 - `read_bps`, `write_bps`: bytes per second on the data's disk, for instance `"20M"`.
 - `read_iops`, `write_iops`: requests per second on the data's disk.
@@ -309,7 +310,7 @@ def usable_cpus() -> list[int]:
 
 
 def cpus_of(specified: str | tuple[str, ...] | None, slot: CpuSlot, usable: list[int]) -> str | None:
-    """The CPUs of one slot. Where there are fewer CPUs than parts, slots take them in turn."""
+    """The CPUs of one slot. Where there are fewer CPUs than parts, a run's instances take them in turn."""
     if specified is None:
         return None
     if isinstance(specified, tuple):
@@ -320,7 +321,7 @@ def cpus_of(specified: str | tuple[str, ...] | None, slot: CpuSlot, usable: list
     parts = int(count) if count else len(slot.taken)
     index = (slot.number - 1) % parts if count else slot.rank - 1
     if len(usable) < parts:
-        return str(usable[index % len(usable)])
+        return str(usable[(slot.rank + min(slot.taken)) % len(usable)])
     return cpu_list(usable[index * len(usable) // parts : (index + 1) * len(usable) // parts])
 
 

@@ -188,6 +188,8 @@ def test_cpu_lists() -> None:
         ("split/4", CpuSlot(1, (1,)), 2, "0"),
         ("split/4", CpuSlot(2, (2,)), 2, "1"),
         ("split/4", CpuSlot(3, (3,)), 2, "0"),
+        ("split/4", CpuSlot(1, (1, 3)), 2, "0"),
+        ("split/4", CpuSlot(3, (1, 3)), 2, "1"),
         ("split", CpuSlot(3, (1, 2, 3)), 2, "0"),
         ("3-4", CpuSlot(2, (1, 2)), 8, "3-4"),
         (("0-1", "2-3"), CpuSlot(2, (1, 2)), 8, "2-3"),
