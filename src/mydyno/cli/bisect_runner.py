@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -193,8 +194,11 @@ def _run(folder: BisectFolder, build: BuildSpec, paths: HostPaths, host: LocalHo
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except OSError as error:
         raise StudyError(f"{error.strerror or error}: {error.filename or 'while the bisection ran'}", hint) from error
-    except MydynoError:
-        warn(hint)
+    except MydynoError as error:
+        if isinstance(error, UserError) and folder.ends() is None and not folder.studies.exists():
+            shutil.rmtree(folder.path)  # nothing was started, and it cannot be continued as it was asked for
+        else:
+            warn(hint)
         raise
     _finish(folder, record, result, as_json)
 

@@ -15,7 +15,7 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
-from mydyno.servers.compiled import link_order
+from mydyno.servers.compiled import build_log, link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
 from mydyno.servers.compiled.source import hash_of_tree, is_memcached
 from mydyno.servers.compiled.toolchain import padding_bytes
@@ -129,6 +129,26 @@ async def test_a_failed_build_shows_the_end_of_its_log_and_leaves_nothing(reposi
     (work,) = (cache / "builds/work").iterdir()
     assert not (work / "prefix").exists()
     assert [path.name for path in (work / "source").iterdir()] == [".git"]
+
+
+async def test_the_log_of_a_build_that_prints_without_end_is_bounded(repository: Path, cache: Path) -> None:
+    command = "echo first; yes | head -c 40000000; yes x | head -c 3000000 | tr -d '\\n'; echo; echo last; exit 3"
+    with pytest.raises(BuildError) as error:
+        await get_compiled(spec(repository, command=command), cache, HOST, silent)
+    assert error.value.message.endswith("\n  | last")
+    assert len(error.value.message) < 1000
+    log = Path(error.value.hint.removeprefix("the whole log: "))
+    assert log.stat().st_size < build_log.HEAD_BYTES + build_log.TAIL_BYTES + 100
+    text = log.read_text()
+    assert text.startswith("first\ny\n")
+    assert text.endswith("x\nlast\n")
+    assert text.count("bytes omitted]") == 1
+
+
+async def test_a_build_reads_no_input_and_has_no_terminal(repository: Path, cache: Path) -> None:
+    command = "if read line; then exit 4; fi; if (: </dev/tty) 2>/dev/null; then exit 5; fi; echo neither; exit 3"
+    with pytest.raises(BuildError, match="exit code 3\n  \\| neither"):
+        await get_compiled(spec(repository, command=command), cache, HOST, silent)
 
 
 @pytest.mark.parametrize(

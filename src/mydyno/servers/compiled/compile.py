@@ -19,6 +19,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.atomic_dir import locked, made_once
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild, find_build, first_existing
+from mydyno.servers.compiled.build_log import last_lines, output_to
 from mydyno.servers.compiled.record import (
     LOG_FILE,
     RECORD_FILE,
@@ -98,26 +99,26 @@ async def _execute(
         **with_wrappers(spec.environment, wrappers),
     }
     assert spec.command is not None
-    with log.open("wb") as output:
+    with output_to(log) as output:
         process = await host.start(
             ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", TERMINATE, "sh", spec.command],
             environment=environment,
             cwd=tree,
-            stdout=output.fileno(),
+            stdout=output,
         )
-    began = time.monotonic()
-    try:
-        while True:
-            try:
-                exit_code = await process.wait(min(PROGRESS_S, spec.timeout - (time.monotonic() - began)))
-                break
-            except TimeoutError:
-                took_s = time.monotonic() - began
-                if took_s >= spec.timeout:
-                    raise _failed(name, f"did not end within {format_duration(spec.timeout)}", log) from None
-                say(f"  {name}: {format_duration(took_s)}, {_last_line(log)}")
-    finally:
-        _kill_group(process)
+        began = time.monotonic()
+        try:
+            while True:
+                try:
+                    exit_code = await process.wait(min(PROGRESS_S, spec.timeout - (time.monotonic() - began)))
+                    break
+                except TimeoutError:
+                    took_s = time.monotonic() - began
+                    if took_s >= spec.timeout:
+                        raise _failed(name, f"did not end within {format_duration(spec.timeout)}", log) from None
+                    say(f"  {name}: {format_duration(took_s)}, {_last_line(log)}")
+        finally:
+            _kill_group(process)
     if exit_code != 0:
         raise _failed(name, f"ended with exit code {exit_code}", log)
 
@@ -131,16 +132,12 @@ def _kill_group(process: Process) -> None:
 
 
 def _failed(name: str, what: str, log: Path) -> BuildError:
-    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-    shown = "".join(f"\n  | {line}" for line in lines)
+    shown = "".join(f"\n  | {line}" for line in last_lines(log, LOG_LINES))
     return BuildError(f"the build {name} failed: its command {what}{shown}", f"the whole log: {log}")
 
 
 def _last_line(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 2000))
-        lines = file.read().decode(errors="replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "no output yet")
+    last = next(iter(last_lines(log, 1)), "no output yet").strip()
     return last if len(last) <= 100 else last[:99] + "…"
 
 
