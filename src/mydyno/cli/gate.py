@@ -15,6 +15,7 @@ from mydyno.errors import UserError
 from mydyno.experiments import built_in, load
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.thresholds import with_thresholds
@@ -46,6 +47,12 @@ def register(app: typer.Typer) -> None:
 def gate(
     target: Target,
     thresholds: Thresholds = None,
+    base: Annotated[
+        str | None, typer.Option(help="Compare two commits of the control's repository: the control.", metavar="REF")
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="With --base: the commit that is compared with it.", metavar="REF")
+    ] = None,
     junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE")] = None,
     markdown: Annotated[File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE")] = None,
     as_json: Annotated[File, typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE")] = None,
@@ -61,12 +68,14 @@ def gate(
 ) -> None:
     """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
     set_verbosity(verbose)
+    if (base is None) != (head is None):
+        raise UserError(f"{'--head' if head is None else '--base'}: missing: --base and --head belong together")
     files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
     _check_files(files)
     path = arguments.study_path(target, studies)
     if (path / "study.json").is_file():
         given = {"--scale": scale, "--set": settings, "--blocks": blocks, "--time": time, "--hosts": hosts,
-                 "--data": data}  # fmt: skip
+                 "--data": data, "--base": base, "--head": head}  # fmt: skip
         wrong = [name for name, value in given.items() if value is not None]
         if wrong:
             raise UserError(
@@ -83,6 +92,8 @@ def gate(
         return
     _check_exists(target, studies)
     resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
+    if base is not None and head is not None:
+        resolved = with_commits(resolved, base, head)
     resolved = with_thresholds(resolved, thresholds or [])
     if not resolved.gate:
         raise UserError(

@@ -41,6 +41,9 @@ def studies(made: Path, tmp_path: Path) -> Path:
         (("whole", "--threshold", FINE, "--junit", "nowhere/gate.xml"), "there is no folder nowhere"),
         (("whole", "--threshold", FINE, "--markdown", "studies"), "--markdown studies: is a folder"),
         (("whole", "--threshold", FINE, "--time", "1h"), "--time: whole is a study, which has been run already"),
+        (("whole", "--base", "a", "--head", "b"), "--base, --head: whole is a study, which has been run already"),
+        (("allocators", "--base", "a"), "--head: missing: --base and --head belong together"),
+        (("allocators", "--base", "a", "--head", "b"), "the control glibc of allocators is not built from a git"),
         ((), "STUDY|EXPERIMENT"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from mydyno.errors import UserError
 from mydyno.experiments import vocabulary
+from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import make_plan
@@ -128,3 +129,49 @@ def test_a_plan_without_several_builds_is_stored_as_before() -> None:
 )  # fmt: skip
 def test_a_repository_is_named_by_its_last_part(git: str, name: str) -> None:
     assert repository_name(git) == name
+
+
+GATED = """name = "gated"
+question = "Is the pull request as fast?"
+server.build = { git = "/src/memcached", command = "make", builds = 2 }
+[data]
+workload = "kv"
+[arms]
+control = "now"
+now = {}
+fast = { server.build.ref = "fast" }
+[[steps]]
+workload = "kv_get"
+connections = 4
+[gate]
+qps = "no worse than -2%"
+"""
+
+
+def test_two_commits_become_the_arms_of_a_gate() -> None:
+    experiment = parse_experiment(TomlSource.parse("x.toml", GATED), vocabulary())
+    two = with_commits(experiment, "main", "abc1234")
+    assert two.control == "base"
+    builds = {arm.name: arm.treatments["server"]["build"] for arm in two.arms}
+    assert {name: (one["ref"], one["git"], one["builds"]) for name, one in builds.items()} == {
+        "base": ("main", "/src/memcached", 2),
+        "head": ("abc1234", "/src/memcached", 2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "words"),
+    [("main", "main", "are the same commit, main"), ("main", "--help", "--head '--help': not a commit, tag or branch")],
+)
+def test_wrong_commits_of_a_gate_are_named(base: str, head: str, words: str) -> None:
+    experiment = parse_experiment(TomlSource.parse("x.toml", GATED), vocabulary())
+    with pytest.raises(UserError) as error:
+        with_commits(experiment, base, head)
+    assert words in error.value.message
+
+
+def test_a_threshold_of_another_arm_does_not_fit_two_commits() -> None:
+    text = GATED.replace("-2%", "-2% for fast")
+    experiment = parse_experiment(TomlSource.parse("x.toml", text), vocabulary())
+    with pytest.raises(UserError, match="of other arms: fast"):
+        with_commits(experiment, "a", "b")
