@@ -17,7 +17,7 @@ from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
 from mydyno.servers.compiled import build_log, link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
-from mydyno.servers.compiled.source import hash_of_tree, is_memcached
+from mydyno.servers.compiled.source import fetched, hash_of_tree, is_memcached
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
 from tests.support.memcached_commits import commit, git, new_repository
@@ -276,6 +276,13 @@ def test_memcached_is_recognised_by_its_source(repository: Path, cache: Path, tm
     assert not is_memcached(BuildSpec(source=str(tmp_path / "server"), command="make"), cache)
     assert is_memcached(BuildSpec(git="https://host.example/me/memcached.git", command="make"), cache)
     assert not is_memcached(BuildSpec(git="https://host.example/MariaDB/server.git", command="make"), cache)
+    assert is_memcached(spec(repository, ref="not-there"), cache), "the ref is wrong, not the kind of server"
+
+
+async def test_a_repository_that_is_not_there_is_a_users_mistake_also_where_it_is_fetched(cache: Path) -> None:
+    with pytest.raises(UserError, match="is neither a folder nor a URL"):
+        await fetched(spec(Path("/not/there")), cache, HOST, silent)
+    assert not cache.exists()
 
 
 async def test_the_proof_tells_another_file_from_the_build(repository: Path, cache: Path) -> None:

@@ -87,20 +87,26 @@ def source_obstacle(spec: BuildSpec) -> str | None:
 def is_memcached(spec: BuildSpec, cache: Path) -> bool:
     """Whether the source is that of memcached: it has a memcached.c at its top.
 
-    Of a repository that was never fetched the name decides.
+    Of a repository that was never fetched the name decides, and of a commit that is not there HEAD: what is wrong then is
+    the commit, which is named when it is looked up.
     """
     origin, clone = Path(_origin(spec)), work_folder(cache, spec) / "source"
     if spec.git is None:
         return (origin / MEMCACHED_SOURCE).is_file()
     here = [one for one in (origin, clone) if one.is_dir()]
-    return any(_has_file(str(one), spec.ref or "HEAD") for one in here) if here else _name(spec) == "memcached"
+    if not here:
+        return _name(spec) == "memcached"
+    ref = spec.ref or "HEAD"
+    if not any(_has(str(one), ref, "^{commit}") for one in here):
+        ref = "HEAD"
+    return any(_has(str(one), ref, f":{MEMCACHED_SOURCE}") for one in here)
 
 
 @lru_cache(maxsize=64)
-def _has_file(repository: str, ref: str) -> bool:
-    """Whether a commit of a repository has MEMCACHED_SOURCE; remembered: plans ask for every arm, many times."""
+def _has(repository: str, ref: str, what: str) -> bool:
+    """Whether a repository has "^{commit}" or ":FILE" of a ref; remembered: plans ask for every arm, many times."""
     try:
-        names = [f"{ref}:{MEMCACHED_SOURCE}", f"refs/remotes/origin/{ref}:{MEMCACHED_SOURCE}"]
+        names = [f"{ref}{what}", f"refs/remotes/origin/{ref}{what}"]
         return any(run_command(["git", "-C", repository, "cat-file", "-e", name]).returncode == 0 for name in names)
     except OSError:
         return False
@@ -132,7 +138,8 @@ async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) ->
 
 
 async def fetched(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Path:
-    """The cache's clone, with the commit that the build names where the repository has it. Raises HostError."""
+    """The cache's clone, with the commit that the build names where the repository has it. Raises UserError and HostError."""
+    _check(spec)
     work = work_folder(cache, spec)
     async with locked(work / ".fetch.lock"):
         await _fetch(spec, work / "source", host, say)
