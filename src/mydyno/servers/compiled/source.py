@@ -87,8 +87,8 @@ def source_obstacle(spec: BuildSpec) -> str | None:
 def is_memcached(spec: BuildSpec, cache: Path) -> bool:
     """Whether the source is that of memcached: it has a memcached.c at its top.
 
-    Of a repository that was never fetched the name decides, and of a commit that is not there HEAD: what is wrong then is
-    the commit, which is named when it is looked up.
+    Of a repository that was never fetched the name decides, and of a commit that is not there HEAD:
+    what is wrong then is the commit, which is named when it is looked up.
     """
     origin, clone = Path(_origin(spec)), work_folder(cache, spec) / "source"
     if spec.git is None:
@@ -138,7 +138,10 @@ async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) ->
 
 
 async def fetched(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Path:
-    """The cache's clone, with the commit that the build names where the repository has it. Raises UserError and HostError."""
+    """The cache's clone, with the commit that the build names where the repository has it.
+
+    Raises UserError and HostError.
+    """
     _check(spec)
     work = work_folder(cache, spec)
     async with locked(work / ".fetch.lock"):
