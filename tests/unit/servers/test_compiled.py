@@ -326,6 +326,16 @@ workload = "kv_get"
 """
 
 
+def test_a_repository_that_is_not_there_is_all_that_a_plan_names(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(
+        EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND) + "[gate]\nqps = 'no worse than -2%'\n"
+    )
+    done = mydyno(tmp_path, "gate", "x.toml", "--base", "v1", "--head", "main")
+    assert done.returncode == 3, done.stderr
+    words = f"arms base, head: server: server.build.git: {tmp_path / 'nowhere'} is neither a folder nor a URL"
+    assert done.stderr.splitlines() == ["mydyno: error: this study cannot be done here:", f"  {words}"]
+
+
 async def test_plan_and_servers_tell_what_is_built_and_what_is_not(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(EXPERIMENT.format(repository=repository, command=COMMAND))
     await get_compiled(spec(repository, ref="v1"), tmp_path / "cache", HOST, silent)

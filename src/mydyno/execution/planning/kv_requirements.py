@@ -5,6 +5,7 @@ from __future__ import annotations
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.model.definition.experiment import Experiment
 from mydyno.servers.catalogue import has_sql
+from mydyno.servers.compiled.source import source_obstacle
 from mydyno.treatments.server import server_of
 
 OF_MEMCACHED = ("server", "memcached")
@@ -19,6 +20,8 @@ def kv_obstacles(experiment: Experiment) -> list[str]:
     kv = experiment.data.workload == "kv"
     for arm in experiment.arms:
         server = server_of(arm, experiment.server)
+        if server.build is not None and source_obstacle(server.build) is not None:
+            continue  # which is named; what the source would be is not known
         native = not has_sql(server)
         if native and not kv:
             found.append(f'arm {arm.name}: memcached has no tables; set data.workload = "kv"')

@@ -114,13 +114,14 @@ def _names(listed: str | None) -> tuple[str, ...]:
 
 
 def selector_problems(thresholds: Iterable[ThresholdSpec], experiment: Experiment) -> list[Problem]:
-    """Arms and steps that thresholds name and the experiment does not have."""
-    compared = [arm for arms in experiment.contrasts().values() for arm in arms]
+    """Arms and steps that thresholds name and the experiment does not have.
+
+    Where no arm is compared, --base and --head may bring others: with_thresholds() refuses that, and arms are not checked.
+    """
+    compared = _compared(experiment)
     steps = [step.id for step in experiment.resolved_steps]
     workloads = list(dict.fromkeys(step.workload for step in experiment.resolved_steps))
     problems = []
-    if not compared:
-        problems.append(Problem(("gate",), "no arm is compared with another", allowed="at least two arms"))
     for one in thresholds:
         key: Key = ("gate", one.metric)
         for arm in one.arms:
@@ -137,10 +138,14 @@ def selector_problems(thresholds: Iterable[ThresholdSpec], experiment: Experimen
     return problems
 
 
+def _compared(experiment: Experiment) -> list[str]:
+    return [arm for arms in experiment.contrasts().values() for arm in arms]
+
+
 def with_thresholds(experiment: Experiment, given: Sequence[str]) -> Experiment:
     """The experiment with thresholds given as METRIC=LIMIT in place of its own for the same metric.
 
-    Several for one metric all count. Raises UserError that lists every mistake.
+    Several for one metric all count. Raises UserError that lists every mistake, and where no arm is compared.
     """
     tables: dict[str, list[str]] = {}
     lines = []
@@ -159,6 +164,11 @@ def with_thresholds(experiment: Experiment, given: Sequence[str]) -> Experiment:
         count = f"{len(lines)} mistakes" if len(lines) > 1 else "a mistake"
         raise UserError(f"{count} in --threshold; nothing was started\n  " + "\n  ".join(lines))
     kept = tuple(one for one in experiment.gate if one.metric not in tables)
+    if (kept or found) and not _compared(experiment):
+        raise UserError(
+            f"{experiment.name}: no arm is compared with another",
+            "add an arm to the experiment, or compare two commits of one that is built from git: --base REF --head REF",
+        )
     return experiment.model_copy(update={"gate": (*kept, *found)})
 
 

@@ -13,6 +13,7 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.source_build import repository_name
+from mydyno.model.definition.thresholds import with_thresholds
 from mydyno.model.definition.toml_source import TomlSource
 
 TEXT = """name = "x"
@@ -139,7 +140,6 @@ workload = "kv"
 [arms]
 control = "now"
 now = {}
-fast = { server.build.ref = "fast" }
 [[steps]]
 workload = "kv_get"
 connections = 4
@@ -148,9 +148,10 @@ qps = "no worse than -2%"
 """
 
 
-def test_two_commits_become_the_arms_of_a_gate() -> None:
-    experiment = parse_experiment(TomlSource.parse("x.toml", GATED), vocabulary())
-    two = with_commits(experiment, "main", "abc1234")
+@pytest.mark.parametrize("arms", ["now = {}\n", 'now = {}\nfast = { server.build.ref = "fast" }\n'])
+def test_two_commits_become_the_arms_of_a_gate(arms: str) -> None:
+    experiment = parse_experiment(TomlSource.parse("x.toml", GATED.replace("now = {}\n", arms)), vocabulary())
+    two = with_thresholds(with_commits(experiment, "main", "abc1234"), [])
     assert two.control == "base"
     builds = {arm.name: arm.treatments["server"]["build"] for arm in two.arms}
     assert {name: (one["ref"], one["git"], one["builds"]) for name, one in builds.items()} == {

@@ -133,5 +133,9 @@ def test_mistakes_of_the_command_line_name_the_option() -> None:
 
 def test_an_experiment_with_one_arm_has_nothing_to_judge() -> None:
     alone = FILE.replace("relaxed = { variables = { innodb_flush_log_at_trx_commit = 2 } }\n", "")
-    with pytest.raises(UserError, match="no arm is compared with another"):
-        parse_experiment(TomlSource.parse("x.toml", alone + 'qps = "no worse than -2%"'), vocabulary(), "standard")
+    experiment = parse_experiment(
+        TomlSource.parse("x.toml", alone + 'qps = "no worse than -2%"'), vocabulary(), "standard"
+    )
+    with pytest.raises(UserError, match="no arm is compared with another") as caught:
+        with_thresholds(experiment, [])
+    assert "--base REF --head REF" in caught.value.hint
