@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import typer
 
@@ -54,7 +54,7 @@ def plan(
         print_json({
             "experiment": resolved.model_dump(mode="json"),
             "plan": made.model_dump(mode="json", by_alias=True),
-            "forecast": expected.__dict__,
+            "forecast": asdict(expected),
             "host_groups": [group.model_dump(mode="json") for group in groups],
         })  # fmt: skip
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -326,6 +327,20 @@ workload = "kv_get"
 """
 
 
+def test_a_plan_does_not_guess_the_time_and_size_of_a_command_that_has_built_nothing(
+    repository: Path, tmp_path: Path
+) -> None:
+    text = EXPERIMENT.format(repository=repository, command=COMMAND).replace("builds = 2", 'builds = 2, timeout = "3h"')
+    (tmp_path / "x.toml").write_text(text)
+    planned = mydyno(tmp_path, "plan", "x.toml").stdout
+    assert (
+        "and an unknown time for 3 builds of stand-in at v1, stand-in at HEAD, once: "
+        "the cache has no build by this command; timeout of a build: 3 h\n"
+    ) in planned
+    assert "builds: 3 to be made, size unknown\n" in planned
+    assert "sources: 1 to be copied into the cache\n" in planned
+
+
 def test_a_repository_that_is_not_there_is_all_that_a_plan_names(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(
         EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND) + "[gate]\nqps = 'no worse than -2%'\n"
@@ -351,6 +366,11 @@ async def test_plan_and_servers_tell_what_is_built_and_what_is_not(repository: P
         assert "will be built with cc " in line
         assert into in line
     assert f"by {COMMAND} (at most 2 h)" in planned.stdout
+    assert (
+        "and about 2 s for 2 builds of stand-in at HEAD, once: the last build by this command took " in planned.stdout
+    )
+    assert re.search(r"builds: [\d.]+ KiB in the cache \(1\); about [\d.]+ KiB more for 2 to be made\n", planned.stdout)
+    assert re.search(r"sources: [\d.]+ KiB in the cache\n", planned.stdout)
     assert list(read_builds(tmp_path / "cache")) == [name]
     assert "stand-in has no such commit" not in planned.stderr
     listed = mydyno(tmp_path, "servers").stdout

@@ -10,12 +10,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import format_key, nearest
-from mydyno.model.definition.quantities import format_duration
-from mydyno.model.definition.source_build import BuildSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
-from mydyno.servers.compiled.cached import builds_folder, planned_builds
-from mydyno.servers.compiled.source import Source
 from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import adapt_variables, is_known
 from mydyno.treatments.server import server_of
@@ -42,39 +38,6 @@ async def present_builds(experiment: Experiment, paths: HostPaths, host: LocalHo
         if build is not None:
             found[arm.name] = build
     return found
-
-
-async def words_of_builds(experiment: Experiment, paths: HostPaths, host: LocalHost) -> tuple[str, ...]:
-    """A line for each build from source that the study needs, in the cache or not; nothing is fetched or built.
-
-    Raises UserError for a source or commit that is not there, HostError without a compiler.
-    """
-    specs = [server_of(arm, experiment.server).build for arm in experiment.arms]
-    found: list[str] = []
-    for spec in specs:
-        if spec is None:
-            continue
-        source, toolchain, builds = await planned_builds(spec, paths.cache, host)
-        if source is None:
-            found.append(
-                f"{spec.words}: the repository is fetched first, then built below {builds_folder(paths.cache)}"
-            )
-        for build in builds:
-            what = source_words(source, spec) + (f", build {build.layout}" if spec.builds > 1 else "")
-            if build.record is not None:
-                found.append(f"{what}: in the cache, {build.folder.name}")
-            else:
-                found.append(f"{what}: will be built with {toolchain.words} into {build.folder}")
-        if any(build.record is None for build in builds) or source is None:
-            found.append(f"by {spec.command} (at most {format_duration(spec.timeout)})")
-    return tuple(dict.fromkeys(found))
-
-
-def source_words(source: Source | None, spec: BuildSpec) -> str:
-    """A build's source with its commit, as far as that is known."""
-    if source is None or source.is_folder:
-        return spec.words
-    return f"{spec.words} ({source.short} {source.subject})"
 
 
 def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
 from mydyno.execution.planning.local_ports import port_caution
@@ -59,8 +60,8 @@ class Forecast:
     """Why the study cannot run on this host; empty if it can."""
     cautions: tuple[str, ...]
     """Warnings: what it can do only imprecisely."""
-    builds: tuple[str, ...] = ()
-    """Servers that are built from source: which are in the cache, and which will be built, where and how."""
+    builds: BuildForecast = field(default_factory=BuildForecast)
+    """Of servers that are built from source."""
 
 
 def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: bool = False) -> Forecast:

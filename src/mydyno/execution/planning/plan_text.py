@@ -53,8 +53,8 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     server = experiment.server
     variables = (f"{name} = {value}" for name, value in server.variables.items())
     yield Entry("server", (server.title, *variables))
-    if expected.builds:
-        yield Entry("build", expected.builds)
+    if expected.builds.builds:
+        yield Entry("build", expected.builds.builds)
     data = experiment.data
     words = kind_of(data).words(data)
     yield Entry("data", (f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}",))
@@ -145,16 +145,21 @@ def _time(plan: Plan, expected: Forecast) -> Entry:
     prepare = f"and {format_duration(expected.prepare_s)} to prepare the data, once"
     whole = format_duration(expected.study_s)
     if plan.design == "blocks":
-        return Entry("time", (f"about {whole} ({format_duration(expected.run_s)} a run)", prepare))
+        return Entry(
+            "time", (f"about {whole} ({format_duration(expected.run_s)} a run)", prepare, *expected.builds.time)
+        )
     precision = "the precision to expect is measured on this host by a pilot of the control when it runs"
-    return Entry("time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, prepare))
+    return Entry(
+        "time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, prepare, *expected.builds.time)
+    )
 
 
 def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[Entry]:
     disk, size = format_bytes(expected.disk_bytes), format_bytes(expected.data_bytes)
     study = format_bytes(expected.study_bytes)
     kept = f"{disk} while it runs (kept: the template, {size}), {study} for the study;"
-    yield Entry("disk", (kept, f"{format_bytes(expected.free_bytes)} are free"))
+    free = f"{format_bytes(expected.free_bytes)} are free"
+    yield Entry("disk", (kept, free, *expected.builds.disk))
     nothing = "nothing on this host beyond own processes and files in the cache"
     yield Entry("changes", ("; ".join(expected.host_changes) or nothing,))
     blocks = len(plan.blocks)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mydyno.errors import HostError
-from mydyno.execution.environments.builds import check_variables, present_builds, words_of_builds
+from mydyno.execution.environments.builds import check_variables, present_builds
+from mydyno.execution.planning.build_forecast import BuildForecast, forecast_builds
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import Forecast, forecast
 from mydyno.hosts.local import LocalHost
@@ -34,14 +35,14 @@ async def preview(
     build is looked up with git. Without `start_programs` only servers of the catalogue are: the others may be anything.
     `apart`: the load comes from other hosts.
     """
-    builds_words: tuple[str, ...] = ()
+    of_builds = BuildForecast()
     if start_programs or all(_is_of_catalogue(server_of(arm, experiment.server)) for arm in experiment.arms):
         host = LocalHost("plan", paths.server_user)
-        builds_words = await words_of_builds(experiment, paths, host)
+        of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
     plan = plan_study(experiment, paths)
-    expected = replace(forecast(experiment, plan, paths, apart=apart), builds=builds_words)
+    expected = replace(forecast(experiment, plan, paths, apart=apart), builds=of_builds)
     if start_programs and (words := _unreadable(paths)):
         expected = replace(expected, cautions=(*expected.cautions, f"not sampled on this host: {words}"))
     return Preview(plan, expected)

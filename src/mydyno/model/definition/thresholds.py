@@ -116,7 +116,7 @@ def _names(listed: str | None) -> tuple[str, ...]:
 def selector_problems(thresholds: Iterable[ThresholdSpec], experiment: Experiment) -> list[Problem]:
     """Arms and steps that thresholds name and the experiment does not have.
 
-    Where no arm is compared, --base and --head may bring others: with_thresholds() refuses that, and arms are not checked.
+    Where no arm is compared, arms are not checked: --base and --head may bring others, else with_thresholds() refuses.
     """
     compared = _compared(experiment)
     steps = [step.id for step in experiment.resolved_steps]
