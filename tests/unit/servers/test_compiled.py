@@ -18,7 +18,7 @@ from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
 from mydyno.servers.compiled import build_log, link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
-from mydyno.servers.compiled.source import fetched, hash_of_tree, is_memcached
+from mydyno.servers.compiled.source import fetched, get_source, hash_of_tree, is_memcached
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
 from tests.support.memcached_commits import commit, git, new_repository
@@ -105,6 +105,23 @@ async def test_a_branch_that_moves_is_another_build(repository: Path, cache: Pat
     (build,) = await get_compiled(spec(repository, ref="main"), cache, HOST, silent)
     assert build.compiled is not None
     assert build.compiled.commit == newest
+
+
+async def test_the_checkout_of_a_ci_service_has_remote_branches_and_a_head_without_a_branch(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    for number in (1, 2):
+        checkout = tmp_path / "checkout"
+        shutil.rmtree(checkout, ignore_errors=True)
+        git(tmp_path, "clone", "--quiet", str(repository), str(checkout))
+        git(checkout, "checkout", "--quiet", "--detach", "origin/main")
+        git(checkout, "branch", "--quiet", "-D", "main")
+        (checkout / "line.c").write_text(f"int line(void) {{ return {number}; }}\n")
+        head = commit(checkout, f"Merge request {number}")
+        for ref, expected in (("origin/main", git(repository, "rev-parse", "main")), ("HEAD", head)):
+            assert (await get_source(spec(checkout, ref=ref), cache, HOST, silent)).commit == expected
+        (repository / "line.c").write_text(f"int line(void) {{ return {number} - {number}; }}\n")
+        commit(repository, f"Meanwhile {number}")
 
 
 async def test_a_branch_that_moves_while_a_study_runs_does_not_change_its_server(repository: Path, cache: Path) -> None:

@@ -134,7 +134,20 @@ async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) ->
     _check(spec)
     if spec.git is None:
         return _of_folder(spec)
-    return await _found(spec, await fetched(spec, cache, host, say), host, is_clone=True)
+    fixed = await _fixed(spec, host)
+    return await _found(fixed, await fetched(fixed, cache, host, say), host, is_clone=True)
+
+
+async def _fixed(spec: BuildSpec, host: LocalHost) -> BuildSpec:
+    """Of a repository on this host: its commit's hash as the ref.
+
+    A clone does not have the repository's remote branches, and not the HEAD of one without a branch, which is what a CI
+    service checks out; nor does it learn of a new one.
+    """
+    local = Path(_origin(spec))
+    if not local.is_dir():
+        return spec
+    return spec.model_copy(update={"ref": (await _found(spec, local, host, is_clone=False)).commit})
 
 
 async def fetched(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Path:
@@ -143,6 +156,7 @@ async def fetched(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) -> Pa
     Raises UserError and HostError.
     """
     _check(spec)
+    spec = await _fixed(spec, host)
     work = work_folder(cache, spec)
     async with locked(work / ".fetch.lock"):
         await _fetch(spec, work / "source", host, say)
@@ -214,7 +228,7 @@ async def git(host: LocalHost, arguments: list[str], folder: Path, check: bool =
 
 async def commit_in(spec: BuildSpec, ref: str, clone: Path, host: LocalHost) -> Source:
     """One commit of a clone. Raises UserError if it has none of that name."""
-    return await _found(spec.model_copy(update={"ref": ref}), clone, host, is_clone=True)
+    return await _found(await _fixed(spec.model_copy(update={"ref": ref}), host), clone, host, is_clone=True)
 
 
 def _check(spec: BuildSpec) -> None:
