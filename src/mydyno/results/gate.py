@@ -61,6 +61,8 @@ class GateResult:
     scope: str
     late: bool
     duration_s: float
+    builds: str = ""
+    """Each arm's commit, where arms are built from source: "base: d9e1d3b3763d (Begin), head: …"."""
 
 
 def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[ThresholdSpec] | None = None) -> GateResult:
@@ -96,7 +98,20 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
         scope=scope_line(summary, study, records),
         late=used != experiment.gate,
         duration_s=_duration_s(records),
+        builds=_builds(records),
     )
+
+
+def _builds(records: Sequence[RunRecord]) -> str:
+    """By the evidence of each arm's first run."""
+    found: dict[str, str] = {}
+    for record in sorted(records, key=lambda one: one.started_unix_ns):
+        for evidence in record.evidence:
+            facts = evidence.facts.get("build")
+            if evidence.treatment == "server" and isinstance(facts, dict):
+                subject = f" ({facts['subject']})" if facts["subject"] else ""
+                found.setdefault(record.arm, f"{str(facts['commit']).removeprefix('tree-')[:12]}{subject}")
+    return ", ".join(f"{arm}: {commit}" for arm, commit in sorted(found.items()))
 
 
 def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:

@@ -96,6 +96,16 @@ async def test_an_arm_that_crashes_is_worse_and_an_unproved_one_cannot_be_told(
     assert "treatment not proved (6)" in result.comparisons[0].reason
 
 
+async def test_the_commits_of_arms_that_are_built_from_source_are_named(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    built = {"commit": "0123456789abcdef", "subject": "Speed up gets"}
+    script.evidence = lambda _: Evidence(treatment="server", holds=True, text="", facts={"build": built})
+    arms = tuple(one.model_copy(update={"treatments": {"fake": 1}}) for one in asked().arms)
+    result = judged(await run(script, paths, tmp_path, asked().model_copy(update={"arms": arms})))
+    assert result.builds == "new: 0123456789ab (Speed up gets), old: 0123456789ab (Speed up gets)"
+
+
 async def test_an_interrupted_study_cannot_be_told_until_it_is_resumed(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -26,8 +26,10 @@ def junit(result: GateResult) -> str:
     root = ET.Element("testsuites", {"name": "mydyno gate", **counts, **time})
     suite = ET.SubElement(root, "testsuite", {"name": _text(result.experiment), **counts, "skipped": "0", **time})
     properties = ET.SubElement(suite, "properties")
-    for name, value in (("study", result.study), ("outcome", result.outcome.value), ("scope", result.scope)):
-        ET.SubElement(properties, "property", {"name": name, "value": _text(value)})
+    facts = {"study": result.study, "outcome": result.outcome.value, "builds": result.builds, "scope": result.scope}
+    for name, value in facts.items():
+        if value or name != "builds":
+            ET.SubElement(properties, "property", {"name": name, "value": _text(value)})
     for one, row in zip(result.comparisons, rows(result), strict=True):
         case = ET.SubElement(suite, "testcase", {
             "classname": _text(f"{result.experiment}.{one.step}"),

@@ -24,6 +24,7 @@ def markdown(result: GateResult) -> str:
         f"## {SIGNS[result.outcome]} {escape(result.experiment)}: {TITLES[result.outcome].lower()}",
         escape(result.question),
         f"**{escape(answer(result))}** {escape(result.next_step)}".strip(),
+        *filter(None, [escape(result.builds)]),
         "\n".join([HEAD, RULE, *lines]),
         " ".join(escape(note) for note in notes(result)),
         escape(result.scope),

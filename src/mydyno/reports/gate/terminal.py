@@ -35,6 +35,8 @@ def print_gate(result: GateResult, file: TextIO, width: int | None = None) -> No
     say(f"{TITLES[result.outcome]}. {answer(result)}", f"bold {COLOURS[result.outcome]}")
     if result.next_step:
         say(result.next_step)
+    if result.builds:
+        say(result.builds)
     console.print()
     _print_table(console, result, plain)
     for reason, where in _reasons(result).items():
