@@ -203,6 +203,21 @@ def test_form_and_toml_follow_each_other(page: Page) -> None:
     assert page.get_by_label("tables", exact=True).input_value() == "5", "the form keeps what it could read"
 
 
+def test_a_list_is_typed_with_commas_and_an_arm_s_server_is_suggested(page: Page) -> None:
+    page.get_by_label("connections", exact=True).fill("16, 64")
+    expect(page.locator("#toml")).to_have_value(re.compile(r"connections = \[16, 64\]"))
+    expect(page.locator("#verdict")).to_have_text("valid")
+    page.get_by_label("primary", exact=True).fill("qps, rss")
+    expect(page.locator("#toml")).to_have_value(re.compile(r'primary = \["qps", "rss"\]'))
+    page.get_by_label("What differs is given by").select_option("arms")
+    page.get_by_label("Add an arm").fill("new")
+    page.keyboard.press("Enter")
+    page.locator('select[data-adds=\'["arms","new"]\']').select_option("server")
+    server = page.locator('input[data-path=\'["arms","new","server"]\']')
+    known = page.locator(f"datalist#{server.get_attribute('list')} option")
+    assert "mariadb-11.4" in known.evaluate_all("all => all.map((one) => one.value)")
+
+
 def test_an_answer_that_comes_late_does_not_overwrite_what_was_typed_since(page: Page) -> None:
     held: list[Route] = []
 

@@ -54,8 +54,11 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     }
     defs["StepSpec"]["required"] = []
     defs["StepSpec"]["anyOf"] = [{"required": [key]} for key in ("workload", *FILE_KINDS)]
-    defs["VerdictSpec"]["properties"]["primary"] = _one_or_several([*vocabulary.metrics, *COMMON_NAMES])
+    primary = defs["VerdictSpec"]["properties"]["primary"]
+    named = _one_or_several([*vocabulary.metrics, *COMMON_NAMES])
+    defs["VerdictSpec"]["properties"]["primary"] = {"description": primary["description"], **named}
     treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
+    treatments["server"]["oneOf"][0] = {"enum": list(vocabulary.servers)}
     instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
     said = {"instances": instances, "control": {"type": "string"}}
     arm = {"type": "object", "properties": {**said, **_lifted(treatments, defs)}, "additionalProperties": False}

@@ -39,6 +39,7 @@ const designForm = (() => {
     function resolved(node) {
       let found = node ?? {};
       while (found.$ref) found = { ...schema.$defs[found.$ref.replace("#/$defs/", "")], ...(found.description ? { description: found.description } : {}) };
+      if (found.oneOf && !found.anyOf) found = { ...found, anyOf: found.oneOf };
       const some = (found.anyOf ?? []).filter((one) => one.type !== "null");
       if (found.anyOf && some.length === 1) return { ...resolved(some[0]), description: found.description ?? some[0].description, default: found.default };
       return found;
@@ -52,6 +53,15 @@ const designForm = (() => {
       if (node.type === "object") return node.properties || members(node) ? "table" : "value";
       if (node.type === "array") return resolved(node.items).type === "object" ? "tables" : "value";
       return { boolean: "choice", string: "text" }[node.type] ?? "value";
+    }
+
+    const isList = (node) => node.type === "array" || (node.anyOf ?? []).some((one) => resolved(one).type === "array");
+
+    /* "16, 64" where a list is possible, as TOML; other texts as they are. */
+    function listed(text) {
+      if (!text.includes(",") || /[[\]{}"']/.test(text)) return text;
+      const parts = text.split(",").map((one) => one.trim()).filter((one) => one);
+      return `[${parts.map((one) => (Number.isNaN(Number(one)) ? JSON.stringify(one) : one)).join(", ")}]`;
     }
 
     const suggestions = (node) => (node.anyOf ?? []).flatMap((one) => resolved(one).enum ?? []);
@@ -84,7 +94,7 @@ const designForm = (() => {
       input.addEventListener(kind === "choice" ? "change" : "input", () => {
         const text = input.value;
         if (text === "" && kind !== "text") set(undefined);
-        else set(kind === "text" || known.includes(text) || (kind === "choice" && node.enum) ? { s: text } : { v: text });
+        else set(kind === "text" || known.includes(text) || (kind === "choice" && node.enum) ? { s: text } : { v: isList(node) ? listed(text) : text });
         changed(false);
       });
       input.dataset.path = JSON.stringify(path);
