@@ -23,6 +23,7 @@ from mydyno.results.summarise import summarise
 from mydyno.store.files import write_text
 from tests.support import ROOT, first_in_gate
 from tests.support.fake_study_folder import Shape, build
+from tests.support.memcached_commits import commit, git, new_repository
 
 pytestmark = pytest.mark.slow
 
@@ -58,11 +59,12 @@ def environment(clone: Path, own: dict[str, Any], code: int) -> dict[str, str]:
         "MYDYNO": f"{sys.executable} -m mydyno.cli",
         "INSTALL_COMMAND": "true",
         "EXPERIMENT": f"code-{code}",
+        "BASE": "",
         "PYTHONPATH": str(ROOT / "src"),
         "GITHUB_STEP_SUMMARY": str(clone / "summary.md"),
         "LANG": "C.UTF-8",
     }
-    assert {"MYDYNO", "INSTALL_COMMAND", "EXPERIMENT"} <= set(own)
+    assert {"MYDYNO", "INSTALL_COMMAND", "EXPERIMENT", "BASE"} <= set(own)
     return {**plain, **{name: str(value) for name, value in own.items()}, **replaced}
 
 
@@ -125,6 +127,56 @@ def test_the_script_of_the_gitlab_job(clone: Path, code: int) -> None:
     done = execute(script, clone, environment(clone, job["variables"], code))
     assert done.returncode == code, done.stdout + done.stderr
     check_files(clone, code)
+
+
+def gate_step(service: str) -> tuple[dict[str, str], str]:
+    """A service's variables, and its step with the gate."""
+    if service == "gitlab":
+        job = yaml.safe_load((FOLDER / "gitlab.yml").read_text())["performance-gate"]
+        assert job["variables"]["GIT_DEPTH"] == "0"
+        return job["variables"], "\n".join(job["script"])
+    job = yaml.safe_load((FOLDER / "github.yml").read_text())["jobs"]["gate"]
+    (checkout,) = (step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout"))
+    assert checkout["with"] == {"fetch-depth": 0}
+    (script,) = (step["run"] for step in job["steps"] if step.get("name") == "Gate")
+    return job["env"], script
+
+
+EXPERIMENT = """name = "request"
+question = "Is the request slower?"
+server.build = { git = ".", command = "echo its own output; exit 3" }
+data.workload = "kv"
+arms = { control = "now", now = {} }
+steps = [{ workload = "kv_get" }]
+gate.qps = "no worse than -2%"
+"""
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_the_gate_builds_the_base_of_a_request_from_the_checkout(tmp_path: Path, service: str) -> None:
+    """As far as its first build, which fails here."""
+    repository = new_repository(tmp_path / "repository")
+    (repository / "memcached.c").write_text("int main(void) { return 0; }\n")
+    (repository / "gate.toml").write_text(EXPERIMENT)
+    base = commit(repository, "Begin")
+    git(repository, "checkout", "--quiet", "-b", "request")
+    commit(repository, "Change")
+    git(repository, "checkout", "--quiet", "--detach", "main")
+    git(repository, "merge", "--quiet", "--no-ff", "--message", "Merge", "request")
+    probe = tmp_path / "engine/dynoprobe"
+    probe.parent.mkdir()
+    probe.write_text('#!/bin/sh\necho \'{"record":"sample"}\'\n')
+    probe.chmod(0o755)
+    own, script = gate_step(service)
+    variables = {**environment(tmp_path, own, 0), "EXPERIMENT": "gate.toml", "BASE": own["BASE"],
+                 "CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "MYDYNO_CACHE": str(tmp_path / "cache"),
+                 "MYDYNO_ENGINE": str(probe.parent), "MYDYNO_TEST_STUDY_LOCK": f"mydyno-test{tmp_path}"}  # fmt: skip
+    if service == "gitlab":  # which replaces variables in variables
+        variables["BASE"] = variables["BASE"].replace("$CI_MERGE_REQUEST_DIFF_BASE_SHA", base)
+    done = execute(script, repository, variables)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert f"the build repository-{base[:12]}-" in done.stderr
+    assert "| its own output" in done.stderr
 
 
 def jobs() -> dict[str, tuple[dict[str, str], str]]:

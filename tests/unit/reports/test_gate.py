@@ -83,7 +83,7 @@ def result(*comparisons: Comparison, **changes: object) -> GateResult:
 
 RESULTS = {
     "fine": result(FINE, alpha=0.05, look=None),
-    "worse": result(FINE, WORSE, OPEN, FAILED, late=True, builds="new: a8a67d39836c (Check), old: d9e1d3b3763d (Begin)"),
+    "worse": result(FINE, WORSE, OPEN, FAILED, late=True, builds="new: a8a67d39836c (Fix), old: d9e1d3b3763d (Begin)"),
     "undecided": result(
         FINE, OPEN, more_s=3600.0, next_step="If the effects are as estimated, it takes about 1 hour more: "
             "mydyno resume flush-20261123 --time 1h",
