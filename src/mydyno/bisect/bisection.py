@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mydyno.bisect.compare import Tools, compare_commit, compare_ends, is_higher_better
 from mydyno.bisect.folder import COMPARED_EVENT, ENDS_EVENT, BisectFolder
+from mydyno.bisect.remainder import remainder_of
 from mydyno.bisect.walk import Walk
 from mydyno.hosts.local import LocalHost
 from mydyno.model.stored.bisection import BisectResult, Comparison, Ends, State
@@ -55,20 +56,23 @@ async def _result(folder: BisectFolder, walk: Walk, ends: Ends, done: list[Compa
     record = folder.record()
     left = await walk.remaining() if ends.state == "differ" else []
     state: State = ends.state if ends.state != "differ" else "range"
-    first_bad, suspects = None, []
+    first_bad, remainder, suspects = None, None, []
+    higher_is_better = is_higher_better(record.metric)
     if ends.state == "differ" and await walk.next() is not None:
         state = "unfinished"
     elif len(left) == 1:
         state, first_bad = "found", await walk.commit(left[0])
+        remainder = await remainder_of(record, ends, first_bad, done, walk, higher_is_better)
     else:
         suspects = [await walk.commit(name) for name in left]
     return BisectResult(
         bisection=record.bisection,
         state=state,
         first_bad=first_bad,
+        remainder=remainder,
         suspects=tuple(suspects),
         ends=ends,
         comparisons=tuple(done),
         left=len(left) if state == "unfinished" else 0,
-        better="higher" if is_higher_better(record.metric) else "lower",
+        better="higher" if higher_is_better else "lower",
     )

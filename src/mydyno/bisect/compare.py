@@ -127,12 +127,13 @@ async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools
     try:
         await _build(experiment, commit, tools)
     except BuildError as error:
-        return _skipped(commit, "build", error.message)
+        # The message goes on with lines of the log, the hint has the log's path.
+        return _skipped(commit, "build", "; ".join(filter(None, (error.message.partition("\n")[0], error.hint))))
     try:
         study, summary, times = await _study(folder, experiment, tools, _is_decided, record.longest_s)
     except ServerError as error:
         # The good end started in the comparison of the ends, with the same data.
-        return _skipped(commit, "start", error.message)
+        return _skipped(commit, "start", cut(error.message))
     (found,) = gate_study(study, summary).comparisons
     effect = next(iter(_effects(summary, record.metric)), None)
     outcomes: dict[judged.Outcome, Outcome] = {judged.Outcome.WORSE: "bad", judged.Outcome.FINE: "good"}

@@ -66,6 +66,13 @@ class Walk:
         listed = await self._git(["rev-list", "--topo-order", "--reverse", *self._first_parent, bad, "--not", *good])
         return listed.output.split()
 
+    async def successor(self, commit: str, bad: str) -> str:
+        """The next commit on the way from a commit to a later one. Raises HostError."""
+        listed = await self._git(
+            ["rev-list", "--topo-order", "--reverse", "--ancestry-path", *self._first_parent, f"{commit}..{bad}"]
+        )
+        return listed.output.split()[0]
+
     async def commit(self, name: str) -> Commit:
         """What git knows of a commit."""
         return await describe(name, self._folder, self._host)
@@ -94,9 +101,14 @@ async def count_commits(good: str, bad: str, clone: Path, host: LocalHost, first
                 "the good commit must be the older one; were the two exchanged?",
             )
         base = (await git(host, ["merge-base", good, bad], clone, check=False)).output.strip()
+        if not base:
+            raise UserError(
+                f"--good {good[:12]} and --bad {bad[:12]} share no commit: their histories are unrelated",
+                "are both of one project? a shallow clone lacks history: git fetch --unshallow",
+            )
         raise UserError(
             f"--good {good[:12]} is not an ancestor of --bad {bad[:12]}",
-            f"the newest commit that both have is {base[:12]}: try it as --good" if base else "they share no commit",
+            f"the newest commit that both have is {base[:12]}: try it as --good",
         )
     option = ["--first-parent"] if first_parent else []
     return int((await git(host, ["rev-list", "--count", *option, bad, f"^{good}"], clone)).output.strip())

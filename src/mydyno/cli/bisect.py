@@ -90,7 +90,7 @@ def bisect(
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Run or continue a bisection; exit code 0 if the commit is found, 5 if it is not."""
+    """Run or continue a bisection; exit code 0 if the commit is found, 5 if it is not or is not all."""
     set_verbosity(verbose)
     paths = HostPaths.resolve(data)
     path = _existing(target, bisections)

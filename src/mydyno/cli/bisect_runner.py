@@ -212,5 +212,5 @@ def _finish(folder: BisectFolder, record: BisectRecord, result: BisectResult, as
         print()
         print_bisection(record, result, sys.stdout)
         print(f"\nreport: {shown_path(folder.path / 'report.html')}")
-    if result.state != "found":
+    if result.state != "found" or result.remainder is not None:
         raise typer.Exit(ExitCode.GATE_OPEN)

@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
     GATE_WORSE = 4
     """`mydyno gate`: an arm is shown to be worse than its threshold allows, or it failed."""
     GATE_OPEN = 5
-    """`mydyno gate`: it cannot be told whether the arms are fine or one is worse. `bisect`: none is found."""
+    """`gate`: it cannot be told whether the arms are fine or one is worse. `bisect`: no commit is found, or not all."""
     INTERRUPTED = 130
     """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` continues the study."""
 

@@ -119,7 +119,7 @@ class World:
             if at not in (0, COMMITS - 1):
                 self.tested.append(at)
             if at in self.broken:
-                raise BuildError(f"the build of {at} failed")
+                raise BuildError(f"the build of {at} failed\n  | line 1\n  | line 2", f"the whole log: /logs/{at}.log")
 
         @contextmanager
         def watch(_asked: Experiment) -> Iterator[Watched]:
@@ -182,6 +182,7 @@ async def test_the_commit_that_made_it_slower_is_found(world: World, tmp_path: P
     assert outcomes(world, result) == {4: "good", 6: "bad", 5: "good"}
     assert result.ends is not None
     assert result.ends.limit == pytest.approx(0.973, abs=0.01)
+    assert result.remainder is None
     for one in result.comparisons:
         assert one.ratio == pytest.approx(world.rate(world.commits.index(one.commit.hash)) / 1000, abs=0.03)
         assert one.low is not None
@@ -190,6 +191,39 @@ async def test_the_commit_that_made_it_slower_is_found(world: World, tmp_path: P
         assert (folder.path / one.study / "study.json").is_file()
         assert one.blocks == 6
     assert folder.result() == result
+
+
+@pytest.mark.parametrize(
+    ("effects", "found", "named", "is_from"),
+    [
+        pytest.param({4: -0.5, 5: 1.0, 7: -0.2}, 4, "more", 5, id="undone by the next commit"),
+        pytest.param({2: -0.2, 7: -0.15}, 2, "less", 2, id="a later commit makes it worse still"),
+    ],
+)
+async def test_a_commit_that_is_not_all_the_ends_differ_by_is_told_with_the_command_that_goes_on(
+    world: World, tmp_path: Path, effects: dict[int, float], found: int, named: str, is_from: int
+) -> None:
+    world.effects, world.slice_sd, world.seed = effects, 0.005, 3
+    asked = ("mydyno", "bisect", "--good", "old", "--bad=new", "--time", "5 m", "my_patch.toml")
+    folder = await world.folder(tmp_path / "one", command=asked, threshold=0.1)
+    result = await world.run(folder)
+    assert result.state == "found"
+    assert result.first_bad is not None
+    assert result.remainder is not None
+    good, bad = world.commits[is_from][:12], world.commits[-1][:12]
+    assert result.remainder.command == f"mydyno bisect --good {good} --bad={bad} --time '5 m' my_patch.toml"
+    assert (result.first_bad.hash, result.remainder.named) == (world.commits[found], named)
+
+
+async def test_a_bad_end_that_alone_comes_after_the_named_commit_leaves_no_command(
+    world: World, tmp_path: Path
+) -> None:
+    world.effects, world.slice_sd = {7: -0.5, 8: 0.6}, 0.005
+    result = await world.run(await world.folder(tmp_path / "one"))
+    assert result.first_bad is not None
+    assert result.first_bad.hash == world.commits[7]
+    assert result.remainder is not None
+    assert (result.remainder.named, result.remainder.command) == ("more", "")
 
 
 async def test_equal_ends_are_told_and_nothing_else_is_compared(world: World, tmp_path: Path) -> None:
@@ -241,6 +275,8 @@ async def test_what_does_not_build_start_or_run_is_skipped_and_the_range_is_told
     result = await world.run(await world.folder(tmp_path / "one"))
     why = {world.commits.index(one.commit.hash): one.skipped_because for one in result.comparisons}
     assert {4: "build", 3: "start", 5: "failed"}.items() <= why.items()
+    (unbuilt,) = (one.reason for one in result.comparisons if one.skipped_because == "build")
+    assert unbuilt == "the build of 4 failed; the whole log: /logs/4.log"
     assert result.state == "range"
     assert [one.subject for one in result.suspects] == ["Commit 3", "Commit 4", "Commit 5", "Commit 6"]
     assert result.first_bad is None

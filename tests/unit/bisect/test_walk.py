@@ -122,3 +122,7 @@ async def test_ends_that_do_not_fit_are_refused(line: tuple[Path, list[str]]) ->
     with pytest.raises(UserError, match="is not an ancestor") as error:
         await count_commits(side, commits[9], repository, HOST)
     assert commits[4][:12] in error.value.hint
+    git(repository, "checkout", "--quiet", "--orphan", "alone")
+    alone = commit(repository, "Begin anew")
+    with pytest.raises(UserError, match="share no commit: their histories are unrelated"):
+        await count_commits(alone, commits[9], repository, HOST)

@@ -6,8 +6,9 @@ import io
 import re
 
 import pytest
+from markupsafe import escape
 
-from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends
+from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends, Remainder
 from mydyno.reports.bisect.markdown import bisect_markdown
 from mydyno.reports.bisect.page import bisect_page
 from mydyno.reports.bisect.terminal import print_bisection
@@ -79,6 +80,10 @@ def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
             "Interrupted: the first bad commit is one of 4. To continue: `mydyno bisect b`.",
         ),
         ({"state": "no difference", "first_bad": None, "comparisons": ()}, "do not differ in QPS"),
+        (
+            {"state": "no difference", "first_bad": None},
+            f"{commit(0).short} is bad already: give that commit as --good",
+        ),
         ({"state": "better", "first_bad": None, "comparisons": ()}, "is better than the good end"),
         ({"state": "undecided", "first_bad": None, "comparisons": ()}, "It cannot be told whether"),
     ],
@@ -88,6 +93,26 @@ def test_every_other_state_is_told(changes: dict[str, object], words: str) -> No
     assert words in text_of(result)
     assert "<h1>" in bisect_page(RECORD, result)
     assert bisect_markdown(RECORD, result).startswith("**")
+
+
+@pytest.mark.parametrize("named", ["more", "less"])
+def test_what_the_named_commit_leaves_is_told_at_once_with_a_command_to_copy(named: str) -> None:
+    command = (
+        f"mydyno bisect --good {commit(6).short} --bad {commit(9).short} --set 'a.b=*' /src/{'long_' * 20}name.toml"
+    )
+    result = FOUND.model_copy(update={"remainder": Remainder.model_validate({"named": named, "command": command})})
+    printed = io.StringIO()
+    print_bisection(RECORD, result, printed, 80)
+    assert f"\n  {command}\n" in printed.getvalue(), "it is not wrapped"
+    text = text_of(result)
+    assert (
+        0 < text.index(f"{named} than what the ends differ by: at least one later commit") < text.index("differs from")
+    )
+    markdown = bisect_markdown(RECORD, result)
+    assert f"\n```sh\n{command}\n```\n" in markdown
+    assert f"<code>{escape(command)}</code>" in bisect_page(RECORD, result)
+    last = result.model_copy(update={"remainder": Remainder.model_validate({"named": named})})
+    assert f"the bad end, {commit(9).short}, " in text_of(last)
 
 
 def test_subjects_are_text_on_every_page() -> None:

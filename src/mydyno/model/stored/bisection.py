@@ -97,6 +97,15 @@ class Ends(Record):
     """Ratio to good: a commit beyond it is bad, one within it is good."""
 
 
+class Remainder(Record):
+    """The named commit changes more or less than the ends differ by: a later commit changes the metric, too."""
+
+    named: Literal["more", "less"]
+    """What the named commit does, compared with the difference of the ends; their intervals do not overlap."""
+    command: str = ""
+    """The bisection that goes on; empty if only the bad end comes after the named commit."""
+
+
 class BisectResult(Record):
     """result.json: the path and what it led to."""
 
@@ -104,6 +113,8 @@ class BisectResult(Record):
     bisection: str
     state: State
     first_bad: Commit | None = None
+    remainder: Remainder | None = None
+    """Where state is found: None if the first bad commit can account for all that the ends differ by."""
     suspects: tuple[Commit, ...] = ()
     """Where state is range: the commits of which one is the first bad one, oldest first."""
     ends: Ends | None = None

@@ -11,7 +11,13 @@ def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
     """The whole text."""
     first, *rest = words.answer(record, result)
     table = words.path_table(result)
-    lines = [f"**{_escaped(first)}**", "", *(_escaped(line) for line in rest), "", _line(table.head)]
+    lines = [
+        f"**{_escaped(first)}**",
+        "",
+        *(_sentence(line, words.go_on(result)) for line in rest),
+        "",
+        _line(table.head),
+    ]
     lines.append(_line(["---"] * len(table.head)))
     lines += [_line([_escaped(str(cell)) for cell in row]) for row in table.rows]
     lines += ["", *(f"- {_escaped(line)}" for line in words.reasons(result))]
@@ -22,6 +28,10 @@ def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
 def _line(cells: object) -> str:
     assert isinstance(cells, list | tuple)
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _sentence(text: str, command: str) -> str:
+    return f"```sh\n{text}\n```" if text == command else _escaped(text)
 
 
 def _escaped(text: str) -> str:

@@ -19,12 +19,18 @@ LOOKS = {"good": (2, "circle"), "bad": (1, "diamond"), "skipped": (0, "cross")}
 
 def bisect_page(record: BisectRecord, result: BisectResult) -> str:
     """The page's text."""
-    answer = section("answer", "Answer", "Answer", lead=words.answer(record, result))
+    answer = section("answer", "Answer", "Answer", lead=_answer(record, result))
     path = section("path", "The path", "Path", tables=[words.path_table(result)], lists=_reasons(result))
     how = section("how", "How it was decided", "Method", lists=[("", words.notes(record, result))])
     below = f"{record.experiment.name}: {record.experiment.question}"
     chart = [(_chart(record, result), False)] if _measured(result) else []
     return page(words.title(record), "bisection", below, [(answer, False), *chart, (path, False), (how, False)])
+
+
+def _answer(record: BisectRecord, result: BisectResult) -> list[str]:
+    command = words.go_on(result)
+    return [Markup("<code>{}</code>").format(line) if line == command else line
+            for line in words.answer(record, result)]  # fmt: skip
 
 
 def _reasons(result: BisectResult) -> list[tuple[str, list[str]]]:

@@ -15,7 +15,10 @@ def print_bisection(record: BisectRecord, result: BisectResult, file: TextIO, wi
     first, *rest = words.answer(record, result)
     paper.say(first, style="bold")
     for sentence in rest:
-        paper.say(sentence)
+        if sentence == words.go_on(result):
+            paper.console.print(f"  {sentence}", soft_wrap=True)
+        else:
+            paper.say(sentence)
     paper.console.print()
     paper.table(words.path_table(result))
     for line in words.reasons(result):

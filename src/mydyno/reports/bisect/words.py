@@ -35,7 +35,7 @@ def answer(record: BisectRecord, result: BisectResult) -> list[str]:
 
 def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
     if result.state == "found" and result.first_bad is not None:
-        return [f"The first bad commit is {_named(result.first_bad)}."]
+        return [f"The first bad commit is {_named(result.first_bad)}.", *_remainder(record, result)]
     if result.state == "range":
         names = [one.short for one in result.suspects]
         shown = listing(names) if len(names) <= MOST_SUSPECTS else f"{names[0]} to {names[-1]}"
@@ -50,12 +50,37 @@ def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
         return [f"Interrupted: the first bad commit is one of {result.left}. {go_on}"]
     if result.state == "no difference":
         beyond = "" if record.threshold is None else f" by more than {record.threshold * 100:.3g} %"
-        return [f"{ends} do not differ{beyond} in {what}: there is nothing to look for."]
+        return [
+            f"{ends} do not differ{beyond} in {what}: there is nothing to look for. If {record.bad.short} is known to "
+            f"be worse than an older commit, {record.good.short} is bad already: give that commit as --good."
+        ]
     if result.state == "better":
         return [f"The bad end, {record.bad.short}, is better than the good end, {record.good.short}, in {what}: there "
                 "is no commit that made it worse."]  # fmt: skip
     reason = "" if result.ends is None or not result.ends.comparison.reason else f": {result.ends.comparison.reason}"
     return [f"It cannot be told whether {ends} differ in {what}{reason}.".replace("..", ".")]
+
+
+def _remainder(record: BisectRecord, result: BisectResult) -> list[str]:
+    """What the named commit leaves to find: its effect, why it is not all, and the command that goes on."""
+    if result.remainder is None or result.first_bad is None:
+        return []
+    named = next(one for one in result.comparisons if one.commit.hash == result.first_bad.hash)
+    what, is_more = metric_name(record.metric), result.remainder.named == "more"
+    change = f"undoes a part of its change of {what}" if is_more else f"changes {what}, too"
+    found = (
+        f"It is not the whole answer: it changes {what} by {_effect(named)} ({_interval(named)}), "
+        f"{result.remainder.named} than what the ends differ by"
+    )
+    if not result.remainder.command:
+        return [f"{found}: the bad end, {record.bad.short}, {change}."]
+    why = "If the next commit undid it, this looks for the rest" if is_more else "To go on"
+    return [f"{found}: at least one later commit {change}. {why}:", result.remainder.command]
+
+
+def go_on(result: BisectResult) -> str:
+    """The line of the answer that is a command, to be printed unbroken; empty if there is none."""
+    return "" if result.remainder is None else result.remainder.command
 
 
 def _named(commit: Commit) -> str:
