@@ -106,7 +106,9 @@ METRICS: dict[str, MetricSource] = {
         of=("tpmc",),
         together="mean",
         label="TpmC per instance",
-        phrase=rate("complete", "New-Order transactions per minute and instance", "New-Order transactions per instance"),
+        phrase=rate(
+            "complete", "New-Order transactions per minute and instance", "New-Order transactions per instance"
+        ),
     ),
     "ops": MetricSource(
         "1/s",
