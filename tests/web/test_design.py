@@ -167,6 +167,13 @@ def test_no_program_of_a_draft_is_started_without_the_option(
     assert (folder / "started").exists(), "`plan` does start it, so that the test could fail"
 
 
+def test_builds_from_source_are_looked_up_with_the_option_alone(server: WebServer, tmp_path: Path) -> None:
+    toml = GOOD.replace(OWN_SERVER, f'server.build = {{ git = "{tmp_path}", command = "make" }}')
+    (times,) = [entry["lines"] for part in check(server, toml=toml)["plan"]["parts"] for entry in part
+                if entry["label"] == "time"]  # fmt: skip
+    assert times[-1].startswith("and that of builds from source, which `mydyno plan` states")
+
+
 def test_the_schema_is_that_of_the_command(server: WebServer) -> None:
     assert json.loads(server.get("/design/schema").text) == experiment_schema(vocabulary())
 

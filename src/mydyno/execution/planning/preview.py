@@ -16,6 +16,9 @@ from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import Plan
 from mydyno.treatments.server import server_of
 
+UNKNOWN_HERE = "and that of builds from source, which `mydyno plan` states: their commits are not looked up here"
+"""Without `start_programs`."""
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -41,6 +44,8 @@ async def preview(
         of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
+    elif any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
+        of_builds = BuildForecast(time=(UNKNOWN_HERE,))
     plan = plan_study(experiment, paths)
     expected = replace(forecast(experiment, plan, paths, apart=apart), builds=of_builds)
     if start_programs and (words := _unreadable(paths)):
