@@ -263,7 +263,9 @@ async def test_the_report_shows_each_instance_and_names_each_control(
 
 @pytest.mark.parametrize("tpmc", [(600.0,), (600.0, 400.0)])
 def test_tpmc_per_instance_is_the_mean(tpmc: tuple[float, ...]) -> None:
-    driver = DriverResult.model_construct(latency_us={})
+    driver = DriverResult(
+        driver="dynoload", version="1", command=(), transactions=1, queries=1, duration_s=1.0, latency_us={}
+    )
     values = _together([{"tpmc": rate} for rate in tpmc], driver)
     assert values["tpmc"] == sum(tpmc)
     assert values["tpmc_per_instance"] == sum(tpmc) / len(tpmc)
