@@ -236,6 +236,7 @@ METRICS: dict[str, MetricSource] = {
         "per_transaction",
         ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
         label="Bytes per transaction",
+        phrase=use("network bytes per transaction"),
     ),
     "server_cpu_us_per_query": MetricSource(
         "µs",

@@ -45,8 +45,10 @@ NAMED_SHARE = 0.05
 """Of the CPU time, below which neither of the two is named."""
 ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
+MOST_OF_QUESTION = 4
+"""On what is decided in the first metric of the question, where arms are compared with several controls."""
 MOST_OF_FURTHER = 2
-"""On factors, of a further metric of the question."""
+"""On what is decided in a further metric of the question."""
 TARGET = 0.02
 
 
@@ -105,23 +107,29 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     of_factors = {metric: factor_sentences(summary, metric) for metric in answered_metrics(summary)}
     if of_factors.get(summary.primary):
         decided = [one for metric, found in of_factors.items() if metric not in further for one in found]
+    needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
     if summary.screening:
-        decided, open_ = screening_sentences(summary), []
+        decided, open_, needed = screening_sentences(summary), [], 1
     if summary.capacities:
-        decided, open_ = capacity_sentences(summary), []
+        decided, open_, needed = capacity_sentences(summary), [], 1
     of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
     if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
         of_hosts = []
     room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
-    first = decided[: max(1, room - len(open_[:1]))] if not any(of_factors.values()) else decided[:room]
+    if any(of_factors.values()):
+        first = decided[:room]
+    else:
+        first = decided[: max(needed, room - len(open_[:1]))]
+        room = max(room, len(first) + len(open_[:1]))
     rest = open_[: room - len(first)]
     said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
     of_further = [
         sentence
         for metric in further
-        for sentence in of_factors[metric][:MOST_OF_FURTHER] or writer.of_metric(metric, bool(lead))
+        for sentence in of_factors[metric][:MOST_OF_FURTHER]
+        or (*writer.decided_on(metric)[:MOST_OF_FURTHER], *writer.undecided(bool(lead), metric)[:1])
     ]
-    leading = [*said, *of_hosts, *failures][:MOST_SENTENCES]
+    leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
     return (*leading[: len(said)], *of_further, *leading[len(said) :])
 
 

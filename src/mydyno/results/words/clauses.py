@@ -16,6 +16,8 @@ from mydyno.results.words.plain import MOST_NAMES, cut, plus_minus, plus_minus_o
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
+SEVERAL_TIMES = 3
+"""Ratio of costs from which on they are given as factors: "17 times" is read more easily than "1565 % more"."""
 MOST_PARTS = 2
 """Clauses on one verdict, of arms that have it at different steps."""
 
@@ -28,6 +30,11 @@ class Clauses:
     factors: Factors | None
     latency_margin: float
 
+    @property
+    def several_controls(self) -> bool:
+        """Whether arms are compared with several controls in the first metric of the question."""
+        return len(self._by_control(self.summary.primary)) > 1
+
     def decided(self, without: Sequence[str] = ()) -> list[str]:
         """Sentences on what is higher, lower or equivalent: the primary metric first, then the cost, then others."""
         summary = self.summary
@@ -39,9 +46,9 @@ class Clauses:
                        or metric == summary.primary}  # fmt: skip
         return self._sentences([metric for metric in metrics if metric not in without], cost)
 
-    def of_metric(self, metric: str, host_is_told: bool) -> list[str]:
-        """What is decided on one metric, in a sentence, and what is open, in another one."""
-        return [*self._sentences([metric], None)[:1], *self.undecided(host_is_told, metric)[:1]]
+    def decided_on(self, metric: str) -> list[str]:
+        """Sentences on what is higher, lower or equivalent in one metric."""
+        return self._sentences([metric], None)
 
     def _sentences(self, metrics: Sequence[str], cost: str | None) -> list[str]:
         clauses, told = self._of_levels(metrics[0])
@@ -106,7 +113,12 @@ class Clauses:
             noun = phrase_of(metric).short_subject
             widths = half_widths(open_)
             hidden = ""
-            if widths and self.summary.host_groups is None:
+            if widths and max(widths) <= self._margin(metric):
+                hidden = tr(
+                    "{noun} differs by at most about {width}, but calling that equivalent needs more blocks",
+                    noun=noun, width=plus_minus(max(widths)),
+                )  # fmt: skip
+            elif widths and self.summary.host_groups is None:
                 hidden = tr(
                     "differences in {noun} below about {width} are hidden by this host's noise",
                     noun=noun, width=plus_minus_of(widths),
@@ -151,6 +163,9 @@ class Clauses:
             )  # fmt: skip
         return [capital(sentence) for sentence in sentences]
 
+    def _margin(self, metric: str) -> float:
+        return self.latency_margin if metric.startswith("latency_") else self.summary.margin
+
     def _by_control(self, metric: str) -> dict[str, list[EffectRecord]]:
         found: dict[str, list[EffectRecord]] = {self.summary.control: []}
         for effect in self.summary.effects:
@@ -176,7 +191,7 @@ class Clauses:
         same = [effect for effect in effects if effect.verdict == "equivalent"]
         if same:
             who = self._who([effect.arm for effect in same], [effect.arm for effect in effects])
-            within = plus_minus(self.latency_margin if metric.startswith("latency_") else self.summary.margin)
+            within = plus_minus(self._margin(metric))
             clauses.append(
                 tr_plural(
                     "{who} is equivalent to {control} within {within} in {noun}{where}",
@@ -199,6 +214,9 @@ class Clauses:
         where = self._where(group, effects)
         facts = {"who": who, "verb": verb, "control": control, "where": where, "noun": words.short_subject}
         if words.cost and metric != self.summary.primary:
+            if times := _times(group):
+                # Placeholders: may omit verb
+                return tr("{who} {verb} {times} times the {noun} of {control}{where}", times=times, **facts)
             facts["size"] = _spread(group)
             # Placeholders: may omit verb
             more = tr("{who} {verb} {size} more {noun} than {control}{where}", **facts)
@@ -206,10 +224,19 @@ class Clauses:
             less = tr("{who} {verb} {size} less {noun} than {control}{where}", **facts)
             return more if higher else less
         facts |= {"more": words.more, "less": words.less, "size": _span(group)}
+        if with_workloads := self._with_workloads(group):
+            facts |= {"size": with_workloads, "where": ""}
+        each = self._who_by_how_much(group)
         # Placeholders: may omit verb, more; may use noun
         more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
         # Placeholders: may omit verb, less; may use noun
         less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
+        if each:
+            facts["who"] = each
+            # Placeholders: may omit verb, more; may use noun
+            more = tr("{who} {verb} {more} than {control}{where}", **facts)
+            # Placeholders: may omit verb, less; may use noun
+            less = tr("{who} {verb} {less} than {control}{where}", **facts)
         clause = more if higher else less
         if metric == self.summary.primary and cost is not None:
             clause += self._at_cost(cost, control, group, merged)
@@ -260,9 +287,36 @@ class Clauses:
         if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
             return ""
         merged.update(arms)
-        facts = {"size": _spread(found), "noun": phrase_of(cost).short_subject}
+        facts = {"noun": phrase_of(cost).short_subject}
+        if times := _times(found):
+            return tr(", at {times} times the {noun}", times=times, **facts)
+        facts["size"] = _spread(found)
         more = directions == {"higher"}
         return tr(", at {size} more {noun}", **facts) if more else tr(", at {size} less {noun}", **facts)
+
+    def _who_by_how_much(self, group: Sequence[EffectRecord]) -> str:
+        """ "a (−27 %) and b (−83 %)" where a few arms have one effect each; empty otherwise."""
+        if not 1 < len(group) <= MOST_NAMES or _arms(group) != len(group):
+            return ""
+        order = {arm: index for index, arm in enumerate(self.summary.arms)}
+        effects = sorted(group, key=lambda effect: order.get(effect.arm, len(order)))
+        return listing(
+            [tr("{arm} ({size})", arm=effect.arm, size=signed((effect.ratio or 1.0) - 1)) for effect in effects]
+        )
+
+    def _with_workloads(self, group: Sequence[EffectRecord]) -> str:
+        """ "−94 % with kv_set and −67 % with kv_mixed" of one arm that has one effect on each workload; else empty."""
+        workloads = {step.id: step.workload for step in self.summary.steps}
+        named = {workloads.get(effect.step, effect.step): effect for effect in group}
+        alike = len({signed((effect.ratio or 1.0) - 1) for effect in group}) == 1
+        if alike or _arms(group) > 1 or not len(group) == len(named) <= MOST_NAMES:
+            return ""
+        return listing(
+            [
+                tr("{size} with {workload}", size=signed((effect.ratio or 1.0) - 1), workload=workload)
+                for workload, effect in named.items()
+            ]
+        )
 
     def _who(self, arms: Sequence[str], among: Sequence[str]) -> str:
         """The arms by name; of many the factor's level that they share, or their number."""
@@ -374,6 +428,15 @@ def _span(effects: Sequence[EffectRecord]) -> str:
         )  # fmt: skip
     low, high = signed(ratios[0]), signed(ratios[-1])
     return tr("about {size}", size=low) if low == high else tr("{low} to {high}", low=low, high=high)
+
+
+def _times(effects: Sequence[EffectRecord]) -> str:
+    """Ratios as factors, "1.5 to 17", where the largest is at least SEVERAL_TIMES and none is a reduction; else empty."""
+    ratios = sorted(effect.ratio for effect in effects if effect.ratio is not None)
+    if ratios[0] < 1 or ratios[-1] < SEVERAL_TIMES:
+        return ""
+    low, high = f"{ratios[0]:.2g}", f"{ratios[-1]:.2g}"
+    return high if low == high else tr("{low} to {high}", low=low, high=high)
 
 
 def _spread(effects: Sequence[EffectRecord]) -> str:
