@@ -66,8 +66,7 @@ class FleetProgress:
         """One line a block."""
         words = [f"block {block:>2}", group, f"{made} of {of} done"]
         if precision is not None:
-            widths = ", ".join(f"±{100 * width:.1f} % {metric}" for metric, width in precision.half_widths.items())
-            words.append(f"expected at {precision.blocks} blocks: {widths}")
+            words.append(precision.in_words)
         self.say(" · ".join(words))
         self._blocks.pop(group, None)
         self._show(group, "idle")

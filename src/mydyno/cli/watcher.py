@@ -126,8 +126,7 @@ class ProgressWatcher:
         if steals:
             words.append(f"steal {sum(steals) / len(steals):.0%}")
         if precision is not None:
-            widths = ", ".join(f"±{100 * width:.1f} % {metric}" for metric, width in precision.half_widths.items())
-            words.append(f"expected at {precision.blocks} blocks: {widths}")
+            words.append(precision.in_words)
         self._console.print(" · ".join(words), markup=False, soft_wrap=True)
         for run in result.runs:
             copy = " (A/A copy)" if run.copy_number == 2 else ""

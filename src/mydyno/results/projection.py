@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mydyno.model.definition.plan import Plan
-from mydyno.model.metrics import COST_METRICS
+from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import SliceRecord
-from mydyno.results.families import expected_contrasts
+from mydyno.results.families import expected_contrasts, verdict_metrics
 from mydyno.results.values.interleaved import Values, interleaved_values
 from mydyno.stats.power import projected_half_width
 from mydyno.store.slices import SLICES_FILE, read_slices
@@ -31,6 +31,14 @@ class Precision:
     half_widths: dict[str, float]
     """Metric → half-width."""
 
+    @property
+    def in_words(self) -> str:
+        """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
+        widths = ", ".join(
+            f"±{100 * width:.1f} % of {phrase_of(metric).short_noun}" for metric, width in self.half_widths.items()
+        )
+        return f"expected at {self.blocks} blocks: {widths}"
+
 
 def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
     """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
@@ -38,7 +46,7 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     if made < LEAST_BLOCKS:
         return None
     experiment = folder.study().experiment
-    metrics = list(dict.fromkeys((*experiment.verdict.primary, *COST_METRICS)))
+    metrics = verdict_metrics(experiment)
     compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
     found = interleaved_values(experiment, slices, plan.client_untouched, only=[*metrics, *compared])
     measured = {metric for steps in found.adjusted.values() for values in steps.values() for metric in values}

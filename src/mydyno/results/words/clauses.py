@@ -18,6 +18,8 @@ LONGEST = 170
 """Characters up to which two clauses make one sentence."""
 SEVERAL_TIMES = 3
 """Ratio of costs from which on they are given as factors: "17 times" is read more easily than "1565 % more"."""
+MOST_SIZES = 6
+"""Arms that a sentence names with a size each."""
 MOST_PARTS = 2
 """Clauses on one verdict, of arms that have it at different steps."""
 
@@ -115,7 +117,7 @@ class Clauses:
             hidden = ""
             if widths and max(widths) <= self._margin(metric):
                 hidden = tr(
-                    "{noun} differs by at most about {width}, but calling that equivalent needs more blocks",
+                    "the difference in {noun} is at most about {width}, but calling that equivalent needs more blocks",
                     noun=noun, width=plus_minus(max(widths)),
                 )  # fmt: skip
             elif widths and self.summary.host_groups is None:
@@ -213,7 +215,7 @@ class Clauses:
         verb = words.one if _arms(group) == 1 else words.several
         where = self._where(group, effects)
         facts = {"who": who, "verb": verb, "control": control, "where": where, "noun": words.short_subject}
-        if words.cost and metric != self.summary.primary:
+        if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
             if times := _times(group):
                 # Placeholders: may omit verb
                 return tr("{who} {verb} {times} times the {noun} of {control}{where}", times=times, **facts)
@@ -226,7 +228,7 @@ class Clauses:
         facts |= {"more": words.more, "less": words.less, "size": _span(group)}
         if with_workloads := self._with_workloads(group):
             facts |= {"size": with_workloads, "where": ""}
-        each = self._who_by_how_much(group)
+        each = self._each_with_size(group, effects)
         # Placeholders: may omit verb, more; may use noun
         more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
         # Placeholders: may omit verb, less; may use noun
@@ -294,15 +296,18 @@ class Clauses:
         more = directions == {"higher"}
         return tr(", at {size} more {noun}", **facts) if more else tr(", at {size} less {noun}", **facts)
 
-    def _who_by_how_much(self, group: Sequence[EffectRecord]) -> str:
-        """ "a (−27 %) and b (−83 %)" where a few arms have one effect each; empty otherwise."""
-        if not 1 < len(group) <= MOST_NAMES or _arms(group) != len(group):
-            return ""
+    def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
+        """ "a (−27 %) and b (−83 %)" where a few arms without a common level have one effect each, of unlike sizes; else
+        empty.
+        """
         order = {arm: index for index, arm in enumerate(self.summary.arms)}
         effects = sorted(group, key=lambda effect: order.get(effect.arm, len(order)))
-        return listing(
-            [tr("{arm} ({size})", arm=effect.arm, size=signed((effect.ratio or 1.0) - 1)) for effect in effects]
-        )
+        names = [effect.arm for effect in effects]
+        sizes = [signed((effect.ratio or 1.0) - 1) for effect in effects]
+        alike = len(set(sizes)) == 1 or (len(names) > 2 and self._level(names, [effect.arm for effect in among]))
+        if alike or len(set(names)) != len(names) or len(names) > MOST_SIZES:
+            return ""
+        return listing([tr("{arm} ({size})", arm=arm, size=size) for arm, size in zip(names, sizes, strict=True)])
 
     def _with_workloads(self, group: Sequence[EffectRecord]) -> str:
         """ "−94 % with kv_set and −67 % with kv_mixed" of one arm that has one effect on each workload; else empty."""
@@ -313,7 +318,7 @@ class Clauses:
             return ""
         return listing(
             [
-                tr("{size} with {workload}", size=signed((effect.ratio or 1.0) - 1), workload=workload)
+                tr("{size} with {level}", size=signed((effect.ratio or 1.0) - 1), level=workload)
                 for workload, effect in named.items()
             ]
         )

@@ -37,7 +37,7 @@ def test_two_faster_arms_that_cost_less_are_one_sentence() -> None:
     effects = [effect("jemalloc", "higher", 4.2), effect("tcmalloc", "higher", 6.1)]
     effects += [cost("jemalloc", "lower", -5.0), cost("tcmalloc", "lower", -5.0)]
     assert answer(effects) == (
-        "jemalloc and tcmalloc serve more queries than glibc: +4.2 % to +6.1 %, at 5 % less CPU per query."
+        "jemalloc (+4.2 %) and tcmalloc (+6.1 %) serve more queries than glibc, at 5 % less CPU per query."
     )
 
 
@@ -119,7 +119,7 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
 
 def test_a_lower_arm_serves_fewer_and_never_more() -> None:
     said = answer([effect("jemalloc", "lower", -70.0), effect("tcmalloc", "lower", -66.0)])
-    assert said == "jemalloc and tcmalloc serve fewer queries than glibc: −70 % to −66 %."
+    assert said == "jemalloc (−70 %) and tcmalloc (−66 %) serve fewer queries than glibc."
 
 
 def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None:
@@ -298,6 +298,49 @@ def test_a_level_that_is_compared_at_several_others_has_a_sentence_of_its_own() 
     assert "1gbit-raw is inconclusive" in said
     effects[-1] = effect("100mbit-zlib", "inconclusive", 4.0, 9.0, control="100mbit-raw")
     assert "1gbit-raw and 100mbit-zlib against 100mbit-raw are inconclusive" in answer(effects, experiment(specs=specs))
+
+
+def test_arms_of_several_controls_are_all_answered_for() -> None:
+    def rate(arm: str, control: str, verdict: str, percent: float, half: float = 5.0) -> EffectRecord:
+        return effect(arm, verdict, percent, half, control=control)
+
+    of = experiment(("none-1", "limit-1", "none-2", "limit-2", "none-4", "limit-4"))
+    effects = [
+        rate("limit-1", "none-1", "lower", -27.0), rate("none-2", "none-1", "lower", -40.0),
+        rate("none-4", "none-1", "lower", -83.0), rate("limit-2", "none-2", "inconclusive", 37.0, 70.0),
+        rate("limit-4", "none-4", "higher", 34.0), rate("limit-2", "limit-1", "higher", 12.0),
+        rate("limit-4", "limit-1", "lower", -69.0),
+    ]  # fmt: skip
+    made = summary(of, effects)
+    assert answer_study(made, study(of), records(of)).answer == (
+        "limit-1 (−27 %), none-2 (−40 %) and none-4 (−83 %) serve fewer queries than none-1; "
+        "limit-4 serves more queries than none-4: +34 % (between +28 % and +41 %).",
+        "limit-2 serves more queries than limit-1: +12 % (between +6.7 % and +18 %); "
+        "limit-4 serves fewer queries than limit-1: −69 % (between −70 % and −67 %).",
+        "limit-2 against none-2 is inconclusive: differences in queries per second below about ±70 % are hidden by "
+        "this host's noise.",
+    )
+
+
+def test_an_arm_has_its_size_with_each_workload_and_large_costs_are_factors() -> None:
+    steps = {name: (f"{name}-64", StepSpec(workload=name, connections=(64,))) for name in ("oltp_read_only", "insert")}
+    of = experiment(("a", "b"), steps=tuple(step for _, step in steps.values()))
+    effects = [
+        effect("b", "lower", percent, metric=metric, control="a", step=step)
+        for metric, sizes in (("qps", (-41.0, -94.0)), (COST, (50.0, 1565.0)))
+        for percent, (step, _) in zip(sizes, steps.values(), strict=True)
+    ]
+    effects[2:] = [one.model_copy(update={"verdict": "higher"}) for one in effects[2:]]
+    said = "b serves fewer queries than a: −41 % with oltp_read_only and −94 % with insert, at 1.5 to 17 times the CPU "
+    assert answer(effects, of) == said + "per query."
+
+
+def test_intervals_within_the_margin_that_are_not_yet_a_verdict_say_so() -> None:
+    effects = [effect("jemalloc", "inconclusive", 0.1, 0.4), effect("tcmalloc", "higher", 7.0)]
+    assert answer(effects).endswith(
+        "jemalloc is inconclusive: the difference in queries per second is at most about ±0.4 %, but calling that "
+        "equivalent needs more blocks."
+    )
 
 
 def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:
