@@ -36,12 +36,14 @@ MOST_COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class VerdictCell:
-    """One contrast. `word` is a key of WORDS, or empty if there is no verdict; `css` is better, worse, same, …"""
+    """One contrast. `word` is a key of WORDS, or empty if there is no verdict; `css` is better, worse, same, …, and
+    absent for a contrast that is not compared.
+    """
 
     word: str = ""
     effect: str = "–"
     interval: str = ""
-    css: str = "none"
+    css: str = "absent"
 
     @property
     def symbol(self) -> str:
@@ -57,7 +59,7 @@ class VerdictCell:
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """The rows of one step: the arm's name, or the contrast's, with a cell for each column."""
+    """The rows of one step and control: the arm's name with a cell for each column."""
 
     heading: str
     rows: tuple[tuple[str, tuple[VerdictCell, ...]], ...]
@@ -103,10 +105,15 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
     grids = _grids(result, factors, metrics) if factors else ()
     in_grids = {summary.control} if grids else set()
     steps = []
+    controls = dict.fromkeys((summary.control, *(effect.control for effect in summary.effects if effect.verdict)))
     for step in result.steps:
-        found = _rows(result, step, metrics, in_grids)
-        if found:
-            steps.append(StepRows(step_heading(result, step), found))
+        for control in controls:
+            found = () if control in in_grids else _rows(result, step, metrics, control)
+            heading = step_heading(result, step)
+            if result.several_controls:
+                heading = tr("{step}, against {control}", step=heading, control=control)
+            if found:
+                steps.append(StepRows(heading, found))
     notes = []
     if cost == "server_cpu_ratio":
         notes.append(
@@ -123,9 +130,9 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
     if grids:
         relative_to = summary.control
         if steps:
-            relative_to = tr("{control}, rows to the control that they name", control=relative_to)
+            relative_to = tr("{control}, or to the control that a heading names", control=relative_to)
     caption = tr(
-        "Relative to {control}, with {level} intervals that hold together",
+        "Relative to {control}, with simultaneous {level} intervals",
         control=relative_to, level=level_percent(summary.alpha),
     )  # fmt: skip
     return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
@@ -193,26 +200,19 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
 
 def _relative_to(result: StudyResult) -> str:
     controls = {effect.control for effect in result.effects(result.summary.primary)}
-    return controls.pop() if len(controls) == 1 else tr("the control that each row names")
+    return controls.pop() if len(controls) == 1 else tr("the control that each heading names")
 
 
 def _rows(
-    result: StudyResult, step: ReportStep, metrics: Sequence[str], without: set[str]
+    result: StudyResult, step: ReportStep, metrics: Sequence[str], control: str
 ) -> tuple[tuple[str, tuple[VerdictCell, ...]], ...]:
-    """The contrasts of one step in the order of the effects, but for those with a control of `without`."""
-    by_contrast: dict[tuple[str, str], dict[str, EffectRecord]] = {}
+    """The contrasts of one step with one control, in the order of the effects."""
+    by_arm: dict[str, dict[str, EffectRecord]] = {}
     for metric in metrics:
         for effect in result.effects(metric, step.id):
-            if effect.verdict and effect.control not in without:
-                by_contrast.setdefault((effect.arm, effect.control), {})[metric] = effect
-    several = len({effect.control for effect in result.effects(metrics[0])}) > 1
-    return tuple(
-        (
-            tr("{arm} against {control}", arm=arm, control=control) if several else arm,
-            tuple(cell_of(result, found.get(metric)) for metric in metrics),
-        )
-        for (arm, control), found in by_contrast.items()
-    )
+            if effect.verdict and effect.control == control:
+                by_arm.setdefault(effect.arm, {})[metric] = effect
+    return tuple((arm, tuple(cell_of(result, found.get(one)) for one in metrics)) for arm, found in by_arm.items())
 
 
 def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tuple[Grid, ...]:

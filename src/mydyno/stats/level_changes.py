@@ -198,7 +198,7 @@ def _confirmed(
 ) -> tuple[list[int], tuple[Change, ...]]:
     """The ends, and the changes between them whose interval excludes 0; the least clear of the others go, one by one.
 
-    Intervals hold together by Bonferroni and have the degrees of freedom of the scatter within the segments.
+    Intervals are simultaneous by Bonferroni and have the degrees of freedom of the scatter within the segments.
     """
     while True:
         starts = [0, *ends[:-1]]

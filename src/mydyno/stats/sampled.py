@@ -102,7 +102,7 @@ class _Member:
 
 
 def differences(contrasts: Sequence[SampledContrast], alpha: float, seed: int = 1) -> list[list[Difference]]:
-    """For each contrast the difference of each of its items, in order, with intervals that hold together at alpha."""
+    """For each contrast the difference of each of its items, in order, with simultaneous intervals at alpha."""
     numbers = {id(table): place for place, table in enumerate({id(c.table): c.table for c in contrasts}.values())}
     members = [[_member(c, item, numbers[id(c.table)]) for item in c.items] for c in contrasts]
     having = [one for of in members for one in of if one is not None]

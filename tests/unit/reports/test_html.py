@@ -409,8 +409,8 @@ def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFo
     places = [
         text.index('<div class="lead">'),
         table,
-        text.index("What would sharpen it"),
-        text.index("Where it holds"),
+        text.index("For a more precise answer"),
+        text.index(">Scope<"),
     ]
     places += [
         text.index(f'<section id="{name}"') for name in ("effects", "connections", "over-time", "noise", "repeat")

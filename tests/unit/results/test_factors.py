@@ -180,8 +180,8 @@ def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     record = factors_record(of, found.summary.runs, every, ALPHA, "")
     answer = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, found.runs)
     heads = [one.partition(",")[0] for one in answer]
-    assert heads[0] == "In queries per second" and heads[-2:] == ["In 99th-percentile latency"] * 2
-    assert answer[-1].startswith("In 99th-percentile latency, zlib instead of raw: +1")
+    assert heads[0] == "In queries per second" and heads.count("In 99th-percentile latency") == 1
+    assert "zlib instead of raw: +1" in answer[-1]
     assert "0 at about 25" in answer[-1], "a metric that is better lower has signs, and the same crossing"
 
 

@@ -45,7 +45,7 @@ def _intro(result: StudyResult) -> str:
     note = tr(
         "A main effect is the mean over all combinations of the other factors, as a ratio; an effect at another "
         "factor's level is the mean over the combinations with that level; an interaction is how much the second "
-        "differs from the one at the control's level. Intervals of {level} hold together over all of these effects.",
+        "differs from the one at the control's level. Intervals of {level} are simultaneous over all of these effects.",
         level=level_percent(result.summary.alpha),
     )  # fmt: skip
     record = result.summary.factors

@@ -56,9 +56,15 @@ def build(result: StudyResult, metrics: Sequence[str], above: str) -> FigureGrou
 
 
 def strongest(effects: Sequence[EffectRecord]) -> list[EffectRecord]:
-    """The effects that have no verdict and an interval, the largest against its noise first."""
+    """The effects that have no verdict and an interval, the largest against its noise first; of each contrast in each
+    metric the step that shows most.
+    """
     having = [one for one in effects if not one.verdict and one.ratio and one.ci_low and one.ci_high]
-    return sorted(having, key=lambda one: (size_over_noise(one), abs(log(one.ratio or 1.0))), reverse=True)
+    having.sort(key=lambda one: (size_over_noise(one), abs(log(one.ratio or 1.0))), reverse=True)
+    found: dict[tuple[str, str, str], EffectRecord] = {}
+    for one in having:
+        found.setdefault((one.metric, one.arm, one.control), one)
+    return list(found.values())
 
 
 def size_over_noise(effect: EffectRecord) -> float:

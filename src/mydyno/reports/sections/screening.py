@@ -101,7 +101,7 @@ def _table(record: ScreenRecord) -> Table:
             Cell(_mixed(one)),
         ])  # fmt: skip
     return Table(
-        tr("Main effects on {metric}, largest first; intervals hold together", metric=metric_name(record.metric)),
+        tr("Main effects on {metric}, largest first, with simultaneous intervals", metric=metric_name(record.metric)),
         [tr("variable"), tr("change"), tr("effect"), "p", "", tr("mixed with")],
         rows,
     )

@@ -20,6 +20,9 @@ from mydyno.reports.charts.svg import marker
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 
+LONGEST_UNBROKEN = 24
+"""Characters of a name that no line is broken in; a phone has room for some 36."""
+_HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
 CELL_CHARACTERS = 45
 """A table's cell with its markup."""
@@ -118,11 +121,19 @@ def templates() -> Environment:
 
 
 def sentence_markup(text: str) -> Markup:
-    """A sentence whose percentages do not break across lines, and whose commands are set as code; markup as it is."""
+    """A sentence with commands as code, whose percentages and names do not break across lines; markup as it is."""
     if isinstance(text, Markup):
         return text
     parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
-    return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else part
+    return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else _unbroken_names(part)
+                           for index, part in enumerate(parts))  # fmt: skip
+
+
+def _unbroken_names(text: str) -> Markup:
+    """The text with short words of several parts, such as arms' names, kept on one line."""
+    parts = _HYPHENATED.split(text)
+    return Markup("").join(Markup('<span class="unbroken">{}</span>').format(part)
+                           if index % 2 and len(part) <= LONGEST_UNBROKEN else part
                            for index, part in enumerate(parts))  # fmt: skip
 
 

@@ -251,7 +251,7 @@ def compare_steps(
     seed: int,
     may_claim: bool,
 ) -> list[tuple[str, str, str, ComparedSides]]:
-    """(step, arm, control, both sides) of every contrast, with intervals that hold together over all of them.
+    """(step, arm, control, both sides) of every contrast, with intervals that are simultaneous over all of them.
 
     `contrasts_of`: {control: its arms}.
     """

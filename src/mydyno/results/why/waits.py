@@ -128,7 +128,7 @@ def waits_of(
 
 
 def _differences(contrasts: Sequence[SampledContrast | None], alpha: float, seed: int) -> dict[int, list[Difference]]:
-    """{id of a contrast: its differences}, whose intervals hold together."""
+    """{id of a contrast: its differences}, whose intervals are simultaneous."""
     having = [one for one in contrasts if one is not None]
     return {id(one): of for one, of in zip(having, differences(having, alpha, seed), strict=True)}
 

@@ -104,7 +104,9 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
-    of_factors = {metric: factor_sentences(summary, metric) for metric in answered_metrics(summary)}
+    of_factors = {
+        metric: factor_sentences(summary, metric, as_one=metric in further) for metric in answered_metrics(summary)
+    }
     if of_factors.get(summary.primary):
         decided = [one for metric, found in of_factors.items() if metric not in further for one in found]
     needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
@@ -126,7 +128,7 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
     of_further = [
         sentence
         for metric in further
-        for sentence in of_factors[metric][:MOST_OF_FURTHER]
+        for sentence in of_factors[metric]
         or (*writer.decided_on(metric)[:MOST_OF_FURTHER], *writer.undecided(bool(lead), metric)[:1])
     ]
     leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]

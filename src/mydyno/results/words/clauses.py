@@ -297,9 +297,7 @@ class Clauses:
         return tr(", at {size} more {noun}", **facts) if more else tr(", at {size} less {noun}", **facts)
 
     def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
-        """ "a (−27 %) and b (−83 %)" where a few arms without a common level have one effect each, of unlike sizes; else
-        empty.
-        """
+        """ "a (−27 %) and b (−83 %)" of a few arms without a common level and with one effect each; else empty."""
         order = {arm: index for index, arm in enumerate(self.summary.arms)}
         effects = sorted(group, key=lambda effect: order.get(effect.arm, len(order)))
         names = [effect.arm for effect in effects]
@@ -436,7 +434,7 @@ def _span(effects: Sequence[EffectRecord]) -> str:
 
 
 def _times(effects: Sequence[EffectRecord]) -> str:
-    """Ratios as factors, "1.5 to 17", where the largest is at least SEVERAL_TIMES and none is a reduction; else empty."""
+    """Ratios as factors, "1.5 to 17", where none is below 1 and one is SEVERAL_TIMES or more; else empty."""
     ratios = sorted(effect.ratio for effect in effects if effect.ratio is not None)
     if ratios[0] < 1 or ratios[-1] < SEVERAL_TIMES:
         return ""

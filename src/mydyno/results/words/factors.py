@@ -19,9 +19,9 @@ from mydyno.model.stored.summary import StepLevel, Summary
 from mydyno.results.words.plain import signed, size
 
 
-def factor_sentences(summary: Summary, metric: str) -> list[str]:
-    """A sentence for each factor that has a decided effect on the metric, quantitative factors last; of several steps
-    those of the highest load of the first workload. Empty for a study without factors.
+def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> list[str]:
+    """A sentence for each factor that has a decided effect on the metric, or one for all; quantitative factors last; of
+    several steps those of the highest load of the first workload. Empty for a study without factors.
     """
     record = summary.factors
     step = _step(summary, metric)
@@ -32,6 +32,8 @@ def factor_sentences(summary: Summary, metric: str) -> list[str]:
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
     said = [[clause for clause in of if clause] for of in clauses]
+    if as_one:
+        said = [[clause for of in said for clause in of]]
     if len(summary.steps) == 1:
         return [tr("In {noun}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
     return [tr("In {noun} at {step}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
