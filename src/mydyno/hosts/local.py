@@ -16,6 +16,7 @@ from mydyno.hosts.headway import Headway
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.mount_access import entering_command
+from mydyno.hosts.network.transfer import Transfer
 from mydyno.hosts.undo import UndoJournal
 from mydyno.stages import stage
 
@@ -119,7 +120,7 @@ class Process:
 
 
 def exit_with_parent(parent: int) -> list[str]:
-    """Goes on only while the parent lives: a parent that was killed before PR_SET_PDEATHSIG was set goes unnoticed."""
+    """Run a command only if the parent is still alive. PR_SET_PDEATHSIG does not cover a parent that died before."""
     return ["/bin/sh", "-c", f'[ "$PPID" = {parent} ] && exec "$@"', "sh"]
 
 
@@ -132,6 +133,8 @@ class LocalHost:
         self._undo = undo
         self.timing = asyncio.Lock()
         """Held while something is timed that other timings would disturb: proofs of several links, one by one."""
+        self.bare_link: Transfer | None = None
+        """What a link between two namespaces carries without a cap: the first one's, before it was shaped."""
         self.held_settings = HeldSettings()
         """Kernel settings that several servers need at the same time."""
 

@@ -22,6 +22,7 @@ from mydyno.model.definition.experiment import ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, Evidence, StepRecord
 from mydyno.servers.client_path import ClientPath
+from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
@@ -454,3 +455,24 @@ async def test_a_disturbed_transfer_is_made_again(
     found = await treatment._best(object(), object())  # type: ignore[arg-type]
     assert found.bits_per_s == kept * 1e6
     assert len(measured) - len(left) == tries
+
+
+async def test_what_a_link_carries_without_a_cap_is_timed_once_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = iter([transfer(20_000), transfer(1)])
+    host = LocalHost("study", None)
+    monkeypatch.setattr(host, "_undo", type("Undo", (), {"will_change": lambda *_, **__: 1})())
+    monkeypatch.setattr(network, "timed_transfer", lambda *_: next(rates))
+    for name in ("make_namespace", "make_link", "shape_link"):
+        monkeypatch.setattr(network, name, lambda *_: None)
+
+    class Instance:
+        is_private, load_path = True, None
+
+        def __init__(self, number: int) -> None:
+            self.number, self.host = number, host
+            self.settings = InstanceSettings(variables={})
+
+    treatments = [NetworkTreatment("1gbit"), NetworkTreatment("100mbit")]
+    for number, treatment in enumerate(treatments, 1):
+        await treatment.apply(Instance(number))  # type: ignore[arg-type]
+    assert [treatment._bare for treatment in treatments] == [transfer(20_000)] * 2

@@ -30,7 +30,7 @@ PROFILE_GAP_S = 1.0
 """The same around a profiled slice: the profiler begins and ends, and stacks are made (measured)."""
 START_S_PER_SERVER = 1.8
 """Start, prove, prewarm and stop, with small data and two CPUs (measured; replaced by what blocks take)."""
-LINK_S_PER_SERVER = 1.3
+LINK_S_PER_SERVER = 1.1
 """What a link between network namespaces and its proof add (measured)."""
 COPY_BYTES_PER_S = 400e6
 """Of a data folder."""
