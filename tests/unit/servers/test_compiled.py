@@ -7,11 +7,13 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import mydyno as mydyno_package
 from mydyno.errors import BuildError, HostError, UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import ServerSpec
@@ -25,6 +27,7 @@ from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
 from tests.support.memcached_commits import commit, git, new_repository
 from tests.support.patience import until
+from tests.support.processes import has_ended
 from tests.unit.cli.test_command_line import mydyno
 
 HOST = LocalHost("tests", None)
@@ -207,6 +210,38 @@ def _runs(marker: str) -> bool:
         except OSError:
             continue
     return False
+
+
+BUILDER = """
+import asyncio, sys
+from pathlib import Path
+from mydyno.hosts.local import LocalHost
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.packages.progress import silent
+from mydyno.servers.compiled.cached import get_compiled
+spec = BuildSpec.model_validate_json(sys.argv[1])
+asyncio.run(get_compiled(spec, Path(sys.argv[2]), LocalHost("tests", None), silent))
+"""
+
+
+async def test_a_build_ends_with_a_mydyno_that_is_killed_and_is_made_anew(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    pids, held = tmp_path / "pids", tmp_path / "held"
+    held.touch()
+    wanted = spec(repository, command=f"if test -e {held}; then sleep 300 & echo $! $$ >{pids}; wait; fi; {COMMAND}")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", BUILDER, wanted.model_dump_json(), str(cache),
+        env={**os.environ, "PYTHONPATH": str(Path(mydyno_package.__file__).parents[1])},
+    )  # fmt: skip
+    await until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+    process.kill()
+    await process.wait()
+    await until(lambda: all(has_ended(int(pid)) for pid in pids.read_text().split()))
+    held.unlink()
+    (build,) = await get_compiled(wanted, cache, HOST, silent)
+    assert build.compiled is not None
+    assert left_over(cache) == [build.compiled.name]
 
 
 async def test_two_at_once_build_once(repository: Path, cache: Path, tmp_path: Path) -> None:
