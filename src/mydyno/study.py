@@ -175,7 +175,8 @@ def _check_folders(studies: Path, name: str, paths: HostPaths) -> None:
 def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
     obstacles = forecast(experiment, plan, paths).obstacles
     if obstacles:
-        raise HostError("this study cannot be done here:\n  " + "\n  ".join(obstacles))
+        many = "".join(f"\n  {obstacle}" for obstacle in obstacles)
+        raise HostError(obstacles[0] if len(obstacles) == 1 else f"this study cannot be done here:{many}")
     paths.program("dynoprobe")
 
 

@@ -24,6 +24,8 @@ from mydyno.servers.build import ServerBuild
 from mydyno.servers.compiled.cached import get_compiled
 from tests.server.support import one_run
 from tests.support.memcached_commits import COMMAND, QUICK_COMMAND, Change, MemcachedSource, history, memcached_source
+from tests.support.patience import wait_until
+from tests.support.processes import processes, shown
 from tests.support.real import Program, wait_for
 
 TURNS = 300_000
@@ -118,17 +120,22 @@ made_up = {{ server.build = {{ git = "{repository}", command = "{QUICK_COMMAND}"
         assert environment.close() == []
 
 
-@pytest.mark.exhaustive
-def test_bisect_finds_a_real_commit_also_after_kill_9(built: Built, program: Program) -> None:
+def made_up(built: Built, program: Program, changes: list[Change], command: str) -> tuple[list[str], str]:
+    """(the commits of a new repository, the experiment on it)."""
     repository = program.folder / "made-up"
-    changes = [Change("Begin"), Change("Tidy up"), Change("Check every answer", TURNS)]
     commits = history(repository, built.objects, changes)
     program.environment["MYDYNO_CACHE"] = str(built.paths.cache)
-    build = f'git = "{repository}"\ncommand = "{QUICK_COMMAND}"'
+    build = f"git = \"{repository}\"\ncommand = '{command}'"
     design = 'slice = "0.2s"\nwashout = "0.1s"\ncycles = 2\nquiet_wait = "0s"\ntime = "none"'
     # A closed loop: with a rate, a pause of the host at the end of a slice leaves too many transactions unfinished.
     loop = text("bisected", build, 'control = "now"\nnow = {}', built.source, design).replace("rate = 400\n", "")
-    path = program.write(loop)
+    return commits, program.write(loop)
+
+
+@pytest.mark.exhaustive
+def test_bisect_finds_a_real_commit_also_after_kill_9(built: Built, program: Program) -> None:
+    changes = [Change("Begin"), Change("Tidy up"), Change("Check every answer", TURNS)]
+    commits, path = made_up(built, program, changes, QUICK_COMMAND)
     asked = ("bisect", path, "--good", "HEAD~2", "--bad", "HEAD", "--blocks", "6")
     planned = program.run(*asked, "--dry-run")
     assert planned.returncode == 0, planned.stderr
@@ -154,3 +161,51 @@ def test_bisect_finds_a_real_commit_also_after_kill_9(built: Built, program: Pro
     assert studies <= {one.name for one in (folder / "studies").iterdir()}
     assert "Check every answer" in (folder / "report.html").read_text()
     assert "| good |" in (folder / "report.md").read_text()
+
+
+@pytest.mark.exhaustive
+def test_commits_that_cancel_each_other_crash_or_do_not_build_lead_no_bisection_astray(
+    built: Built, program: Program
+) -> None:
+    """Killed in a build, with nothing left of it; then continued to its end."""
+    changes = [
+        Change("Begin"), Change("Burn", TURNS), Change("Burn no more", 0), Change("Break the build", extra="#error no"),
+        Change("Crash", extra="__builtin_trap();"), Change("Tidy up"), Change("Check every answer", TURNS),
+        Change("Last"),
+    ]  # fmt: skip
+    asleep = f"{os.getpid()}.25"
+    held = program.folder / "held"
+    held.touch()
+    commits, path = made_up(
+        built, program, changes, f"if grep -q change.[1-6].[*] cost.c && test -e {held}; then sleep {asleep}; fi; " +
+        QUICK_COMMAND,
+    )  # fmt: skip
+
+    def is_building() -> bool:
+        return _executing(f"sleep {asleep}")
+
+    before = program.leftovers()
+    asked = ("bisect", path, "--good", "HEAD~7", "--bad", "HEAD", "--blocks", "6", "--error", "20%")
+    with program.started(*asked) as process:
+        wait_for(is_building, process, 400)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert wait_until(lambda: not is_building()), "the build goes on after kill -9"
+    held.unlink()
+    (folder,) = (program.folder / "bisections").iterdir()
+    done = program.run("bisect", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["state"], result["first_bad"]["hash"]) == ("found", commits[6]), done.stdout
+    why = {one["commit"]["subject"]: one["skipped_because"] for one in result["comparisons"]}
+    assert why.get("Break the build", "build") == "build"
+    assert why["Crash"] in ("start", "failed")
+    (crashed,) = [one for one in result["comparisons"] if one["commit"]["subject"] == "Crash"]
+    assert crashed["reason"]
+    assert f"{crashed['commit']['hash'][:12]}: " in done.stdout
+    assert program.leftovers() == before
+
+
+def _executing(command: str) -> bool:
+    """Whether there is a process of exactly this command line."""
+    return any(shown(line).strip() == command for _, line, _ in processes())

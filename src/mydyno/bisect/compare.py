@@ -3,7 +3,9 @@
 The two ends are compared first. They must be shown to differ at a load level, and by what they differ every other
 commit is decided there: a commit is bad if it is shown to be beyond the limit, good if it is shown to be within it
 (verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
-ratio): a commit that has the whole difference and one that has none are then equally far from it.
+ratio): a commit that has the whole difference and one that has none are then equally far from it. But an estimate can
+be more than twice the truth; so the limit is never beyond the near end of the interval, which the true difference is
+beyond. Every study has its share of the bisection's error rate (error_rate.py).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mydyno.bisect.error_rate import LEAST_RATE
 from mydyno.bisect.folder import BisectFolder
 from mydyno.errors import BuildError, ServerError
 from mydyno.execution.environments.environment import Opener
@@ -106,7 +109,11 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
         await _build(experiment, commit, tools)
 
     def is_decided(study: StudyFolder, summary: Summary) -> bool:
-        return _end_state(study, summary, record)[0] != "undecided"
+        state, best = _end_state(study, summary, record)
+        if state != "differ" or best is None or given is not None:
+            return state != "undecided"
+        # More precise ends move the limit to the middle, where commits take the least time.
+        return _limit_between(best) == _half(best)
 
     study, summary, times = await _study(folder, experiment, tools, is_decided, record.longest_s)
     state, best = _end_state(study, summary, record)
@@ -116,7 +123,7 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
     if state != "differ" or best is None or best.ratio is None:
         reason = "" if state != "undecided" or effect is None else effect.sentence
         return Ends(comparison=comparison.model_copy(update={"reason": reason}), state=state)
-    limit = given if given is not None else math.sqrt(best.ratio)
+    limit = given if given is not None else _limit_between(best)
     return Ends(comparison=comparison, state="differ", step=record.step or best.step, limit=limit)
 
 
@@ -124,6 +131,8 @@ async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools
     """Good, bad or skipped. Raises HostError and StudyError for what is not this commit's fault."""
     record = folder.record()
     experiment = experiment_for(record, commit, ends.step, ends.limit)
+    if folder.study_of(experiment.name) is None and folder.next_error_rate() < LEAST_RATE:
+        return _skipped(commit, "undecided", "too many commits were compared for the error rate")
     try:
         await _build(experiment, commit, tools)
     except BuildError as error:
@@ -173,6 +182,8 @@ async def _study(
     """
     path = folder.study_of(experiment.name)
     if path is None:
+        verdict = experiment.verdict.model_copy(update={"error_rate": folder.next_error_rate()})
+        experiment = experiment.model_copy(update={"verdict": verdict})
         source = folder.record().experiment_source
         request = Request(experiment, source, folder.studies, ("mydyno", "bisect"), is_decided)
         with tools.watch(experiment) as watcher:
@@ -194,7 +205,8 @@ async def _study(
             break
     again = f"{experiment.name}{AGAIN}"
     alarm = "" if experiment.design.time is not None else alarm_of(summary.effects)
-    if alarm and not study.path.name.startswith(again) and not experiment.name.endswith(AGAIN):
+    is_first = not study.path.name.startswith(again) and not experiment.name.endswith(AGAIN)
+    if alarm and is_first and folder.next_error_rate() >= LEAST_RATE:
         tools.say(f"{alarm}; compared once more")
         return await _study(folder, experiment.model_copy(update={"name": again}), tools, is_decided, longest_s)
     return study, summary, times
@@ -276,6 +288,19 @@ def _limit(metric: str, threshold: float) -> float:
     return 1.0 - threshold if is_higher_better(metric) else 1.0 + threshold
 
 
+def _half(ends: EffectRecord) -> float:
+    assert ends.ratio is not None
+    return math.sqrt(ends.ratio)
+
+
+def _limit_between(ends: EffectRecord) -> float:
+    """Half of what the ends differ by, or the near end of its interval where that is less."""
+    half, near = _half(ends), ends.ci_high if _half(ends) < 1.0 else ends.ci_low
+    if near is None:
+        return half
+    return max(half, near) if half < 1.0 else min(half, near)
+
+
 def _skipped(commit: Commit, because: SkipReason, reason: str) -> Comparison:
     return Comparison(commit=commit, outcome="skipped", skipped_because=because, reason=reason)
 
@@ -298,6 +323,7 @@ def _comparison(
         ratio=None if effect is None else effect.ratio,
         low=None if effect is None else effect.ci_low,
         high=None if effect is None else effect.ci_high,
+        confidence=None if effect is None else 1.0 - summary.alpha,
         blocks=len({run.block for run in summary.runs}),
         duration_s=round(duration_s(study), 1),
         times=times,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from mydyno.bisect.error_rate import rate_of_study
 from mydyno.errors import UserError
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult, Comparison, Ends
 from mydyno.store.files import write_text
@@ -75,6 +76,11 @@ class BisectFolder:
             for event in self.journal.read()
             if event["event"] == COMPARED_EVENT
         ]
+
+    def next_error_rate(self) -> float:
+        """The error rate of the next study that is made."""
+        record, made = self.record(), len(list(self.studies.glob("*/study.json")))
+        return rate_of_study(record.error_rate, record.commits, made)
 
     def study_of(self, experiment: str) -> Path | None:
         """The study of a comparison that was begun, by its experiment's name; None if there is none."""

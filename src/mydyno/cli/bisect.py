@@ -18,6 +18,8 @@ from mydyno.model.metrics import METRICS, metric_source, split_instance
 
 DEFAULT_BISECTIONS = Path("bisections")
 DEFAULT_TIME = "5m"
+DEFAULT_ERROR = "5%"
+ERROR_RANGE = (0.001, 0.5)
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +61,13 @@ Longest = Annotated[
         metavar="DURATION",
     ),
 ]
+Error = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Largest chance that a wrong commit is named (default: {DEFAULT_ERROR}); a smaller one takes longer.",
+        metavar="PERCENT",
+    ),
+]
 Metric = Annotated[str | None, typer.Option(help="Decide by this metric (default: the experiment's verdict.primary).")]
 
 
@@ -68,6 +77,7 @@ def bisect(
     bad: Annotated[str | None, typer.Option(help="A commit after the change.", metavar="REF")] = None,
     metric: Metric = None,
     threshold: Threshold = None,
+    error: Error = None,
     step: Annotated[
         str | None, typer.Option(help="Decide at this load level (default: where the ends differ most clearly).")
     ] = None,
@@ -96,8 +106,9 @@ def bisect(
     path = _existing(target, bisections)
     if path is not None:
         given = {
-            "--good": good, "--bad": bad, "--metric": metric, "--threshold": threshold, "--step": step, "--time": time,
-            "--longest": longest, "--blocks": blocks, "--scale": scale, "--set": settings,
+            "--good": good, "--bad": bad, "--metric": metric, "--threshold": threshold, "--error": error,
+            "--step": step, "--time": time, "--longest": longest, "--blocks": blocks, "--scale": scale,
+            "--set": settings,
         }  # fmt: skip
         wrong = [name for name, value in given.items() if value is not None]
         if wrong or first_parent or dry_run:
@@ -134,6 +145,7 @@ def bisect(
         step,
         longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,
         first_parent,
+        _error_rate(error or DEFAULT_ERROR),
     )
     if not dry_run:
         check_writable(bisections, "--bisections")
@@ -165,10 +177,22 @@ def _meant(guess: str) -> str:
 def _threshold(text: str | None) -> float | None:
     if text is None:
         return None
-    try:
-        found = parse_share(text)
-    except ValueError as error:
-        raise UserError(f"--threshold {text}: {error}", "a share such as 3%") from None
+    found = _share("--threshold", text, "3%")
     if not 0 < found < 1:
         raise UserError(f"--threshold {text}: must be between 0 and 100 %", "a share such as 3%")
     return found
+
+
+def _error_rate(text: str) -> float:
+    found = _share("--error", text, DEFAULT_ERROR)
+    low, high = ERROR_RANGE
+    if not low <= found <= high:
+        raise UserError(f"--error {text}: must be from {low * 100:g} to {high * 100:g} %", "a share such as 5%")
+    return found
+
+
+def _share(option: str, text: str, example: str) -> float:
+    try:
+        return parse_share(text)
+    except ValueError as error:
+        raise UserError(f"{option} {text}: {error}", f"a share such as {example}") from None

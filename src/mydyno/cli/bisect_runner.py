@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import typer
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import run_bisection
 from mydyno.bisect.compare import Tools, build_of
+from mydyno.bisect.error_rate import comparisons_needed, rate_of_study
 from mydyno.bisect.folder import BisectFolder
 from mydyno.bisect.walk import count_commits, describe
 from mydyno.cli.exit_codes import ExitCode
@@ -35,6 +35,7 @@ from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit
 from mydyno.reports.bisect.markdown import bisect_markdown
 from mydyno.reports.bisect.page import bisect_page
 from mydyno.reports.bisect.terminal import print_bisection
+from mydyno.reports.bisect.words import share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import fetched
 from mydyno.store.files import write_text
@@ -56,6 +57,7 @@ class BisectRequest:
     step: str | None
     longest_s: float | None
     first_parent: bool
+    error_rate: float
 
 
 def begin(asked: BisectRequest, bisections: Path, paths: HostPaths, dry_run: bool, as_json: bool) -> None:
@@ -108,6 +110,7 @@ async def _record(asked: BisectRequest, build: BuildSpec, paths: HostPaths, host
         step=asked.step,
         longest_s=asked.longest_s,
         first_parent=asked.first_parent,
+        error_rate=asked.error_rate,
     )
 
 
@@ -126,11 +129,6 @@ def _check_others(record: BisectRecord) -> None:
              f"{record.experiment.control}")  # fmt: skip
 
 
-def comparisons_needed(commits: int) -> int:
-    """The comparisons of the ends and of the commits in between, if none is skipped."""
-    return 1 + (math.ceil(math.log2(commits)) if commits > 1 else 0)
-
-
 async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, host: LocalHost) -> None:
     clone = await fetched(build, paths.cache, host, warn)
     experiment, needed = record.experiment, comparisons_needed(record.commits)
@@ -144,6 +142,9 @@ async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, 
         print("bad if    worse than half of the difference of the ends")
     else:
         print(f"bad if    worse than good by more than {record.threshold * 100:.3g} %")
+    share = share_words(rate_of_study(record.error_rate, record.commits, 0))
+    print(f"error     at most {share_words(record.error_rate)} for a wrong commit: {share} for each of {needed} "
+          "studies, less for each further one")  # fmt: skip
     took = [one.took_s for one in read_builds(paths.cache).values() if one.command == build.command]
     refs = (record.good.hash, record.bad.hash)
     there = [await planned_builds(build.model_copy(update={"ref": ref}), paths.cache, host) for ref in refs]

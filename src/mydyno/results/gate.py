@@ -54,6 +54,8 @@ class GateResult:
     obstacle: str
     """Why nothing, or not everything, may be examined: the study is interrupted, before its first look, not valid."""
     alpha: float
+    error_rate: float
+    """Of all looks together."""
     look: int | None
     blocks: int
     more_s: float | None
@@ -70,7 +72,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
     study, plan, records = folder.study(), folder.plan(), list(folder.runs())
     experiment = study.experiment
     used = experiment.gate if thresholds is None else tuple(thresholds)
-    look, alpha = look_of(plan, records)
+    look, alpha = look_of(plan, records, experiment)
     interrupted = is_interrupted(folder, plan)
     before_look = plan.sequential and look is None
     comparisons = _comparisons(
@@ -91,11 +93,12 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
         comparisons=comparisons,
         obstacle=_obstacle(plan, records, look, interrupted),
         alpha=alpha,
+        error_rate=experiment.verdict.error_rate,
         look=look,
         blocks=finished_blocks(summary),
         more_s=more_s,
         next_step=step,
-        scope=scope_line(summary, study, records),
+        scope=scope_line(summary, study, records, with_tests=False),
         late=used != experiment.gate,
         duration_s=_duration_s(records),
         builds=_builds(records),
@@ -117,7 +120,7 @@ def _builds(records: Sequence[RunRecord]) -> str:
 def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:
     """Whether every threshold that the study declares is decided at its latest look, so that the study may end."""
     experiment, plan, records = folder.study().experiment, folder.plan(), list(folder.runs())
-    look, alpha = look_of(plan, records)
+    look, alpha = look_of(plan, records, experiment)
     if look is None:
         return False
     due = first_finished(records, look)
@@ -152,7 +155,7 @@ def _comparisons(
             family = contrast_family(experiment, runs, one.metric, control, every_arm, True, {})
             bounds.append(Bound(family, one.ratio, arms, steps))
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
-    judged = judge(bounds, alpha, alarm_of(summary.effects), looks)
+    judged = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate)
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in judged}
     measured = ordered({name for run in runs for values in run.values.values() for name in values})
     comparisons = []

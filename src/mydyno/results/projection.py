@@ -55,9 +55,10 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     for metric in metrics:
         sds = [sd for step in {one.step for one in slices} if (sd := residual_sd(found.adjusted, step, metric))]
         if sds:
-            alpha = (plan.schedule.alpha_at(blocks) if plan.schedule is not None else None) or 0.05
+            alpha = plan.schedule.alpha_at(blocks) if plan.schedule is not None else None
             # The sd of one lane's values; projected_half_width takes that of the difference of two copies.
-            width = projected_half_width(2**0.5 * max(sds), blocks, len(experiment.arms) + 1, contrasts, alpha)
+            width = projected_half_width(2**0.5 * max(sds), blocks, len(experiment.arms) + 1, contrasts,
+                                         alpha or experiment.verdict.error_rate)  # fmt: skip
             if width is not None:
                 widths[metric] = round(width, 5)
     return Precision(blocks, made, widths) if widths else None

@@ -71,7 +71,7 @@ def summarise(folder: StudyFolder) -> Summary:
     steps = experiment.resolved_steps
     runs = list(folder.runs())
     plan = folder.plan()
-    look, alpha = look_of(plan, runs)
+    look, alpha = look_of(plan, runs, experiment)
     due_blocks = first_finished(runs, look)
     counted_runs = [run for run in runs if run.block in due_blocks]
     slices = slices_of(folder, counted_runs) if plan.design == "interleaved" else []
@@ -84,13 +84,13 @@ def summarise(folder: StudyFolder) -> Summary:
     measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured, scopes))
     due = None if early else alpha
-    effects = decide_study(every, due, plan.schedule)
+    at = (due, plan.schedule, experiment.verdict.error_rate)
+    effects = decide_study(every, *at)
     planned = len(plan.runs)
     records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
-        unadjusted = decide_study(list(families(experiment, plain, measured, scopes)), due, plan.schedule)
-        records = _with_unadjusted(records, unadjusted)
+        records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured, scopes)), *at))
     costs = None
     if experiment.screen is None:  # the runs of a screening design are not compared one by one
         served = [one for one in slices if one.search is None]
@@ -226,12 +226,11 @@ def _state(runs: list[RunRecord], planned: int) -> Any:
     return "complete" if len(runs) == planned else "partial"
 
 
-def look_of(plan: Plan, runs: Sequence[RunRecord]) -> tuple[int | None, float]:
-    """(blocks of the look that is due, its error rate): the latest look reached, or None and 5 % without looks."""
-    if plan.schedule is None:
-        return None, 0.05
-    look = plan.schedule.latest(len({run.block for run in runs}))
-    return look, plan.schedule.rates[look] if look is not None else 0.05
+def look_of(plan: Plan, runs: Sequence[RunRecord], experiment: Experiment) -> tuple[int | None, float]:
+    """(blocks of the look that is due, its error rate): the latest look reached, or None and the study's error rate."""
+    look = None if plan.schedule is None else plan.schedule.latest(len({run.block for run in runs}))
+    rates = {} if plan.schedule is None else plan.schedule.rates
+    return look, experiment.verdict.error_rate if look is None else rates[look]
 
 
 def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mydyno.model.definition.looks import SIX, Looks
+from mydyno.model.definition.looks import SIX, TOTAL, Looks
 from mydyno.model.metrics import phrase_of
 from mydyno.stats.contrast import log_ratios
 from mydyno.stats.groups import grouped_estimate, grouped_noise, groups_among, weighted_mean, without_group_means
@@ -56,12 +56,15 @@ def decide(family: Family) -> list[Effect]:
     return decide_study([family], _alpha(family))
 
 
-def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: Looks | None = None) -> list[Effect]:
+def decide_study(
+    families: Sequence[Family], alpha: float | None = TOTAL, looks: Looks | None = None, total: float = TOTAL
+) -> list[Effect]:
     """The effects of all families in order: steps in the family's order, arms in their declared order.
 
     Families with `primary` are tested together at error rate `alpha`; the others are exploratory. `looks` are
     those of a sequential study: more blocks belong to it and come with the next one. alpha None: no look is due, so
-    nothing is decided; intervals are those of the next look.
+    nothing is decided; intervals are those of the next look. `total` is the error rate of the study, of which alpha is
+    the whole or a look's share.
     Raises BugError for a margin outside 0 to 1, a run that is there twice, or an observation of an undeclared arm.
     """
     for family in families:
@@ -74,7 +77,7 @@ def decide_study(families: Sequence[Family], alpha: float | None = 0.05, looks: 
     study = Study(
         together=tested_together(members, error_rate, seed),
         places={id(one): place for place, one in enumerate(members)},
-        alarm=a_a_alarm([family for family in families if family.primary], error_rate, seed),
+        alarm=a_a_alarm([family for family in families if family.primary], alarm_rate(error_rate, total), seed),
         looks=looks,
         due=alpha is not None,
     )
@@ -142,6 +145,14 @@ def measure(family: Family) -> list[MeasuredContrast]:
 def _groups_of(family: Family, table: Table) -> list[str]:
     """The host group of each row."""
     return [family.host_groups.get(block, "") for block in table.rows]
+
+
+def alarm_rate(alpha: float, total: float) -> float:
+    """The error rate of the A/A alarm: the same share of TOTAL as alpha is of the study's error rate.
+
+    A study that is to err less often must not overlook a host that is not fit to measure.
+    """
+    return alpha * TOTAL / total
 
 
 def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:

@@ -1,7 +1,8 @@
 """Thresholds: is an arm shown to be within its limit, shown to be beyond it, or can it not be told?
 
-Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate: 5
-%, or that of the look (model/definition/looks.py), whose rates sum to 5 %. Each p is the larger of two: Student's t
+Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate (5
+% unless set otherwise), or that of the look (model/definition/looks.py), whose rates sum to it. Each p is the larger of
+two: Student's t
 (stats/noninferiority.py), and the permutation of labels after the arm's values have been divided by the limit
 (stats/permutation.py), which is exact for any noise that arm and control share.
 
@@ -9,7 +10,7 @@ Within: the p are adjusted by Hochberg. That all comparisons are within is claim
 the error rate: to be wrong, a comparison that is truly at its limit or beyond must pass its own test, whatever the
 others do (intersection-union test; Berger, Technometrics 24 (1982)). Beyond: all comparisons are permuted together, and
 the p of t are adjusted by Holm, as one false alarm among many comparisons would stop a release. So each of the two
-errors happens in at most 5 % of studies.
+errors happens in at most so many studies.
 
 A difference from no change is not tested here: an effect that is surely below 0, but not surely beyond the limit, is
 neither within nor beyond. An arm that failed where the control did not has failed, whatever the limit.
@@ -23,18 +24,16 @@ from enum import StrEnum
 from math import exp, log
 
 from mydyno.language import tr
-from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.verdicts.case import SLACK
-from mydyno.verdicts.decide import a_a_alarm, measure
+from mydyno.verdicts.decide import a_a_alarm, alarm_rate, measure
 from mydyno.verdicts.effect import Family, Metric
 from mydyno.verdicts.together import MeasuredContrast
 
-FIXED_RATE = 0.05
-"""The error rate of a study that is examined once."""
 LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
 
@@ -90,17 +89,20 @@ class Comparison:
 
 
 def judge(
-    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", looks: Looks | None = None
+    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", looks: Looks | None = None, total: float = TOTAL
 ) -> tuple[Comparison, ...]:
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
     `alarm`: an A/A alarm of the study as a clause; where the copies of the control differ in a metric of these bounds,
-    that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice.
+    that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice. `total`
+    is the error rate of the study.
     """
     cases = [(bound, one) for bound in bounds for one in measure(bound.family) if _is_meant(bound, one)]
     if alpha is None:
         return tuple(_unexamined(bound, one) for bound, one in cases)
-    alarm = alarm or (a_a_alarm([bound.family for bound in bounds], alpha, bounds[0].family.seed) if bounds else "")
+    if bounds and not alarm:
+        families, seed = [bound.family for bound in bounds], bounds[0].family.seed
+        alarm = a_a_alarm(families, alarm_rate(alpha, total), seed)
     tests = [limit_test(one.estimate, bound.limit, one.family.metric.better) for bound, one in cases]
     good = {place: _better_than(bound, one) for place, (bound, one) in enumerate(cases) if one.estimate.n}
     seed = bounds[0].family.seed if bounds else 1
@@ -211,6 +213,6 @@ def _blocks_needed(
         look = next((look for look, rate in looks.rates.items() if look > n and enough(look, rate)), None)
         if look is not None:
             return look
-        alpha = FIXED_RATE
+        alpha = looks.total
     needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * alpha / tests), freedom=freedom)
     return max(needed, FEWEST_BLOCKS, n + 1)

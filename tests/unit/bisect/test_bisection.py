@@ -2,164 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from mydyno.bisect.bisection import run_bisection
-from mydyno.bisect.compare import CANDIDATE, Tools, experiment_for
-from mydyno.bisect.folder import RECORD, RESULT, BisectFolder
-from mydyno.bisect.walk import describe
-from mydyno.errors import BuildError, ServerError, StudyError
-from mydyno.hosts.local import LocalHost
+from mydyno.bisect.compare import experiment_for
+from mydyno.bisect.folder import BisectFolder
+from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.search import CAPACITY
-from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.stored.bisection import BisectRecord, BisectResult
+from mydyno.model.stored.bisection import BisectResult
 from mydyno.store.study_folder import StudyFolder
-from tests.support.fake_environment import Watched, opener
-from tests.support.fake_script import Script, experiment
-from tests.support.memcached_commits import commit, new_repository
-from tests.support.stored_schemas import validator
+from tests.support.fake_bisection import HOST, STEP, KilledError, World, made_history
+from tests.support.fake_script import Script
 
 pytestmark = pytest.mark.slow
 
-HOST = LocalHost("tests", None)
-COMMITS = 9
-SCHEMAS = {"bisection": RECORD, "bisect-result": RESULT}
 TIME_S = 200.0
-STEP = StepSpec(workload="oltp_read_only", connections=(4,), warmup=0, measure=8)
-
-
-class KilledError(Exception):
-    """Ends the program in the middle of a slice."""
-
-
-@dataclass
-class World:
-    """A history whose commits make a fake server slower, and a host whose noise is known."""
-
-    paths: HostPaths
-    repository: Path
-    commits: list[str]
-    script: Script
-    effects: dict[int, float] = field(default_factory=dict)
-    """Commit → what it changes queries per second by, as a fraction; it stays changed."""
-    broken: frozenset[int] = frozenset()
-    """Commits that do not build."""
-    silent: frozenset[int] = frozenset()
-    """Commits whose server does not start."""
-    crashing: frozenset[int] = frozenset()
-    """Commits whose server fails under load."""
-    slice_sd: float = 0.02
-    start_sd: float = 0.0
-    skipped_s: float = 0.0
-    """The time that slices took on the clock; real time passes beside it."""
-    seed: int = 1
-    tested: list[int] = field(default_factory=list)
-    alarms: int = 0
-    """So many studies begin with a second copy of the control that is slower than the first."""
-    killed_at: int | None = None
-    """The commit in whose study the program ends, once."""
-    _random: Random = field(default_factory=Random)
-    _commit: int = 0
-
-    def rate(self, at: int) -> float:
-        """Queries per second of a commit."""
-        rate = 1000.0
-        for number, effect in self.effects.items():
-            rate *= 1 + effect if number <= at else 1.0
-        return rate
-
-    def rate_of(self, arm: str) -> float:
-        """Of an arm of the present study."""
-        return self.rate(self._commit if arm == CANDIDATE else 0)
-
-    def tools(self) -> Tools:
-        """The fake host, which knows what each commit does."""
-        random, starts = Random(self.seed), {}
-
-        def qps(arm: str, copy: int, _step: object, order: Any) -> float:
-            if self.killed_at == self._commit and order.id.startswith("oltp_read_only-4/2"):
-                self.killed_at = None
-                raise KilledError
-            self.skipped_s += order.washout_s + order.measure_s
-            key = (self._commit, arm, copy, order.stream)
-            start = starts.setdefault(key[:3], random.gauss(0, self.start_sd))
-            differs = -0.2 if self.alarms >= 0 and arm != CANDIDATE and copy == 2 else 0.0
-            return self.rate_of(arm) * (1 + start + differs + random.gauss(0, self.slice_sd))
-
-        def failing(arm: str, _copy: int, _step: object, _order: object) -> str | None:
-            return "lost connection" if arm == CANDIDATE and self._commit in self.crashing else None
-
-        self.script.slice_qps, self.script.slice_error = qps, failing
-        self.script.host_speed = lambda: random.uniform(0.95, 1.05)
-        made = opener(self.script)
-
-        async def open_(paths: HostPaths, asked: Experiment, study: str, path: Path, say: Any) -> Any:
-            ref = asked.arm(CANDIDATE).treatments["server"]["build"]["ref"]
-            self._commit = self.commits.index(ref)
-            self.alarms -= 1
-            if self._commit in self.silent:
-                raise ServerError("memcached ended with exit code 1")
-            return await made(paths, asked, study, path, say)
-
-        async def build(spec: BuildSpec) -> None:
-            at = self.commits.index(str(spec.ref))
-            if at not in (0, COMMITS - 1):
-                self.tested.append(at)
-            if at in self.broken:
-                raise BuildError(f"the build of {at} failed\n  | line 1\n  | line 2", f"the whole log: /logs/{at}.log")
-
-        @contextmanager
-        def watch(_asked: Experiment) -> Iterator[Watched]:
-            yield Watched(self.script)
-
-        return Tools(self.paths, watch, build, open_, lambda _text: None)
-
-    def experiment(self, *steps: StepSpec, **design: object) -> Experiment:
-        """One load level unless others are given; the control is a build, and another arm is not compared."""
-        plain = {"kind": "interleaved", "quiet_wait": 0, "slice": 2, "washout": 0.5}
-        build = {"server": {"build": {"git": str(self.repository), "command": "make"}}}
-        return experiment(
-            ("plain", "other"), design={**plain, **design}, treatments={"plain": build}, steps=steps or (STEP,)
-        )  # fmt: skip
-
-    async def folder(self, path: Path, **changes: object) -> BisectFolder:
-        """A new bisection between the first and the last commit."""
-        asked = changes.pop("experiment", None) or self.experiment(blocks=6, cycles=4)
-        good, bad = [await describe(name, self.repository, HOST) for name in (self.commits[0], self.commits[-1])]
-        record = BisectRecord(
-            bisection=path.name, created_unix_ns=1, mydyno_version="0", experiment=asked, good=good, bad=bad,
-            commits=COMMITS - 1, **{"metric": "qps", **changes},
-        )  # type: ignore[arg-type]  # fmt: skip
-        return BisectFolder.create(path, record)
-
-    async def run(self, folder: BisectFolder) -> BisectResult:
-        """Run or continue it. Its files are valid by their schemas."""
-        try:
-            return await run_bisection(folder, self.repository, HOST, self.tools())
-        finally:
-            for name, file in SCHEMAS.items():
-                if (folder.path / file).exists():
-                    validator(name).validate(json.loads((folder.path / file).read_text()))
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A repository with COMMITS commits in a line; bisections only read it."""
-    repository = new_repository(tmp_path_factory.mktemp("history") / "source")
-    return repository, [commit(repository, f"Commit {at}") for at in range(COMMITS)]
+    return made_history(tmp_path_factory.mktemp("history") / "source")
 
 
 @pytest.fixture
@@ -410,26 +280,3 @@ async def test_a_control_that_fails_ends_the_bisection_and_skips_nothing(world: 
     with pytest.raises(StudyError, match="the control good failed in 3 blocks"):
         await run_bisection(folder, world.repository, HOST, tools)
     assert folder.comparisons() == []
-
-
-TRIALS = int(os.environ.get("MYDYNO_TEST_BISECTIONS", "2"))
-
-
-@pytest.mark.exhaustive
-async def test_noise_hardly_ever_leads_to_a_wrong_commit(world: World, tmp_path: Path) -> None:
-    """An effect of 6 % under noise of 2 % in each slice: no path may end at a wrong commit, some end at the right one.
-
-    MYDYNO_TEST_BISECTIONS=100 makes so many, with noise of 1 % between starts besides.
-    """
-    states: Counter[str] = Counter()
-    world.start_sd = 0.01
-    for trial in range(TRIALS):
-        culprit = 1 + trial % (COMMITS - 1)
-        world.effects, world.seed = {culprit: -0.06}, 100 + trial
-        result = await world.run(await world.folder(tmp_path / f"trial-{trial}"))
-        named = [one.hash for one in (*filter(None, [result.first_bad]), *result.suspects)]
-        states["wrong" if named and world.commits[culprit] not in named else result.state] += 1
-    print(dict(states))
-    assert states["wrong"] <= 0.05 * TRIALS
-    assert states["found"] >= max(1, 0.2 * TRIALS)
-    assert states["wrong"] + states["found"] + states["range"] + states["undecided"] == TRIALS

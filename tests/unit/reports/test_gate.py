@@ -70,6 +70,7 @@ def result(*comparisons: Comparison, **changes: object) -> GateResult:
         comparisons=comparisons,
         obstacle="",
         alpha=0.004,
+        error_rate=0.05,
         look=10,
         blocks=10,
         more_s=None,

@@ -12,6 +12,7 @@ from mydyno.execution.planning.pace import FixedCycles
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
+from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.stored.records import Evidence
 from mydyno.results.gate import GateResult, gate_study, is_gate_decided
 from mydyno.results.summarise import summarise
@@ -72,6 +73,22 @@ async def test_an_effect_at_the_limit_cannot_be_told_and_the_time_is_given(
     assert result.outcome is Outcome.UNDECIDED
     assert result.comparisons[0].reason == "the interval contains the limit"
     assert result.next_step.startswith(("If the effects are as estimated, it takes about", "The effect is too close"))
+
+
+@pytest.mark.parametrize(("error_rate", "outcome"), [(0.05, Outcome.FINE), (0.001, Outcome.UNDECIDED)])
+async def test_the_tests_are_at_the_error_rate_that_is_set(
+    script: Script, paths: HostPaths, tmp_path: Path, error_rate: float, outcome: Outcome
+) -> None:
+    """Of six blocks no permutation has a p below 1 in 729."""
+    planted(script, 0.0)
+    what = asked().model_copy(update={"verdict": VerdictSpec(error_rate=error_rate)})
+    folder = await run(script, paths, tmp_path, what)
+    result = judged(folder)
+    assert (result.outcome, result.alpha, result.error_rate) == (outcome, error_rate, error_rate)
+    assert "tested together" not in result.scope, "those are the comparisons of the report"
+    summary = folder.summary()
+    assert summary is not None
+    assert summary.alpha == error_rate
 
 
 async def test_an_arm_that_crashes_is_worse_and_an_unproved_one_cannot_be_told(

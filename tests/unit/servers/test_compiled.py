@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import mydyno as mydyno_package
 from mydyno.errors import BuildError, HostError, UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import ServerSpec
@@ -23,6 +27,7 @@ from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
 from tests.support.memcached_commits import commit, git, new_repository
 from tests.support.patience import until
+from tests.support.processes import has_ended
 from tests.unit.cli.test_command_line import mydyno
 
 HOST = LocalHost("tests", None)
@@ -207,6 +212,38 @@ def _runs(marker: str) -> bool:
     return False
 
 
+BUILDER = """
+import asyncio, sys
+from pathlib import Path
+from mydyno.hosts.local import LocalHost
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.packages.progress import silent
+from mydyno.servers.compiled.cached import get_compiled
+spec = BuildSpec.model_validate_json(sys.argv[1])
+asyncio.run(get_compiled(spec, Path(sys.argv[2]), LocalHost("tests", None), silent))
+"""
+
+
+async def test_a_build_ends_with_a_mydyno_that_is_killed_and_is_made_anew(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    pids, held = tmp_path / "pids", tmp_path / "held"
+    held.touch()
+    wanted = spec(repository, command=f"if test -e {held}; then sleep 300 & echo $! $$ >{pids}; wait; fi; {COMMAND}")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", BUILDER, wanted.model_dump_json(), str(cache),
+        env={**os.environ, "PYTHONPATH": str(Path(mydyno_package.__file__).parents[1])},
+    )  # fmt: skip
+    await until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
+    process.kill()
+    await process.wait()
+    await until(lambda: all(has_ended(int(pid)) for pid in pids.read_text().split()))
+    held.unlink()
+    (build,) = await get_compiled(wanted, cache, HOST, silent)
+    assert build.compiled is not None
+    assert left_over(cache) == [build.compiled.name]
+
+
 async def test_two_at_once_build_once(repository: Path, cache: Path, tmp_path: Path) -> None:
     counting = spec(repository, command=f"echo x >> {tmp_path}/count; {COMMAND}")
     one, two = await asyncio.gather(*(get_compiled(counting, cache, HOST, silent) for _ in range(2)))
@@ -265,6 +302,65 @@ async def test_a_folder_is_known_by_its_content(repository: Path, cache: Path, t
     assert hash_of_tree(folder) != before
     (changed,) = await get_compiled(own, cache, HOST, silent)
     assert changed.program != build.program
+
+
+PATCH = """--- a/line.c
++++ b/line.c
+@@ -1 +1 @@
+-{before}
++int line(void) {{ return {number} - {number}; }}
+"""
+
+
+@pytest.mark.parametrize("kind", ["git", "source"])
+async def test_a_patch_is_applied_and_its_content_is_part_of_the_build(
+    repository: Path, cache: Path, tmp_path: Path, kind: str
+) -> None:
+    """A source package is a folder without commits."""
+    before, patch = (repository / "line.c").read_text().strip(), tmp_path / "my.patch"
+    plain = BuildSpec.model_validate({kind: str(repository), "command": COMMAND})
+    patched = plain.model_copy(update={"patch": str(patch)})
+    programs, names = set(), set()
+    for number in (7, 8, 7):
+        patch.write_text(PATCH.format(before=before, number=number))
+        (build,) = await get_compiled(patched, cache, HOST, silent)
+        assert build.compiled is not None
+        assert build.compiled.words.endswith(" with my.patch")
+        assert build.compiled.facts["patch_sha256"] == hashlib.sha256(patch.read_bytes()).hexdigest()
+        programs.add(build.compiled.sha256)
+        names.add(build.compiled.name)
+    (unpatched,) = await get_compiled(plain, cache, HOST, silent)
+    assert unpatched.compiled is not None
+    assert unpatched.compiled.name not in names, "nothing of a patch is left in the work tree"
+    assert len(names) == len(read_builds(cache)) - 1 == 2
+    assert len(programs | {unpatched.compiled.sha256}) >= 2
+    patch.write_text(PATCH.format(before="another line", number=9))
+    with pytest.raises(BuildError, match=r"(?s)my\.patch does not apply to .*FAILED"):
+        await get_compiled(patched, cache, HOST, silent)
+    patch.unlink()
+    with pytest.raises(UserError, match=r"server\.build\.patch: .*my\.patch is not a file"):
+        await get_compiled(patched, cache, HOST, silent)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf 'protocol=https\\nhost=git.example\\n\\n' | git credential fill",
+        "stty -echo </dev/tty && head -1 </dev/tty",
+        'read password && test -n "$password"',
+    ],
+    ids=["git's password", "a terminal's", "standard input's"],
+)
+async def test_a_command_that_waits_for_a_password_fails_at_once(repository: Path, cache: Path, command: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(BuildError, match="its command ended with exit code"):
+        await get_compiled(spec(repository, command=command, timeout=60), cache, HOST, silent)
+    assert time.monotonic() - began < 50, "it did not wait for its time limit"
+
+
+def test_a_repository_is_named_by_its_folder_also_as_a_dot(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    assert BuildSpec(git=".", ref="HEAD^1", command="make").words == "stand-in at HEAD^1"
 
 
 @pytest.mark.parametrize(
@@ -358,14 +454,14 @@ def test_a_plan_does_not_guess_the_time_and_size_of_a_command_that_has_built_not
     assert "sources: 1 to be copied into the cache\n" in planned
 
 
-def test_a_repository_that_is_not_there_is_all_that_a_plan_names(tmp_path: Path) -> None:
+def test_a_repository_that_is_not_there_is_all_that_a_gate_prints(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(
         EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND) + "[gate]\nqps = 'no worse than -2%'\n"
     )
     done = mydyno(tmp_path, "gate", "x.toml", "--base", "v1", "--head", "main")
     assert done.returncode == 3, done.stderr
     words = f"arms base, head: server: server.build.git: {tmp_path / 'nowhere'} is neither a folder nor a URL"
-    assert done.stderr.splitlines() == ["mydyno: error: this study cannot be done here:", f"  {words}"]
+    assert done.stderr.splitlines() == [f"mydyno: error: {words}"]
 
 
 async def test_plan_and_servers_tell_what_is_built_and_what_is_not(repository: Path, tmp_path: Path) -> None:

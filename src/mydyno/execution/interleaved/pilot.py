@@ -13,7 +13,7 @@ from math import log, sqrt
 from statistics import stdev
 
 from mydyno.model.definition.experiment import DesignSpec
-from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.model.stored.records import SliceRecord
 from mydyno.stats.power import minimum_blocks, projected_half_width
 
@@ -36,6 +36,8 @@ class PilotPlan:
     looks: Looks | None
     """None: the study is examined once."""
     slice_s: float
+    error_rate: float = TOTAL
+    """Of a study without looks."""
 
 
 def pilot_lengths_s(design: DesignSpec) -> tuple[float, float]:
@@ -46,7 +48,7 @@ def pilot_lengths_s(design: DesignSpec) -> tuple[float, float]:
 def expected_half_widths(slices: Sequence[SliceRecord], control: str, plan: PilotPlan) -> dict[str, float]:
     """{THROUGHPUT, COST: half-width as a fraction} at the study's last look; empty if the pilot shows no spread."""
     pairs = _pairs([one for one in slices if one.arm == control and not one.failed])
-    alpha = (plan.looks.alpha_at(plan.blocks) if plan.looks is not None else None) or 0.05
+    alpha = (plan.looks.alpha_at(plan.blocks) if plan.looks is not None else None) or plan.error_rate
     pilot_slice_s = min(LONGEST_SLICE_S, plan.slice_s)
     found = {}
     for name, ratios in pairs.items():

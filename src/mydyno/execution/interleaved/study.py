@@ -203,7 +203,7 @@ class Blocks:
         looks = self.plan.schedule
         if looks is None or not target.reaches_look or done >= looks.aim or target.blocks == looks.aim:
             return
-        rates = dict(looks_aimed_at(target.blocks).rates)
+        rates = dict(looks_aimed_at(target.blocks, self.environment.experiment.verdict.error_rate).rates)
         self.plan = self.plan.model_copy(update={"looks": rates})
         self.folder.write_plan(self.plan)
         self.folder.journal.append(AIM_EVENT, blocks=target.blocks, after=done)
@@ -271,7 +271,7 @@ class Blocks:
         unmeasured = () if ratio_exists else (RATIO_METRIC,)
         plan = PilotPlan(
             target.blocks, target.cycles, len(experiment.arms) + 1, expected_contrasts(experiment, without=unmeasured),
-            self.plan.schedule, experiment.design.slice,
+            self.plan.schedule, experiment.design.slice, experiment.verdict.error_rate,
         )  # fmt: skip
         expected = expected_half_widths(slices, experiment.control, plan)
         self.folder.journal.append(PILOT_EVENT, of=target.blocks, half_widths=expected)

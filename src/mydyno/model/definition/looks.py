@@ -2,8 +2,9 @@
 
 A group-sequential design with fixed numbers of blocks. One look is aimed for: the one that the study's time allows. It
 has most of the error rate. Looks before it, which only clear effects pass, and those after it, for blocks that are
-added, have little each. The rates sum to 5 %, so the chance of a false difference over all looks is at most 5 %
-whatever the noise (Bonferroni). Between looks only the precision may be shown, never an effect.
+added, have little each. The rates sum to the study's error rate, 5 % if it sets no other (verdict.error_rate), so the
+chance of a false difference over all looks is at most that whatever the noise (Bonferroni). Between looks only the
+precision may be shown, never an effect.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 TOTAL = 0.05
-"""The error rate of all looks together."""
+"""The error rate of all looks together, unless the experiment sets another."""
 _SMALL = {6: 0.004, 10: 0.004, 16: 0.004, 26: 0.005, 40: 0.00575}
-"""Blocks → error rate of a look that is not the one aimed for."""
+"""Blocks → error rate of a look that is not the one aimed for, of TOTAL."""
 LOOK_BLOCKS = tuple(_SMALL)
 EARLY = 4
 """Blocks of the look that is aimed for where the time allows no six: clear effects pass it, equivalence needs six.
@@ -40,6 +41,11 @@ class Looks:
         return max((look for look in self.rates if look <= blocks), default=None)
 
     @property
+    def total(self) -> float:
+        """The error rate of all looks together."""
+        return sum(self.rates.values())
+
+    @property
     def first(self) -> int:
         """The blocks of the first look."""
         return min(self.rates)
@@ -55,17 +61,18 @@ class Looks:
         return max(self.rates, key=self.rates.__getitem__)
 
 
-def looks_aimed_at(blocks: int) -> Looks:
+def looks_aimed_at(blocks: int, total: float = TOTAL) -> Looks:
     """The looks of a study whose time allows so many blocks: the first look with that many, or the last, is aimed for.
+
+    `total` is the error rate of all looks together: each has the same share of it as of TOTAL.
 
     The rates of looks before the aim are the same for every aim. So until the look aimed for was examined, another one
     after those examined can be aimed for instead, if no effect plays a part in that choice.
     """
-    if blocks == EARLY:
-        return Looks({EARLY: round(TOTAL - sum(_SMALL.values()), 6), **_SMALL})
-    aim = next((look for look in _SMALL if look >= blocks), LOOK_BLOCKS[-1])
-    others = sum(rate for look, rate in _SMALL.items() if look != aim)
-    return Looks({look: round(TOTAL - others, 6) if look == aim else rate for look, rate in _SMALL.items()})
+    aim = EARLY if blocks == EARLY else next((look for look in _SMALL if look >= blocks), LOOK_BLOCKS[-1])
+    others = {look: rate for look, rate in _SMALL.items() if look != aim}
+    rates = sorted({aim: TOTAL - sum(others.values()), **others}.items())
+    return Looks({look: round(rate * (total / TOTAL), 8) for look, rate in rates})
 
 
 SIX = looks_aimed_at(6)

@@ -135,7 +135,7 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
         design=chosen.kind,
         why=chosen.why,
         sequential=sequential,
-        looks=dict(looks_aimed_at(count).rates) if sequential else None,
+        looks=dict(looks_aimed_at(count, experiment.verdict.error_rate).rates) if sequential else None,
         client_untouched=chosen.client_untouched,
         blocks=tuple(planned),
     )

@@ -85,6 +85,12 @@ Share = Annotated[
     float, BeforeValidator(parse_share), Field(gt=0, lt=1, json_schema_extra={"type": ["string", "number"]})
 ]
 """A share between 0 and 1; written "2%" in a file."""
+ErrorRate = Annotated[
+    float,
+    BeforeValidator(parse_share),
+    Field(ge=0.0001, le=0.5, json_schema_extra={"type": ["string", "number"]}),
+]
+"""The chance of an error, from 0.01 % to 50 %."""
 ShareUpToAll = Annotated[
     float, BeforeValidator(parse_share), Field(ge=0, le=1, json_schema_extra={"type": ["string", "number"]})
 ]

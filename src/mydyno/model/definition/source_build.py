@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -43,6 +44,10 @@ class BuildSpec(BaseModel):
         None, description="with git: the commit, tag or branch; default: HEAD"
     )
     source: _Text | None = Field(None, description="in place of git: a folder with the source")
+    patch: _Text | None = Field(
+        None, description="a file with a patch, applied with patch -p1 before the command; its content is part of what "
+        "identifies the build",
+    )  # fmt: skip
     command: _Text | None = Field(
         None, description='builds it and installs it into $PREFIX, e.g. "./configure --prefix=$PREFIX && make install"'
     )
@@ -59,9 +64,11 @@ class BuildSpec(BaseModel):
     @property
     def words(self) -> str:
         """For plan and progress: "memcached at 1.6.18", "the folder src/memcached"."""
+        patched = "" if self.patch is None else f" with {self.patch.rpartition('/')[2]}"
         if self.git is None:
-            return f"the folder {self.source}"
-        return f"{repository_name(self.git)} at {self.ref or 'HEAD'}"
+            return f"the folder {self.source}{patched}"
+        name = repository_name(self.git if ":" in self.git else str(Path(self.git).absolute()))
+        return f"{name} at {self.ref or 'HEAD'}{patched}"
 
 
 def repository_name(git: str) -> str:

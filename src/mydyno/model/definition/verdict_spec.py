@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mydyno.model.definition.quantities import Share
+from mydyno.model.definition.looks import TOTAL
+from mydyno.model.definition.quantities import ErrorRate, Share
 from mydyno.model.phrases import common_name
 
 
@@ -52,6 +53,11 @@ class VerdictSpec(BaseModel):
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
     cost: bool = Field(True, description="also give verdicts on the server's CPU time per query, if it is measured")
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
+
+    error_rate: ErrorRate = Field(
+        TOTAL, description="the largest chance of a false difference over all verdicts and looks of the study; "
+        "intervals of these verdicts, and the tests of [gate], are at the confidence that goes with it",
+    )  # fmt: skip
 
     @property
     def leading(self) -> str:

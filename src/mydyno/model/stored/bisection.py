@@ -53,6 +53,8 @@ class Comparison(Record):
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    confidence: float | None = None
+    """Of the interval; the error rate of the look is the rest."""
     blocks: int = 0
     duration_s: float = 0.0
     """From the first run's start to the last one's end."""
@@ -84,6 +86,8 @@ class BisectRecord(Record):
     longest_s: float | None = None
     """For one comparison; None: it is not given more time."""
     first_parent: bool = False
+    error_rate: float = 0.05
+    """The largest chance that the bisection ends at a wrong commit or range; its studies share it."""
 
 
 class Ends(Record):

@@ -20,7 +20,6 @@ SKIPPED = {
     "undecided": "could not be told within the longest time",
     "invalid": "had no valid run",
 }
-HEAD = ("commit", "subject", "result", "effect", "95 % interval", "blocks", "time")
 
 
 def title(record: BisectRecord) -> str:
@@ -114,22 +113,39 @@ def _skips(result: BisectResult) -> list[str]:
 
 def path_table(result: BisectResult) -> Table:
     """The ends and every compared commit, in the order in which they were compared."""
-    rows = []
+    made: list[tuple[Comparison, str]] = [(one, one.outcome) for one in result.comparisons]
     if result.ends is not None:
-        rows.append(_row(result.ends.comparison, "bad end" if result.ends.state == "differ" else result.ends.state))
-    rows += [_row(one, one.outcome) for one in result.comparisons]
-    return Table("The path, each commit relative to the good end", HEAD, rows)
+        of_ends = "bad end" if result.ends.state == "differ" else result.ends.state
+        made.insert(0, (result.ends.comparison, of_ends))
+    levels = {level for one, _ in made if (level := _level(one))}
+    interval = f"{levels.pop()} interval" if len(levels) == 1 else "interval"
+    head = ("commit", "subject", "result", "effect", interval, "blocks", "time")
+    rows = [_row(one, found, with_level=len(levels) > 1) for one, found in made]
+    return Table("The path, each commit relative to the good end", head, rows)
 
 
-def _row(one: Comparison, result: str) -> Sequence[str]:
+def _row(one: Comparison, result: str, with_level: bool) -> Sequence[str]:
     why = f": {SKIPPED.get(one.skipped_because, '')}" if one.outcome == "skipped" and one.skipped_because else ""
     time = format_duration(one.duration_s) if one.study else ""
-    return (one.commit.short, one.commit.subject, f"{result}{why}", _effect(one), _interval(one),
+    level = f" ({_level(one)})" if with_level and _level(one) else ""
+    return (one.commit.short, one.commit.subject, f"{result}{why}", _effect(one), f"{_interval(one)}{level}",
             str(one.blocks) if one.blocks else "", time)  # fmt: skip
+
+
+def share_words(share: float) -> str:
+    """A share as a percentage of three digits at most: 5 %, 0.833 %; near 100 % of its distance: 99.17 %."""
+    if share > 0.9:
+        return f"{100 - float(f'{(1 - share) * 100:.2g}'):.6g} %"
+    return f"{share * 100:.3g} %"
 
 
 def _effect(one: Comparison) -> str:
     return "" if one.ratio is None else signed(one.ratio - 1.0)
+
+
+def _level(one: Comparison) -> str:
+    """The confidence of its interval; empty if it has none."""
+    return "" if one.confidence is None or one.low is None else share_words(one.confidence)
 
 
 def _interval(one: Comparison) -> str:
@@ -147,9 +163,9 @@ def notes(record: BisectRecord, result: BisectResult) -> list[str]:
     ]
     if result.ends is not None and result.ends.limit is not None:
         found.append(
-            "A commit at the limit is decided wrongly with a probability of at most 5 % in each direction; one that "
-            "has the whole difference of the ends, or none of it, less often. The path is right if every decision "
-            "is."
+            f"The chance that the named commit or range is wrong is at most {share_words(record.error_rate)}: every "
+            "study has its share of that, and the path is right if every decision is. That is about noise. It does "
+            "not include what the layout of each build's code changes: see `builds`."
         )
     if record.longest_s is not None:
         found.append(f"A commit that is not decided within {format_duration(record.longest_s)} is skipped.")

@@ -106,14 +106,18 @@ def notes(result: GateResult) -> list[str]:
     """How the answer was reached, in sentences: tests, error rate, and what weakens it."""
     at = ""
     if result.look is not None:
-        at = tr(" at the look of {blocks} blocks, of which all together have an error rate of 5 %", blocks=result.look)
+        at = tr(
+            " at the look of {blocks} blocks, of which all together have an error rate of {rate:.3g} %",
+            blocks=result.look, rate=result.error_rate * 100,
+        )  # fmt: skip
     found = []
     if any(one.ratio is not None for one in result.comparisons):
         found.append(
             tr(
                 "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided, each alone. "
-                "A study is wrongly called fine, or wrongly called worse, with at most 5 % probability each.",
+                "A study is wrongly called fine, or wrongly called worse, with at most {rate:.3g} % probability each.",
                 level=result.alpha * 100,
+                rate=result.error_rate * 100,
                 at=at,
             )
         )

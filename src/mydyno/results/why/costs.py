@@ -75,7 +75,7 @@ def costs_of(
         for control, arms in experiment.contrasts().items()
         if (family := _family(experiment, values, summaries, name, control, tuple(arms))) is not None
     ]
-    decided = decide_study(families, alpha)
+    decided = decide_study(families, alpha, total=experiment.verdict.error_rate)
     alarm = next((effect.alarm for effect in decided if effect.alarm), "")
     records = tuple(
         record for effect in decided if (record := _record(effect, values, alarm, alpha is not None)) is not None

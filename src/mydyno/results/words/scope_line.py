@@ -22,9 +22,9 @@ from mydyno.workloads.data import kind_of
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 
 
-def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
+def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord], with_tests: bool = True) -> str:
     """Host or hosts with what is claimed of which, server, workloads, data against buffer pool, durability, blocks,
-    servers up together, dates.
+    servers up together, with_tests: the comparisons of the report; dates.
     """
     experiment = study.experiment
     servers = [server for record in records for server in record.servers]
@@ -37,7 +37,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         count = servers_together(experiment)
         parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
     tested = sum(effect.verdict is not None for effect in summary.effects)
-    if tested > 1:
+    if with_tests and tested > 1:
         parts.append(
             tr(
                 "{count} comparisons tested together by permutation of labels, error rate {rate}",

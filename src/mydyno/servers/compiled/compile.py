@@ -28,7 +28,7 @@ from mydyno.servers.compiled.record import (
     identify,
     platform_words,
 )
-from mydyno.servers.compiled.source import Source, check_out, clear, work_folder
+from mydyno.servers.compiled.source import QUIET_GIT, Source, check_out, clear, work_folder
 from mydyno.servers.compiled.toolchain import Toolchain, padding_bytes, with_wrappers, write_wrappers
 from mydyno.servers.memcached_build import memcached_build
 from mydyno.store.files import write_text
@@ -95,6 +95,7 @@ async def _execute(
     environment = {
         "PREFIX": str(prefix),
         "JOBS": str(whole_cpus()),
+        **QUIET_GIT,
         **({"SOURCE_DATE_EPOCH": str(source.unix_s)} if source.unix_s else {}),
         **with_wrappers(spec.environment, wrappers),
     }
@@ -178,6 +179,8 @@ async def _keep(
         subject=source.subject,
         author=source.author,
         date=source.date,
+        patch=source.patch,
+        patch_sha256=source.patch_sha256,
         command=spec.command,
         environment=spec.environment,
         toolchain=toolchain,

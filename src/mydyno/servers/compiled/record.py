@@ -40,6 +40,9 @@ class BuildRecord(Record):
     subject: str = ""
     author: str = ""
     date: str = ""
+    patch: str = ""
+    """The file that was applied to it."""
+    patch_sha256: str = ""
     command: str
     environment: dict[str, str]
     toolchain: Toolchain
@@ -70,13 +73,15 @@ class BuildRecord(Record):
         """E.g. "a1b2c3d4e5f6 (Speed up gets), build 2": commit, subject, and the layout where it is not the first."""
         subject = f" ({self.subject})" if self.subject else ""
         layout = f", build {self.layout}" if self.layout > 1 else ""
-        return f"{self.commit.removeprefix('tree-')[:12]}{subject}{layout}"
+        patched = f" with {self.patch.rpartition('/')[2]}" if self.patch else ""
+        return f"{self.commit.removeprefix('tree-')[:12]}{subject}{patched}{layout}"
 
     @property
     def facts(self) -> dict[str, Any]:
         """What evidence and reports say of it."""
-        kept = ("name", "origin", "ref", "commit", "subject", "author", "date", "command", "environment", "layout",
-                "padding_bytes", "recipe", "sha256", "build_id", "compiled_by", "took_s")  # fmt: skip
+        kept = ("name", "origin", "ref", "commit", "subject", "author", "date", "patch", "patch_sha256", "command",
+                "environment", "layout", "padding_bytes", "recipe", "sha256", "build_id", "compiled_by",
+                "took_s")  # fmt: skip
         compilers = [compiler.version for compiler in self.toolchain.compilers]
         return {
             **self.model_dump(mode="json", include=set(kept)),
@@ -97,6 +102,8 @@ def recipe_hash(source: Source, spec: BuildSpec, toolchain: Toolchain, layout: i
         "layout": layout,
         "padding": padding_bytes(layout),
     }
+    if source.patch_sha256:
+        facts["patch"] = source.patch_sha256
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

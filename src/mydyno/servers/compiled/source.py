@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from mydyno.errors import HostError, UserError
+from mydyno.errors import BuildError, HostError, UserError
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.model.definition.source_build import BuildSpec, repository_name
-from mydyno.packages.atomic_dir import locked
+from mydyno.packages.atomic_dir import locked, sha256_of
 from mydyno.packages.progress import Say
 
 FETCH_TIMEOUT_S = 3600.0
@@ -42,6 +42,9 @@ class Source:
     """Of the commit, ISO 8601."""
     unix_s: int = 0
     """The commit's time; 0 for a folder."""
+    patch: str = ""
+    """The file that is applied to it."""
+    patch_sha256: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -74,6 +77,8 @@ def _name(spec: BuildSpec) -> str:
 
 def source_obstacle(spec: BuildSpec) -> str | None:
     """Why the source is not available, as far as that can be known without fetching anything."""
+    if spec.patch is not None and not (patch := _patch(spec)).is_file():
+        return f"server.build.patch: {patch} is not a file"
     if spec.source is not None:
         return None if Path(_origin(spec)).is_dir() else f"server.build.source: {_origin(spec)} is not a folder"
     if shutil.which("git") is None:
@@ -187,19 +192,35 @@ async def _fetch(spec: BuildSpec, clone: Path, host: LocalHost, say: Say) -> Non
 
 
 async def check_out(source: Source, spec: BuildSpec, cache: Path, host: LocalHost) -> Path:
-    """Fill the work tree with exactly this source, submodules included; returns it. The caller holds the work lock."""
+    """Fill the work tree with exactly this source, submodules and patch included; returns it.
+
+    The caller holds the work lock. Raises BuildError where the patch does not apply.
+    """
     tree = work_folder(cache, spec) / "source"
     if source.is_folder:
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(source.origin, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        return tree
-    await git(host, ["checkout", "--quiet", "--force", "--detach", source.commit], tree)
-    await git(host, ["clean", "--quiet", "-ffdx"], tree)
-    if (tree / ".gitmodules").is_file():
+    else:
+        await git(host, ["checkout", "--quiet", "--force", "--detach", source.commit], tree)
+        await git(host, ["clean", "--quiet", "-ffdx"], tree)
+    if not source.is_folder and (tree / ".gitmodules").is_file():
         await git(host, ["submodule", "--quiet", "sync", "--recursive"], tree)
         await git(host, ["submodule", "--quiet", "update", "--init", "--recursive", "--force"], tree)
         await git(host, ["submodule", "--quiet", "foreach", "--recursive", "git clean --quiet -ffdx"], tree)
+    if source.patch:
+        await _apply(source, tree, host)
     return tree
+
+
+async def _apply(source: Source, tree: Path, host: LocalHost) -> None:
+    patch = Path(source.patch)
+    if not patch.is_file() or sha256_of(patch) != source.patch_sha256:
+        raise BuildError(f"the patch {patch} was changed or removed meanwhile", "start again")
+    # Unlike `git apply` it takes patches whose context has moved, as Debian's own tools do.
+    done = await host.run(["patch", "-p1", "--batch", "--forward", "--input", str(patch)], cwd=tree)
+    if done.exit_code:
+        words = done.output.strip()[-600:]
+        raise BuildError(f"the patch {patch} does not apply to {source.short}: {words}", "patch -p1 is what applies it")
 
 
 def clear(source: Source, spec: BuildSpec, cache: Path) -> None:
@@ -268,7 +289,7 @@ async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool
         )  # fmt: skip
         if shown.exit_code == 0:
             commit, unix_s, date, author, subject = shown.output.strip("\n").split("\0", 4)
-            return Source(_name(spec), _origin(spec), commit, subject, author, date, int(unix_s))
+            return _patched(Source(_name(spec), _origin(spec), commit, subject, author, date, int(unix_s)), spec)
         if "not a git repository" in shown.output or "dubious ownership" in shown.output:
             raise UserError(f"server.build.git: {spec.git}: {shown.output.strip().splitlines()[0]}")
     return None
@@ -276,7 +297,17 @@ async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool
 
 def _of_folder(spec: BuildSpec) -> Source:
     root = Path(_origin(spec))
-    return Source(root.name or "source", str(root), f"tree-{hash_of_tree(root)}")
+    return _patched(Source(root.name or "source", str(root), f"tree-{hash_of_tree(root)}"), spec)
+
+
+def _patch(spec: BuildSpec) -> Path:
+    return Path(spec.patch or "").expanduser().resolve()
+
+
+def _patched(source: Source, spec: BuildSpec) -> Source:
+    if spec.patch is None:
+        return source
+    return replace(source, patch=str(_patch(spec)), patch_sha256=sha256_of(_patch(spec)))
 
 
 def hash_of_tree(root: Path) -> str:

@@ -37,3 +37,12 @@ def test_looks_are_at_fixed_numbers_of_blocks() -> None:
 
 def test_fewer_blocks_than_the_first_look_aim_for_it_and_more_than_the_last_for_that() -> None:
     assert [looks_aimed_at(n).aim for n in (1, 6, 7, 12, 40, 100)] == [6, 6, 10, 16, 40, 40]
+
+
+@pytest.mark.parametrize("aim", (EARLY, *LOOK_BLOCKS))
+@pytest.mark.parametrize("total", [0.0001, 0.01, 0.2])
+def test_the_rates_of_looks_sum_to_the_error_rate_that_is_set(aim: int, total: float) -> None:
+    looks = looks_aimed_at(aim, total)
+    assert looks.total == pytest.approx(total)
+    assert looks.aim == aim
+    assert list(looks.rates) == list(looks_aimed_at(aim).rates)
