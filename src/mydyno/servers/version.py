@@ -86,6 +86,11 @@ class ServerVersion:
         return self.is_mysql_from(5, 7, 6)
 
     @property
+    def logs_by_default(self) -> bool:
+        """Whether the binary log is on unless it is disabled: MySQL from 8.0 on."""
+        return self.is_mysql_from(8, 0)
+
+    @property
     def quiet_variables(self) -> dict[str, str]:
         """Settings that keep a private server from external access: no name look-ups, no TCP port of its own choice."""
         quiet = {"skip_name_resolve": "ON"}

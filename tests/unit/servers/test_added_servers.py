@@ -143,7 +143,11 @@ def test_a_dangerous_archive_is_refused_as_a_whole(tmp_path: Path, member: tarfi
 def test_the_refusal_names_all_links_to_elsewhere_and_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "linked.tar"
     with tarfile.open(path, "w") as made:
-        for name, target in (("libssl.so", "../lib/libssl.so.1"), ("libprotobuf.so", "/tmp/lib"), ("other", "../../../x")):
+        for name, target in (
+            ("libssl.so", "../lib/libssl.so.1"),
+            ("libprotobuf.so", "/tmp/lib"),
+            ("other", "../../../x"),
+        ):
             member = tarfile.TarInfo(f"s/bin/{name}")
             member.type, member.linkname = tarfile.SYMTYPE, target
             made.addfile(member)
