@@ -118,6 +118,7 @@ SPANS: dict[str, Span] = {
     "innodb_file_format": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it has one file format"),
     "innodb_large_prefix": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "large prefixes are always allowed"),
     "innodb_support_xa": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it is always on"),
+    "innodb_log_writer_threads": Span(((8, 0, 22), None), None, "commits write the redo log themselves"),
     "innodb_snapshot_isolation": Span(None, ((10, 6), None), "a changed row never raises error 1020"),
     "query_cache_type": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
     "query_cache_size": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
