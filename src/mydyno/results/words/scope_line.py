@@ -35,7 +35,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     durability = {name: common_variable(servers, name) for name in DURABILITY}
     parts += [f"{name}={value}" for name, value in durability.items() if value is not None]
     if any(name in server.variables for server in servers for name, value in durability.items() if value is None):
-        parts.append(_synced_write(summary))
+        parts.append(_synced_write(summary, study))
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "interleaved":
         count = servers_together(experiment)
@@ -52,12 +52,15 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
 
 
-def _synced_write(summary: Summary) -> str:
-    """How long the disk took for a synced write, the median of the canaries; empty if none was read."""
-    rates = [rate for one in summary.canaries if (rate := one.readings.get("fsyncs_per_s"))]
-    if not rates:
+def _synced_write(summary: Summary, study: StudyRecord) -> str:
+    """How long the disk took for a synced write: the median of the canaries, else before the study; empty if unknown,
+    as for servers on other hosts.
+    """
+    if study.host_groups:
         return ""
-    return tr("a synced write of 4 KB took {time} ms", time=f"{1000 / median(rates):.2g}")
+    rates = [rate for one in summary.canaries if (rate := one.readings.get("fsyncs_per_s"))]
+    rate = median(rates) if rates else study.host.get("synced_writes_per_s")
+    return tr("a synced write of 4 KB took {time} ms", time=f"{1000 / rate:.2g}") if rate else ""
 
 
 def load_words(study: StudyRecord) -> str:

@@ -65,8 +65,10 @@ def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path:
     said = scope_line(found, folder.study(), runs)
     assert "sync_binlog=0; a synced write of 4 KB took 1.2 ms;" in said
     assert "innodb_flush_log_at_trx_commit" not in said
-    assert "a synced write" not in scope_line(found, folder.study(), folder.runs())
+    assert "a synced write" not in scope_line(found, folder.study(), list(folder.runs()))
     assert "a synced write" not in scope_line(summary(experiment(), []), folder.study(), runs)
+    read_before = folder.study().model_copy(update={"host": {"synced_writes_per_s": 400.0}})
+    assert "a synced write of 4 KB took 2.5 ms;" in scope_line(summary(experiment(), []), read_before, runs)
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:
