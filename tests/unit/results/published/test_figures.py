@@ -139,7 +139,7 @@ def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() ->
     ],
 )
 def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study: str, name: str) -> None:
-    scale = "published" if "published" in source_of(name).tree["scale"] else "quick"
+    scale = "published" if "published" in source_of(name).tree["scale"] else "standard"
     ours = parse_experiment(source_of(name), vocabulary(), scale)
     arms, steps = [arm.name for arm in ours.arms], ours.resolved_steps
     figures = list(figures_of(published_studies()[study]))
