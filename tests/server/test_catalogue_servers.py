@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type"
-"""Each server of the catalogue for real: initialised, started, loaded by sysbench, and as mydyno says."""
+"""Each server of the catalogue for real: initialised, started, loaded, and as mydyno says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mydyno.drivers.base import StepContext
+from mydyno.drivers.base import Driver, StepContext
+from mydyno.drivers.dynoload import Dynoload
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
@@ -148,12 +149,13 @@ async def _load(instance: MysqldServer, tmp_path: Path) -> None:
     await driver.prepare(instance.address(LOAD_USER), DATA, tmp_path, tmp_path / "prepare.log")
     for workload in ("oltp_read_only", "oltp_read_write"):
         await _run(workload, instance, tmp_path)
+    await _run("oltp_read_write", instance, tmp_path, Dynoload())
 
 
-async def _run(workload: str, instance: MysqldServer, tmp_path: Path) -> None:
-    driver = Sysbench()
+async def _run(workload: str, instance: MysqldServer, tmp_path: Path, driver: Driver | None = None) -> None:
+    driver = driver or Sysbench()
     await driver.get(HostPaths.resolve(), instance.host)
-    step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver="sysbench")
+    step = Step(id=workload, workload=workload, connections=2, warmup_s=0, measure_s=1, driver=driver.name)
     outcome = await driver.run(StepContext(instance.address(LOAD_USER), DATA, step, tmp_path, tmp_path / "log"))
     assert outcome.result.transactions > 0
 

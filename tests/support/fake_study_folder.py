@@ -117,6 +117,7 @@ def _host_facts(place: int, name: str) -> dict[str, Any]:
         "memory_bytes": 68719476736,
         "glibc": "2.36",
         "load_average_before": 0.1 * place,
+        "synced_writes_per_s": 700.0 + place,
     }
 
 

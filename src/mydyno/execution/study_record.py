@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from math import isnan
 
 from mydyno import __version__, clock
+from mydyno.hosts.canary import synced_writes_per_s
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import StudyRecord
+from mydyno.results.words.scope_line import DURABILITY
+from mydyno.servers.my_cnf import option_name, option_value
 from mydyno.store.study_folder import StudyFolder
 
 
 def new_study(experiment: Experiment, source: str, command: tuple[str, ...], paths: HostPaths) -> StudyRecord:
     """A study is named by its experiment and the second it began (UTC)."""
-    bandwidth = remembered(paths)
+    measured = {"memory_bandwidth": remembered(paths), "synced_writes_per_s": _synced_writes_per_s(experiment, paths)}
     now_ns = clock.unix_ns()
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return StudyRecord(
@@ -27,8 +32,23 @@ def new_study(experiment: Experiment, source: str, command: tuple[str, ...], pat
         command=command,
         experiment=experiment,
         experiment_source=source,
-        host=host_facts(paths.data) | ({"memory_bandwidth": bandwidth} if bandwidth else {}),
+        host=host_facts(paths.data) | {name: value for name, value in measured.items() if value},
     )
+
+
+def _synced_writes_per_s(experiment: Experiment, paths: HostPaths) -> float | None:
+    """Of the disk with the data, before the load, where the arms differ in durability; None otherwise."""
+    durability = [tuple(_durability(arm.treatments.get("variables", {}))) for arm in experiment.arms]
+    if len(set(durability)) == 1:
+        return None
+    paths.data.mkdir(parents=True, exist_ok=True)
+    rate = synced_writes_per_s(paths.data)
+    return None if isnan(rate) else round(rate, 1)
+
+
+def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
+    plain = {option_name(name): option_value(value) for name, value in variables.items()}
+    yield from ((name, plain[name]) for name in DURABILITY if name in plain)
 
 
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:

@@ -51,7 +51,7 @@ def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
     return {
         "cpu_bytes_per_s": _cpus(),
         "memory_bytes_per_s": _memory(dynomem),
-        "fsyncs_per_s": _synced_writes(folder),
+        "fsyncs_per_s": synced_writes_per_s(folder),
         "loopback_bits_per_s": _loopback(),
     }
 
@@ -92,7 +92,8 @@ def _memory(dynomem: Path) -> float:
         return nan
 
 
-def _synced_writes(folder: Path) -> float:
+def synced_writes_per_s(folder: Path) -> float:
+    """Writes of 4 KB to the folder's disk, each with fdatasync(2), one after the other for PART_S; NaN if it failed."""
     path = folder / f".canary-{os.getpid()}"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -171,7 +171,10 @@ def _crossings(
 
 
 def _levels(experiment: Experiment, runs: Sequence[RunSummary], factors: Factors, index: int) -> FactorLevels:
-    """One factor with the numbers that its levels are, where all of them are different numbers above 0."""
+    """One factor with the numbers that its levels are, where all of them are different numbers above 0.
+
+    A number without a unit can be a mere code (innodb_flush_log_at_trx_commit): then its levels are called by words.
+    """
     factor = factors.factors[index]
     base = factors.levels_of[experiment.control][index]
     arm_with = {levels[index]: arm for arm, levels in factors.levels_of.items()}
@@ -181,6 +184,8 @@ def _levels(experiment: Experiment, runs: Sequence[RunSummary], factors: Factors
             values = tuple(float(number(one)) for one in settings)
         except ValueError:
             continue
+        if not unit and not all(any(letter.isdigit() for letter in level) for level in factor.levels):
+            break
         if min(values) > 0.0 and len(set(values)) == len(values):
             slow = {factors.levels_of[run.arm][index] for run in runs if unit == "bit/s" and not _reached(run)}
             return FactorLevels.model_validate(

@@ -18,7 +18,7 @@ from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
 
-NOT_COMPARED = ("hostname", "load_average_before")
+NOT_COMPARED = ("hostname", "load_average_before", "synced_writes_per_s")
 
 
 def host_groups_of(

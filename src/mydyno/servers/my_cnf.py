@@ -27,6 +27,8 @@ def option_value(value: Scalar) -> str:
     return str(value)
 
 
+NO_BINARY_LOG = ("FALSE", "OFF", "0")
+"""Values of log_bin in an experiment that ask for no binary log."""
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -65,6 +67,10 @@ def my_cnf(
         own |= {"bind_address": "127.0.0.1", "port": port}
     specified = {option_name(name): value for name, value in variables.items()}
     merged = {name: value for name, value in own.items() if name not in specified} | specified
+    if str(merged.get("log_bin")).upper() in NO_BINARY_LOG:
+        # Its value is the name of the log's files, also "OFF".
+        del merged["log_bin"]
+        merged |= {"disable_log_bin": "ON"} if build.version.logs_by_default else {}
     if init_file is not None:
         merged["init_file"] = str(init_file)
     comments = "".join(f"# {note}\n" for note in notes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.servers.my_cnf import plain_name
+from mydyno.servers.my_cnf import NO_BINARY_LOG, plain_name
 from mydyno.servers.version import ServerVersion
 
 DEFAULT_LOG_FILES = 2
@@ -85,10 +85,10 @@ def _log_size_text(size: Scalar, files: Scalar | None) -> str:
 def _binary_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[str]) -> None:
     """`log_bin = false`: MySQL >= 8.0 logs unless told not to, and takes log_bin's value for a file name."""
     value = variables.get("log_bin")
-    if value is None or str(value).upper() not in ("FALSE", "OFF", "0"):
+    if value is None or str(value).upper() not in NO_BINARY_LOG:
         return
     del variables["log_bin"]
-    if version.is_mysql_from(8, 0):
+    if version.logs_by_default:
         variables["disable_log_bin"] = "ON"
         notes.append("disable_log_bin replaces log_bin = OFF")
 
@@ -118,6 +118,7 @@ SPANS: dict[str, Span] = {
     "innodb_file_format": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it has one file format"),
     "innodb_large_prefix": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "large prefixes are always allowed"),
     "innodb_support_xa": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it is always on"),
+    "innodb_log_writer_threads": Span(((8, 0, 22), None), None, "commits write the redo log themselves"),
     "innodb_snapshot_isolation": Span(None, ((10, 6), None), "a changed row never raises error 1020"),
     "query_cache_type": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),
     "query_cache_size": Span(((5, 5), (8, 0)), _ALWAYS, "it has no query cache"),

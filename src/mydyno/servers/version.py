@@ -13,10 +13,13 @@ from mydyno.errors import UserError
 
 _REPORTED = re.compile(r"\bVer (\d+\.\d+.*)", re.DOTALL)
 _NUMBER = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
-_LINE = re.compile(r"(memcached )?\d+\.\d+(-MariaDB)?")
-"""A version as in the catalogue, without a patch level."""
 
 NAMES = {"mysql": "MySQL", "mariadb": "MariaDB", "memcached": "memcached"}
+
+
+def _number_in(text: str) -> re.Match[str] | None:
+    # What MariaDB calls itself towards old clients and through proxies: 5.5.5-10.11.19-MariaDB
+    return _NUMBER.search(text.removeprefix("5.5.5-") if "mariadb" in text.lower() else text)
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,7 @@ class ServerVersion:
         reported = _REPORTED.search(text)
         text = reported[1].strip() if reported else text
         mariadb = "mariadb" in text.lower()
-        # What MariaDB calls itself towards old clients and through proxies: 5.5.5-10.11.19-MariaDB
-        match = _NUMBER.search(text.removeprefix("5.5.5-") if mariadb else text)
+        match = _number_in(text)
         if match is None:
             raise UserError(f"no version number in {text!r}", "is it a MySQL or MariaDB server?")
         number = (int(match[1]), int(match[2]), int(match[3] or 0))
@@ -54,8 +56,9 @@ class ServerVersion:
 
     @property
     def name(self) -> str:
-        """For sentences: "MariaDB 10.11.19"; of a line whose patch level is not known: "MariaDB 10.11"."""
-        reported = self.number[:2] if _LINE.fullmatch(self.text) else self.number
+        """For sentences: "MariaDB 10.11.19"; without a patch level where the text has none: "MariaDB 10.11"."""
+        match = _number_in(self.text)
+        reported = self.number if match and match[3] else self.number[:2]
         return f"{NAMES[self.flavour]} {'.'.join(map(str, reported))}"
 
     @property
@@ -81,6 +84,11 @@ class ServerVersion:
     def initialises_itself(self) -> bool:
         """MySQL >= 5.7.6 has mysqld --initialize-insecure; all others come with a script."""
         return self.is_mysql_from(5, 7, 6)
+
+    @property
+    def logs_by_default(self) -> bool:
+        """Whether the binary log is on unless it is disabled: MySQL from 8.0 on."""
+        return self.is_mysql_from(8, 0)
 
     @property
     def quiet_variables(self) -> dict[str, str]:

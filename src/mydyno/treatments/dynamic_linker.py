@@ -29,6 +29,10 @@ MALLOC_SYMBOLS = (
     "_ZnwmSt11align_val_t",
 )
 """The C allocation interface, and C++'s operator new and delete, which the C++ library or the allocator serves."""
+PASSED_ON = {"_ZdlPvm": "_ZdlPv"}
+"""Sized delete → delete: compilers put a sized delete that only calls the other into libraries (libprotobuf-lite of
+MySQL 8.0 has one).
+"""
 STATISTICS_SYMBOLS = ("mallinfo2", "mallinfo")
 """The functions by which a server reads its allocator's figures (mallinfo(3)); the first one that it uses counts."""
 OPERATOR_PREFIXES = ("_Zn", "_Zd")
@@ -54,12 +58,19 @@ class Bindings:
 
         A program that takes a function's address, and is not position-independent, lends it the address of its own
         jump table: libraries then bind to the program, and the program to the library that serves it (ELF, "canonical
-        PLT"). Such a detour over the program is not a provider of its own.
+        PLT"). Such a detour over the program is not a provider of its own, and neither is a library that passes a sized
+        delete on to the delete that another one serves.
         """
         users = {Path(provider).resolve(): by for provider, by in self.of(symbol).items()}
         own = program.resolve()
         detour = any(path != own and any(Path(user).resolve() == own for user in by) for path, by in users.items())
-        return {path for path in users if not (detour and path == own)}
+        passing = {
+            Path(user).resolve()
+            for provider, by in self.of(PASSED_ON.get(symbol, "")).items()
+            for user in by
+            if Path(user).resolve() != Path(provider).resolve()
+        }
+        return {path for path in users if not (detour and path == own) and path not in passing}
 
 
 async def bindings(

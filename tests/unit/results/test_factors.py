@@ -172,6 +172,24 @@ def test_of_several_loads_the_sentences_are_of_the_highest_and_name_it() -> None
     assert said[1].startswith("In queries per second at 8 connections, zlib instead of raw costs 63 % at 10 Gbit/s")
 
 
+def test_of_several_workloads_the_sentences_name_theirs() -> None:
+    _, summary = record_of(logs(1, CROSSING), study())
+    other = summary.steps[0].model_copy(update={"id": "tpcc-8", "workload": "tpcc"})
+    said = factor_sentences(summary.model_copy(update={"steps": (*summary.steps, other)}), "qps")
+    assert said[1].startswith(f"In queries per second at 4 connections ({summary.steps[0].workload}), zlib instead of")
+
+
+def test_codes_that_the_names_of_levels_spell_out_are_no_quantities() -> None:
+    flush = {"raw": 1, "zlib": 2}
+    coded = [
+        arm.model_copy(update={"treatments": arm.treatments | {"compression": flush[arm.treatments["compression"]]}})
+        for arm in arms()
+    ]
+    record, summary = record_of(logs(1, CROSSING), experiment(NAMES).model_copy(update={"arms": tuple(coded)}))
+    assert [factor.values for factor in record.factors][1:] == [(), ()]
+    assert "zlib instead of raw" in factor_sentences(summary, "qps")[1]
+
+
 def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     verdict = VerdictSpec(primary=("qps", "latency_p99_us"), cost=False)
     of = study().model_copy(update={"verdict": verdict})

@@ -140,6 +140,25 @@ def test_a_dangerous_archive_is_refused_as_a_whole(tmp_path: Path, member: tarfi
     assert not (tmp_path / "outside").exists() and not (tmp_path / "cache/servers/outside").exists()
 
 
+def test_the_refusal_names_all_links_to_elsewhere_and_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "linked.tar"
+    with tarfile.open(path, "w") as made:
+        for name, target in (
+            ("libssl.so", "../lib/libssl.so.1"),
+            ("libprotobuf.so", "/tmp/lib"),
+            ("other", "../../../x"),
+        ):
+            member = tarfile.TarInfo(f"s/bin/{name}")
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            made.addfile(member)
+    said = " ".join(add(tmp_path, path).split())
+    assert "links that lead out of it: s/bin/libprotobuf.so, s/bin/other. " in said
+    assert "pack it again" in said
+    with tarfile.open(path, "a") as made:
+        made.addfile(tarfile.TarInfo("../outside"))
+    assert "take the archive from its vendor" in add(tmp_path, path)
+
+
 def test_what_is_no_archive_or_no_server_says_what_it_is(tmp_path: Path) -> None:
     text = tmp_path / "readme.tar.gz"
     text.write_text("not found")

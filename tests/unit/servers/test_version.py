@@ -23,7 +23,17 @@ from mydyno.servers.version import ServerVersion
         ("5.7.44-48-log", "MySQL 5.7.44"),
         ("8.0.35-27", "MySQL 8.0.35"),
         ("5.6.51", "MySQL 5.6.51"),
-        ("8.0.mysql_aurora.3.04.0", "MySQL 8.0.0"),
+        ("26.10", "MySQL 26.10"),
+        ("26.10.0", "MySQL 26.10.0"),
+        ("26.10.0-ga-commercial", "MySQL 26.10.0"),
+        ("8.0.33.1", "MySQL 8.0.33"),
+        ("8.0.36-28.1", "MySQL 8.0.36"),
+        ("8.0.32-25-debug-greatsql", "MySQL 8.0.32"),
+        ("8.0.30-txsql", "MySQL 8.0.30"),
+        ("5.7.25-OceanBase_CE-v4.3.5.1", "MySQL 5.7.25"),
+        ("10.11.6.4-MariaDB-enterprise", "MariaDB 10.11.6"),
+        ("10.4.20-MariaDB-1:10.4.20+maria~focal-log", "MariaDB 10.4.20"),
+        ("8.0.mysql_aurora.3.04.0", "MySQL 8.0"),
         ("8.0.11-TiDB-v7.5.0", "MySQL 8.0.11"),
         (
             "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)",
@@ -34,6 +44,8 @@ from mydyno.servers.version import ServerVersion
             "/usr/sbin/mysqld  Ver 5.7.44-48 for Linux on x86_64 (Percona Server (GPL), Release 48, Revision 497f936)",
             "MySQL 5.7.44",
         ),
+        ("/opt/mysql-26.10/bin/mysqld  Ver 26.10.0 for Linux on x86_64 (Source distribution)", "MySQL 26.10.0"),
+        ("mysqld  Ver 26.10 for Linux on x86_64 (MySQL Community Server - GPL)", "MySQL 26.10"),
         ("bin/mysqld  Ver 5.5.62 for linux-glibc2.12 on x86_64 (MySQL Community Server (GPL))", "MySQL 5.5.62"),
         ("/home/me/mariadb-or-mysql/1.2/mysqld  Ver 8.4.0 for Linux on x86_64", "MySQL 8.4.0"),
         ("/opt/mysql-8.0/bin/mariadbd  Ver 11.8.3-MariaDB for Linux on x86_64 (MariaDB Server)", "MariaDB 11.8.3"),
@@ -67,6 +79,12 @@ def test_what_differs_between_versions(text: str, initialises_itself: bool, stat
     assert version.initialises_itself is initialises_itself
     assert version.set_password_sql("'u'@'h'", "p") == statement
     assert ("mysqlx" in version.quiet_variables) is mysqlx
+
+
+def test_calendar_versions_are_later_than_numbered_ones() -> None:
+    version = ServerVersion.parse("26.10.0")
+    assert version.is_mysql_from(9, 7) and not version.is_mysql_from(27, 1)
+    assert version.initialises_itself and not version.is_mariadb_from(10, 5)
 
 
 def test_a_line_without_a_patch_level_claims_none() -> None:

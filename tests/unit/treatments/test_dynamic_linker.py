@@ -110,5 +110,15 @@ def test_the_programs_own_linkage_table_passes_on_what_it_binds_to_the_allocator
     assert reasons(table, Path(JEMALLOC)) == ["malloc is served by mariadbd"], "an allocator linked into the program"
 
 
+def test_a_library_that_passes_a_sized_delete_on_is_no_provider() -> None:
+    bound = BOUND.replace("weak symbol `free'", "weak symbol `strdup'")
+    sized = "1: binding file /opt/mariadbd [0] to /lib/libprotobuf-lite.so [0]: normal symbol `_ZdlPvm'\n"
+    passed = "1: binding file /lib/libprotobuf-lite.so [0] to /lib/libstdc++.so.6 [0]: normal symbol `_ZdlPv'\n"
+    assert reasons(bound + sized, Path(JEMALLOC)) == ["_ZdlPvm is served by libprotobuf-lite.so"]
+    assert reasons(bound + sized + passed, Path(JEMALLOC)) == []
+    foreign = passed.replace("/lib/libstdc++.so.6", "/lib/libhoard.so")
+    assert reasons(bound + sized + foreign, Path(JEMALLOC)) == ["_ZdlPv is served by libhoard.so"]
+
+
 def test_no_binding_of_malloc_at_all_does_not_hold() -> None:
     assert "shows no binding of malloc" in reasons("", Path(JEMALLOC))[0]

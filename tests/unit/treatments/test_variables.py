@@ -102,6 +102,16 @@ def test_a_private_server_has_no_port_or_one_on_loopback() -> None:
     assert "skip_networking = ON" not in options({}, 3307)
 
 
+@pytest.mark.parametrize(("version", "line"), [("10.11.19-MariaDB", []), ("8.0.31", ["disable_log_bin = ON"])])
+@pytest.mark.parametrize("off", [False, "OFF", 0])
+def test_no_binary_log_is_never_a_log_of_the_name_off(version: str, line: list[str], off: Scalar) -> None:
+    build = replace(BUILD, version=ServerVersion.parse(version))
+    lines = my_cnf(build, Path("/run"), Path("/s.sock"), None, {"log-bin": off}).splitlines()
+    assert [one for one in lines if "log_bin" in one] == line
+    kept = my_cnf(build, Path("/run"), Path("/s.sock"), None, {"log_bin": "binlog"}).splitlines()
+    assert "log_bin = binlog" in kept
+
+
 @pytest.mark.parametrize(
     ("value", "line"),
     [

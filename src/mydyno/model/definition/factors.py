@@ -83,7 +83,11 @@ def _settings(treatments: Mapping[str, Any], depth: int, above: str = "") -> Ite
 
 
 def _columns(settings: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """{setting: its value in each arm} of the settings that vary; of those that change together only the first."""
+    """{setting: its value in each arm} of the settings that vary; of those that change together only the first.
+
+    A setting that another one determines changes with it, although not at each of its levels: whether there is a binary
+    log, beside how often it is synced.
+    """
     columns: dict[str, tuple[str, ...]] = {}
     patterns = set()
     for key in dict.fromkeys(key for of_arm in settings.values() for key in of_arm):
@@ -93,7 +97,16 @@ def _columns(settings: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, 
         if len(order) > 1 and pattern not in patterns:
             patterns.add(pattern)
             columns[key] = values
-    return columns
+    return {
+        key: values
+        for key, values in columns.items()
+        if not any(other is not values and _determines(other, values) for other in columns.values())
+    }
+
+
+def _determines(finer: tuple[str, ...], values: tuple[str, ...]) -> bool:
+    """Whether the second setting's value follows from the first one's in every arm."""
+    return len(set(zip(finer, values, strict=True))) == len(set(finer))
 
 
 def _named(names: Sequence[str], columns: Mapping[str, tuple[str, ...]]) -> Factors | None:

@@ -19,7 +19,7 @@ from mydyno.results.words.hosts import FIRST_FACTS, fact_words
 
 HOSTNAME = "hostname"
 PACKAGES = "packages"
-NOT_SETTINGS = frozenset({"load_average_before"})
+NOT_SETTINGS = frozenset({"load_average_before", "synced_writes_per_s"})
 
 
 def study_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:

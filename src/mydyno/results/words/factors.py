@@ -36,6 +36,8 @@ def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> lis
         said = [[clause for of in said for clause in of]]
     if len(summary.steps) == 1:
         return [tr("In {noun}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
+    if len({one.workload for one in summary.steps}) > 1:
+        facts["step"] = tr("{step} ({workload})", step=facts["step"], workload=step.workload)
     return [tr("In {noun} at {step}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any
 
 from mydyno.language import comma, joined, listing, tr, tr_plural
@@ -31,7 +32,10 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     names = tuple(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers))
     hosts = _host(study) if summary.host_groups is None else hosts_scope(summary.host_groups, study)
     parts = [hosts, load_words(study), listing(names) if names else "", _load(experiment), _data(experiment, servers)]
-    parts += [f"{name}={value}" for name in DURABILITY if (value := common_variable(servers, name)) is not None]
+    durability = {name: common_variable(servers, name) for name in DURABILITY}
+    parts += [f"{name}={value}" for name, value in durability.items() if value is not None]
+    if any(name in server.variables for server in servers for name, value in durability.items() if value is None):
+        parts.append(_synced_write(summary, study))
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "interleaved":
         count = servers_together(experiment)
@@ -46,6 +50,17 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         )  # fmt: skip
     parts.append(_dates(records))
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+
+
+def _synced_write(summary: Summary, study: StudyRecord) -> str:
+    """How long the disk took for a synced write: the median of the canaries, else before the study; empty if unknown,
+    as for servers on other hosts.
+    """
+    if study.host_groups:
+        return ""
+    rates = [rate for one in summary.canaries if (rate := one.readings.get("fsyncs_per_s"))]
+    rate = median(rates) if rates else study.host.get("synced_writes_per_s")
+    return tr("a synced write of 4 KB took {time} ms", time=f"{1000 / rate:.2g}") if rate else ""
 
 
 def load_words(study: StudyRecord) -> str:

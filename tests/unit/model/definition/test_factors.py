@@ -52,6 +52,19 @@ def test_settings_that_change_together_are_one_factor() -> None:
     assert found is not None and [factor.levels for factor in found.factors] == [("small", "large"), ("plain", "tls")]
 
 
+def test_a_setting_that_another_one_determines_is_no_factor_of_its_own() -> None:
+    flush = [{"flush": 1}, {"flush": 2}]
+    logs: dict[str, dict[str, Any]] = {"synced": {"log": 1, "sync": 1}, "unsynced": {"log": 1, "sync": 0}, "off": {}}
+    arms = [
+        ArmSpec(name=f"{one['flush']}-{name}", treatments={"variables": one | log})
+        for one in flush
+        for name, log in logs.items()
+    ]
+    found = factors_of(arms)
+    assert found is not None
+    assert [factor.levels for factor in found.factors] == [("1", "2"), ("synced", "unsynced", "off")]
+
+
 def test_two_settings_of_one_treatment_are_two_factors() -> None:
     arms = [
         ArmSpec(name=f"{pool}g-{flush}", treatments={"variables": {"pool": pool, "flush": flush}})

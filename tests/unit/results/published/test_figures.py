@@ -13,6 +13,7 @@ from mydyno.results.published.figures import compare_with_published, figures_of
 from mydyno.results.published.studies import TableFigure, published_studies
 from tests.support.fake_script import experiment
 
+EXAMPLE = {"variable": ("vary.variables.sync_binlog=[0,1]",)}
 GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
 
 
@@ -32,9 +33,11 @@ def asked(control: dict[str, Any], other: dict[str, Any]) -> Any:
     )
 
 
-def test_all_five_studies_are_there_with_figures_above_zero() -> None:
+def test_all_published_studies_are_there_with_figures_above_zero() -> None:
     studies = published_studies()
-    assert sorted(studies) == [f"study-{number}" for number in range(1, 6)]
+    assert sorted(studies) == ["binary-log-synced", "small-datum", *(f"study-{number}" for number in range(1, 6))]
+    named = {name for one in built_in() for name in load(one, settings=EXAMPLE.get(one, ()))[0].published}
+    assert named == set(studies)
     assert all(figure.ratio > 0 for study in studies.values() for figure in figures_of(study))
     assert all(any(figures_of(study)) for study in studies.values())
 
@@ -131,10 +134,13 @@ def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() ->
         ("study-3", "allocators-57"),
         ("study-4", "network"),
         ("study-5", "memcached-api"),
+        ("small-datum", "upgrade"),
+        ("binary-log-synced", "commit-cost"),
     ],
 )
 def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study: str, name: str) -> None:
-    ours = parse_experiment(source_of(name), vocabulary(), "published")
+    scale = "published" if "published" in source_of(name).tree["scale"] else "standard"
+    ours = parse_experiment(source_of(name), vocabulary(), scale)
     arms, steps = [arm.name for arm in ours.arms], ours.resolved_steps
     figures = list(figures_of(published_studies()[study]))
     every = [
@@ -154,8 +160,7 @@ def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study
 @pytest.mark.parametrize("scale", ["quick", "standard"])
 def test_dynoload_drives_the_built_in_experiments_and_sysbench_what_its_studies_published(scale: str) -> None:
     def drivers(name: str, scale: str) -> set[str]:
-        settings = ["vary.variables.sync_binlog=[0,1]"] if name == "variable" else []
-        return {step.driver for step in load(name, scale, settings)[0].steps}
+        return {step.driver for step in load(name, scale, EXAMPLE.get(name, ()))[0].steps}
 
     assert {name: drivers(name, scale) for name in built_in()} == {name: {"dynoload"} for name in built_in()}
     for name in ("allocators", "allocators-55", "allocators-57"):

@@ -8,13 +8,15 @@ from pathlib import Path
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import CanaryRecord
 from mydyno.results.summarise import _scope
 from mydyno.results.why.server_differences import server_differences
-from mydyno.results.words.scope_line import load_words
+from mydyno.results.words.scope_line import load_words, scope_line
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Scope
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
+from tests.support.fake_answer import experiment, summary
 from tests.support.fake_study_folder import Shape, build
 
 SCOPE = Scope(workload="oltp", server="MySQL 5.5.9, MySQL 5.6.14 and MariaDB 10.11.19")
@@ -54,6 +56,19 @@ def test_a_setting_that_an_arm_changes_is_no_part_of_where_a_sentence_holds(tmp_
     assert scope.durability == "sync_binlog=0"
     assert scope.data_to_buffer_pool is not None, "the pool is the same in both arms"
     assert scope.between("jemalloc", "glibc").server == "MySQL 5.6.14 against MariaDB 10.11.14"
+
+
+def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path: Path) -> None:
+    folder, runs = study_of_two_servers(tmp_path / "two")
+    canaries = tuple(CanaryRecord(block=n, attempt=1, readings={"fsyncs_per_s": r}) for n, r in ((1, 800.0), (2, None)))
+    found = summary(experiment(), [], canaries=canaries)
+    said = scope_line(found, folder.study(), runs)
+    assert "sync_binlog=0; a synced write of 4 KB took 1.2 ms;" in said
+    assert "innodb_flush_log_at_trx_commit" not in said
+    assert "a synced write" not in scope_line(found, folder.study(), list(folder.runs()))
+    assert "a synced write" not in scope_line(summary(experiment(), []), folder.study(), runs)
+    read_before = folder.study().model_copy(update={"host": {"synced_writes_per_s": 400.0}})
+    assert "a synced write of 4 KB took 2.5 ms;" in scope_line(summary(experiment(), []), read_before, runs)
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:
