@@ -88,6 +88,7 @@ def test_a_change_written_down_but_never_made_is_undone_too(journal: UndoJournal
     assert journal.undo_all() == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_journal_cut_anywhere_still_undoes_every_whole_line(

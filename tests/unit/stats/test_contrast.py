@@ -119,6 +119,7 @@ def test_arms_that_share_a_control_have_dunnett_s_critical_value() -> None:
     assert stats.t.isf(critical / 2, 20) == pytest.approx(2.54, abs=0.03)
 
 
+@pytest.mark.slow
 @given(st.floats(0.0001, 0.9))
 def test_an_adjusted_p_is_between_the_own_one_and_bonferroni_s(p: float) -> None:
     found = largest_t(np.eye(5), [10.0, 10.0, 4.0, 4.0, 4.0], [0, 0, 1, 2, 3], 0.05)

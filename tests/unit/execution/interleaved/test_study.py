@@ -317,6 +317,7 @@ async def test_a_look_that_was_examined_keeps_its_error_rate(
     assert second.looks == folder.plan().looks == SIX.rates
 
 
+@pytest.mark.slow
 async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +402,7 @@ async def test_carry_over_doubles_the_washout_of_the_blocks_to_come(
     assert {one.washout_s for one in slices} == {1.0}
 
 
+@pytest.mark.slow
 async def test_the_control_is_loaded_alone_at_the_end_of_the_first_block(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
