@@ -135,8 +135,8 @@ def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def install(release: Release, folder: Path) -> Path:
     """Make the environment; the folder of its programs."""
-    venv.create(folder, with_pip=True)
-    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
+    venv.create(folder)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet", "--no-compile"]
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
     done = subprocess.run([*pip, *locked], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
     if done.returncode and "Retrying (" in done.stderr:
