@@ -11,7 +11,7 @@ import pytest
 from mydyno.errors import HostError, UserError
 from mydyno.experiments import load
 from mydyno.hosts import cgroups as module
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, return_delegation, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
@@ -143,7 +143,9 @@ def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path, monkeypatch
     take_delegation(mine, ["io", "memory"])
     assert (mine / "mydyno-self/cgroup.procs").read_text() == "7"
     assert (mine / "cgroup.subtree_control").read_text() == "+io +memory"
-    assert not return_delegation(mine, ["io", "memory"])  # a real leaf has no files of its own to remove
+    undo = UndoJournal(tmp_path / "journal")
+    undo.will_change("cgroup_delegation", folder=str(mine), controllers=["io", "memory"])
+    assert undo.undo_all() == [f"the settings of {mine}"]  # a real leaf has no files of its own to remove
     assert (mine / "cgroup.subtree_control").read_text() == "-io -memory"
 
 

@@ -90,7 +90,9 @@ async def test_each_cycle_loads_every_server_once_and_one_at_a_time(
 async def test_cpu_time_for_a_query_is_in_microseconds(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     """The fake server uses one CPU while it is loaded, so a query takes a second by the queries a second."""
     folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
-    assert all(one.server_cpu_s == pytest.approx(one.length_s) for one in read_slices(folder.block_path(1) / SLICES_FILE))
+    assert all(
+        one.server_cpu_s == pytest.approx(one.length_s) for one in read_slices(folder.block_path(1) / SLICES_FILE)
+    )
     for run in summary.runs:
         for values in run.unadjusted.values():
             assert values["server_cpu_us_per_query"] * values["qps"] == pytest.approx(1e6, rel=1e-3)

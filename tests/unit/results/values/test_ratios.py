@@ -1,4 +1,4 @@
-"""What a run's values are, in their units: totals of its slices over totals. A comparison would not show a wrong factor."""
+"""A run's values in their units: totals of its slices over totals. A comparison would not show a wrong factor."""
 
 from __future__ import annotations
 
