@@ -193,6 +193,17 @@ def test_processes_of_a_study_are_found_by_their_cookie_and_ended() -> None:
         process.communicate()
 
 
+def test_the_journal_ends_the_processes_of_its_study(journal: UndoJournal) -> None:
+    process = subprocess.Popen(["sleep", "600"], env={**os.environ, COOKIE: "study-of-the-journal"})
+    try:
+        journal.will_change("processes", cookie="study-of-the-journal")
+        assert journal.undo_all() == []
+        assert process.wait(HANG_S) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_signal_never_reaches_another_process_of_the_same_pid() -> None:
     own = ProcessIdentity.of(os.getpid())
     assert own is not None
