@@ -12,6 +12,7 @@ from tests.support.engine import (
     ENGINE,
     SIGN_OF_TIMES,
     Target,
+    build_environment,
     build_test_programs,
     run_other_tests,
     run_test_program,
@@ -51,4 +52,4 @@ def test_a_program_passes_its_tests_of_times(target: Target, programs: dict[str,
 
 
 def test_the_examples_of_the_documentation_compile() -> None:
-    run_test_program([*CARGO_TEST, "--doc"], ENGINE, dict(os.environ), "documentation")
+    run_test_program([*CARGO_TEST, "--doc"], ENGINE, build_environment(), "documentation")

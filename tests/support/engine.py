@@ -78,14 +78,17 @@ def targets() -> list[Target]:
     return sorted(found, key=lambda target: target.id)
 
 
+def build_environment() -> dict[str, str]:
+    """As in ./test: what the lint has compiled is not compiled again."""
+    lint = {"RUSTC_WORKSPACE_WRAPPER": str(shutil.which("clippy-driver")), "CLIPPY_ARGS": CLIPPY_ARGS}
+    return {"CARGO_TARGET_DIR": str(ENGINE / "target"), **lint, **os.environ}
+
+
 def build_test_programs() -> dict[str, tuple[Path, Path]]:
     """{target's id: (its test program, the folder where Cargo would run it)}; built where they are not yet."""
     command = [*CARGO_TEST, "--no-run", "--message-format=json"]
-    # As in ./test: what the lint has compiled is not compiled again.
-    lint = {"RUSTC_WORKSPACE_WRAPPER": str(shutil.which("clippy-driver")), "CLIPPY_ARGS": CLIPPY_ARGS}
-    environment = {"CARGO_TARGET_DIR": str(ENGINE / "target"), **lint, **os.environ}
     done = subprocess.run(
-        command, cwd=ENGINE, env=environment, capture_output=True, text=True, timeout=1500, check=False
+        command, cwd=ENGINE, env=build_environment(), capture_output=True, text=True, timeout=1500, check=False
     )
     assert done.returncode == 0, done.stderr
     found = {}

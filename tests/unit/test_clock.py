@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import time
 from pathlib import Path
@@ -21,17 +20,8 @@ from mydyno.store.samples import Sample, write_samples
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
-from tests.unit.project.test_layers import MODULES, tree_of
 
 S = 10**9
-READ_THE_WALL_CLOCK = {
-    "clock": "the one place",
-    "fleet.check": "compares the clocks of two hosts",
-    "hosts.remote.left_studies": "ages of files",
-    "web.live_status": "ages of files",
-    "hosts.network.certificates": "validity of certificates",
-    "servers.compiled.compile": "a date",
-}
 
 
 class WallClock:
@@ -126,15 +116,3 @@ async def test_the_runs_of_a_study_say_that_the_clock_was_set(
     assert len(said) == (1 if design.get("kind") is None else len(summary.runs))
     assert [line for line in watcher.said if "was set by −30.0 s" in line]
     assert all(record.ended_unix_ns >= record.started_unix_ns for record in folder.runs())
-
-
-def test_no_other_module_reads_the_wall_clock() -> None:
-    found = {
-        name.removeprefix("mydyno.")
-        for name in MODULES
-        for node in ast.walk(tree_of(name))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and (node.value.id, node.attr) in {("time", "time"), ("time", "time_ns"), ("datetime", "now")}
-    }
-    assert found - READ_THE_WALL_CLOCK.keys() == set()

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support import first_in_gate
 from tests.support.web_server import WebServer
 from tests.web.conftest import COMPLETE
 from tests.web.test_browser import LIMIT_MS, at, serious_violations
@@ -135,8 +136,9 @@ def test_a_mark_is_a_text_whatever_it_is(page: Page, server: WebServer, studies:
     expect(page.locator("#marked script, #marked img")).to_have_count(0)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"), first_in_gate([("dark", 390), ("light", 1280), ("light", 390), ("dark", 1280)], 2)
+)
 def test_documents_are_accessible_by_themselves(
     browser: Browser, server: WebServer, comparable: list[str], scheme: str, width: int
 ) -> None:

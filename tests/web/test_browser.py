@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
 from mydyno.store.live_log import LIVE_FILE
+from tests.support import first_in_gate
 from tests.support.breaking_proxy import BreakingProxy
 from tests.support.live_writer import LiveWriter
 from tests.support.patience import ended
@@ -211,8 +212,9 @@ def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: W
     expect(page.locator("#report-title")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"), first_in_gate([("dark", 390), ("light", 1280), ("light", 390), ("dark", 1280)], 2)
+)
 def test_pages_fit_a_phone_and_a_desk_and_are_accessible(
     browser: Browser, server: WebServer, studies: Path, writer: LiveWriter, scheme: str, width: int
 ) -> None:

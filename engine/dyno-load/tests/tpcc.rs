@@ -134,7 +134,7 @@ fn the_database_is_consistent_after_a_run_with_the_standards_mix() {
     ] {
         let rest = rest.replace("{orders}", &orders.display().to_string());
         let other = run(&format!(
-            "tpcc run --socket {socket} --database tpcc --duration 3s --quiet {rest}"
+            "tpcc run --socket {socket} --database tpcc --duration 2s --quiet {rest}"
         ));
         assert!(other.code == 0 || other.code == 4, "{rest}: {}", other.stderr);
         assert!(
@@ -182,7 +182,7 @@ fn every_acknowledged_order_survives_a_killed_server() {
     else {
         return;
     };
-    prepare(&server, "tpcc", "--warehouses 2");
+    prepare(&server, "tpcc", "--warehouses 1");
     let orders = server.folder.join("orders.txt");
     let child = command(&format!(
         "tpcc run --socket {} --database tpcc --connections 16 --duration 600s --quiet --acknowledged {}",
@@ -200,7 +200,7 @@ fn every_acknowledged_order_survives_a_killed_server() {
     assert_eq!(result.code, 1, "{}", result.stderr);
     restart(&mut server);
     assert_consistent(&server, &format!("--acknowledged {}", orders.display()));
-    assert_delivered_once(&mut client(&server.socket()), 2);
+    assert_delivered_once(&mut client(&server.socket()), 1);
     // An order that is gone is found.
     let mut text = std::fs::read_to_string(&orders).unwrap();
     text.push_str("1 1 99999999\n");

@@ -48,6 +48,7 @@ async def test_a_line_is_walked_as_git_bisect_walks_it(line: tuple[Path, list[st
     assert order == (tmp_path / "order").read_text().split()
 
 
+@pytest.mark.slow
 async def test_the_same_marks_lead_to_the_same_commits_again(line: tuple[Path, list[str]], tmp_path: Path) -> None:
     repository, commits = line
     outcomes: dict[str, Outcome] = {name: "bad" if at >= 9 else "good" for at, name in enumerate(commits)}

@@ -72,6 +72,7 @@ def test_the_socket_of_a_server_that_was_killed_is_replaced(short_folder: Path) 
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_the_server_beside_a_study_ends_with_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_the_exit_code_does_not_depend_on_who_reads(tmp_path: Path, words: str, 
     assert (read.returncode, unread.returncode, closed.returncode) == (code, code, code), read.stderr
 
 
+@pytest.mark.slow
 def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     ascii_only = program(tmp_path, PYTHONIOENCODING="ascii")
     done = subprocess.run(
@@ -51,6 +52,7 @@ def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     assert "\\u2032" in done.stdout, "the prime of the control's copy"
 
 
+@pytest.mark.slow
 def test_control_characters_of_others_texts_are_escaped(tmp_path: Path) -> None:
     file = tmp_path / "\x1b]0;title\x07.toml"
     file.write_text(

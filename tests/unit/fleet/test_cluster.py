@@ -51,6 +51,7 @@ async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == [], "Dask leaves no folder behind"
 
 
+@pytest.mark.slow
 async def test_every_block_is_committed_once_although_lost_groups_deliver_late_copies(tmp_path: Path) -> None:
     """20 groups, 5 % of them lost for good, and copies of what they were given arrive while others execute it."""
     names = [f"vm{number:02d}" for number in range(1, 21)]

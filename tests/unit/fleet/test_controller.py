@@ -125,6 +125,7 @@ class KilledError(Exception):
     """The controller ends here, as by kill -9: nothing more is written."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["leased", "fetched", "in its place", "journalled"])
 async def test_a_controller_killed_at_any_moment_is_resumed_from_its_folder(
     hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch, moment: str

@@ -11,12 +11,13 @@ import pytest
 from mydyno.errors import HostError, UserError
 from mydyno.experiments import load
 from mydyno.hosts import cgroups as module
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, return_delegation, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import CpuSlot
 from mydyno.treatments.cgroup import CgroupTreatment, cpus_of
+from tests.support import ROOT
 from tests.support.fake_cgroups import DISK, FakeCgroups, version_1, version_2
 from tests.support.patience import HANG_S
 
@@ -142,7 +143,9 @@ def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path, monkeypatch
     take_delegation(mine, ["io", "memory"])
     assert (mine / "mydyno-self/cgroup.procs").read_text() == "7"
     assert (mine / "cgroup.subtree_control").read_text() == "+io +memory"
-    assert not return_delegation(mine, ["io", "memory"])  # a real leaf has no files of its own to remove
+    undo = UndoJournal(tmp_path / "journal")
+    undo.will_change("cgroup_delegation", folder=str(mine), controllers=["io", "memory"])
+    assert undo.undo_all() == [f"the settings of {mine}"]  # a real leaf has no files of its own to remove
     assert (mine / "cgroup.subtree_control").read_text() == "-io -memory"
 
 
@@ -233,17 +236,20 @@ def disks(root: Path, mountinfo: str) -> None:
     (root / "sys/dev/block/8:0").symlink_to(whole)
 
 
+ON_A_DISK = pytest.mark.skipif(os.major(ROOT.stat().st_dev) == 0, reason="the checkout is not on a disk")
+
+
+@ON_A_DISK
 def test_a_partition_stands_for_its_whole_disk(tmp_path: Path) -> None:
     disks(tmp_path, "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")
-    if os.major(tmp_path.stat().st_dev) == 0:
-        pytest.fail("the temporary folder has no disk; set TMPDIR to one that has")
-    assert (disk_of(tmp_path, tmp_path).device, disk_of(tmp_path, tmp_path).name) == ("8:0", "sda")
+    assert (disk_of(ROOT, tmp_path).device, disk_of(ROOT, tmp_path).name) == ("8:0", "sda")
 
 
+@ON_A_DISK
 def test_file_systems_whose_writes_escape_are_refused(tmp_path: Path) -> None:
     disks(tmp_path, "1 0 8:1 / / rw - vfat /dev/sda1 rw\n")
     with pytest.raises(HostError, match="vfat: its written-back pages are not charged to a group"):
-        disk_of(tmp_path, tmp_path)
+        disk_of(ROOT, tmp_path)
 
 
 def test_a_file_system_in_memory_has_no_disk() -> None:

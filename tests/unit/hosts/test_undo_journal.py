@@ -88,6 +88,7 @@ def test_a_change_written_down_but_never_made_is_undone_too(journal: UndoJournal
     assert journal.undo_all() == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_a_journal_cut_anywhere_still_undoes_every_whole_line(
@@ -190,6 +191,17 @@ def test_processes_of_a_study_are_found_by_their_cookie_and_ended() -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_the_journal_ends_the_processes_of_its_study(journal: UndoJournal) -> None:
+    process = subprocess.Popen(["sleep", "600"], env={**os.environ, COOKIE: "study-of-the-journal"})
+    try:
+        journal.will_change("processes", cookie="study-of-the-journal")
+        assert journal.undo_all() == []
+        assert process.wait(HANG_S) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_signal_never_reaches_another_process_of_the_same_pid() -> None:

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, first_in_gate
 
 BENCH = ROOT / "bench"
 NAMES = sorted(path.stem for path in BENCH.glob("*.py"))
@@ -80,7 +80,7 @@ def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first_in_gate(NAMES, 3))
 def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{BENCH}:{ROOT / 'src'}"}
     done = subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +54,16 @@ SLOW_TO_LOAD = {
 }
 """Function-level imports of these need no reason: commands load only what they use."""
 
+READ_THE_WALL_CLOCK = {
+    "clock": "the one place",
+    "fleet.check": "compares the clocks of two hosts",
+    "hosts.remote.left_studies": "ages of files",
+    "web.live_status": "ages of files",
+    "hosts.network.certificates": "validity of certificates",
+    "servers.compiled.compile": "a date",
+}
+"""And why each may."""
+
 
 def modules() -> dict[str, Path]:
     """Module name → file, for every file of the package."""
@@ -67,19 +77,21 @@ MODULES = modules()
 
 
 @cache
-def tree_of(name: str) -> ast.Module:
+def nodes_of(name: str) -> tuple[ast.AST, ...]:
     """Parsed where it is needed: each of several test processes collects all tests, and runs some."""
-    return ast.parse(MODULES[name].read_text(encoding="utf-8"), str(MODULES[name]))
+    return tuple(ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"), str(MODULES[name]))))
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    """Every module with its tree."""
-    return ((name, tree_of(name)) for name in MODULES)
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Each later collection of garbage would go through a million nodes."""
+    yield
+    nodes_of.cache_clear()
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """(module, line) of every import below a node. `from a import b` gives a.b where that is a module."""
-    for node in ast.walk(tree):
+def imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import among them. `from a import b` gives a.b where that is a module."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -101,8 +113,8 @@ def test_every_file_belongs_to_a_layer() -> None:
 def test_imports_point_down_the_layers() -> None:
     wrong = [
         f"{name}:{line} imports {target}"
-        for name, tree in trees()
-        for target, line in imported(tree)
+        for name in MODULES
+        for target, line in imported(nodes_of(name))
         if target.startswith("mydyno.") and LAYERS.index(layer(target)) < LAYERS.index(layer(name))
     ]
     assert wrong == []
@@ -110,7 +122,8 @@ def test_imports_point_down_the_layers() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     needs = {
-        name: {target for target, _ in imported(tree) if target in MODULES and target != name} for name, tree in trees()
+        name: {target for target, _ in imported(nodes_of(name)) if target in MODULES and target != name}
+        for name in MODULES
     }
     while ready := [name for name, targets in needs.items() if not targets & needs.keys()]:
         for name in ready:
@@ -126,9 +139,9 @@ def test_no_folders_of_a_layer_import_each_other_in_a_circle(parent: str) -> Non
         return below if layer_of_module == parent and below and (ROOT / parent / below).is_dir() else ""
 
     needs: dict[str, set[str]] = {}
-    for name, tree in trees():
+    for name in MODULES:
         if folder(name):
-            targets = {folder(target) for target, _ in imported(tree)} - {"", folder(name)}
+            targets = {folder(target) for target, _ in imported(nodes_of(name))} - {"", folder(name)}
             needs.setdefault(folder(name), set()).update(targets)
     while ready := [name for name, targets in needs.items() if not targets & needs.keys()]:
         for name in ready:
@@ -138,12 +151,12 @@ def test_no_folders_of_a_layer_import_each_other_in_a_circle(parent: str) -> Non
 
 def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:
     wrong = []
-    for name, tree in trees():
+    for name in MODULES:
         lines = MODULES[name].read_text(encoding="utf-8").splitlines()
-        for function in ast.walk(tree):
+        for function in nodes_of(name):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            for target, number in imported(function):
+            for target, number in imported(ast.walk(function)):
                 said = any("#" in line for line in lines[max(0, number - 3) : number])
                 if target.split(".")[0] not in SLOW_TO_LOAD and not said:
                     wrong.append(f"{name}:{number} imports {target} inside {function.name}()")
@@ -153,5 +166,17 @@ def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_files_and_functions_keep_their_size(name: str) -> None:
     assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 500
-    functions = [node for node in ast.walk(tree_of(name)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in nodes_of(name) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert [one.name for one in functions if (one.end_lineno or 0) - one.lineno >= 80] == []
+
+
+def test_no_other_module_reads_the_wall_clock() -> None:
+    found = {
+        name.removeprefix("mydyno.")
+        for name in MODULES
+        for node in nodes_of(name)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("time", "time"), ("time", "time_ns"), ("datetime", "now")}
+    }
+    assert found - READ_THE_WALL_CLOCK.keys() == set()

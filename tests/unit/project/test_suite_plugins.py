@@ -55,6 +55,7 @@ def test_passes(): pass
 LOSES_ITS_PROCESS = "import os\ndef test_ends_its_process(): os._exit(1)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n1",)])
 def test_whatever_failed_is_listed_with_its_reason(pytester: pytest.Pytester, processes: tuple[str, ...]) -> None:
     stem = pytester.path / "part"

@@ -234,6 +234,7 @@ def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
     assert len(text.encode()) < 1_750_000, "six more blocks only add dots"
 
 
+@pytest.mark.slow
 def test_a_page_with_more_metrics_than_it_has_room_for_names_those_that_are_left(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Shape(blocks=2, **SHORT))
     summary = json.loads((folder.path / "summary.json").read_text())

@@ -176,6 +176,7 @@ def test_missing_or_damaged_slices_are_named_and_the_page_is_made(tmp_path: Path
     assert f"slices:{STEPS[0]}" in page.charts
 
 
+@pytest.mark.slow
 def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Interleaved(blocks=40, planned=40, cycles=25))
     text, page = make(folder)

@@ -45,6 +45,7 @@ def test_effects_with_a_verdict_or_without_an_interval_are_left_out() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_strongest_and_counts_the_others(tmp_path: Path) -> None:
     page = render_page(build(tmp_path / "study", Shape()))
     start = page.index('data-chart="moved"')

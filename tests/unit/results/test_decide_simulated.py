@@ -1,13 +1,11 @@
 # mypy: disable-error-code="arg-type"
 """What decide_study promises, on studies whose truth is known: family errors, coverage, power, failures, equivalence.
 
-Seeded, so a rate is a fact; the bounds allow two standard errors of the number of studies. MYDYNO_SIMULATED_STUDIES
-multiplies that number (default 1).
+Seeded, so a rate is a fact; the bounds allow two standard errors of the number of studies (tests/support/simulated.py).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import cycle
@@ -28,10 +26,10 @@ from tests.support import first_in_gate
 from tests.support.fake_script import experiment
 from tests.support.fake_sessions import DRIFTS, Random, normal, sessions
 from tests.support.fake_slices import Host, Simulation
+from tests.support.simulated import at_most, simulated
 
 pytestmark = pytest.mark.slow
 
-TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 SERVERS = (("A", 1), ("A", 2), ("x", 1), ("y", 1), ("z", 1))
 Logs = NDArray[np.float64]
 """Log values: blocks × servers × (metric, step)."""
@@ -65,11 +63,6 @@ def families_of(
 def claims(effects: list[Effect]) -> bool:
     """Whether any contrast is called different."""
     return any(effect.verdict in ("higher", "lower") for effect in effects)
-
-
-def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
-    """Whether the rate is not above the promised one by more than two standard errors."""
-    return rate <= promised + 2.0 * sqrt(promised * (1.0 - promised) / count)
 
 
 def heavy_tails(random: Random, shape: tuple[int, ...]) -> Logs:
@@ -108,7 +101,7 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
     host: str, blocks: int
 ) -> None:
     """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together."""
-    count, wrong, together, alone = 120 * TIMES, 0, 0, []
+    count, wrong, together, alone = simulated(120), 0, 0, []
     for logs in studies(host, count, blocks, 4 if blocks == 8 else 5, 4):
         effects = decide_study(families_of(logs))
         wrong += claims(effects)
@@ -173,20 +166,21 @@ def test_a_first_look_at_many_contrasts_claims_nothing_where_there_is_nothing(
 ) -> None:
     """30 and 120 contrasts of six blocks, the study's error rate 3.125 %; every third study lost runs."""
     random, wrong, together = np.random.default_rng(41), 0, 0
-    for number in range(count * TIMES):
+    count = simulated(count)
+    for number in range(count):
         found = many(random, host, 6, arms, steps, controls=number % 2 == 0)
         if number % 3 == 0:
             found = without(found, int(random.integers(6)), str(random.choice(["A", "arm0"])))
         effects = decide_study(found, SIX.rates[6], SIX)
         wrong += claims(effects)
         together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
-    assert at_most(wrong / (count * TIMES), count * TIMES, 0.03125)
-    assert at_most(1.0 - together / (count * TIMES), count * TIMES, 0.05)
+    assert at_most(wrong / count, count, 0.03125)
+    assert at_most(1.0 - together / count, count, 0.05)
 
 
 def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() -> None:
     """30 contrasts, six blocks: × 0.06 and × 0.3 beside −9 % at an sd of 1.7 %; two arms do nothing."""
-    random, found, count, differ, wrong = np.random.default_rng(7), 0, 20 * TIMES, [], 0
+    random, found, count, differ, wrong = np.random.default_rng(7), 0, simulated(20, 2), [], 0
     for _ in range(count):
         study = many(random, "AR(1)", 6, 5, 3, controls=True)
         effects = decide_study(planted(study, {"arm0": -2.8, "arm1": -1.2, "arm2": -0.09}), SIX.rates[6], SIX)
@@ -223,7 +217,7 @@ def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
     ended = [
         at_its_last_look(logs, aim)
         for host in HOSTS
-        for logs, aim in zip(studies(host, 24 * TIMES, 40, 4, 1), cycle((EARLY, *LOOK_BLOCKS)), strict=False)
+        for logs, aim in zip(studies(host, simulated(24), 40, 4, 1), cycle((EARLY, *LOOK_BLOCKS)), strict=False)
     ]
     assert at_most(sum(map(claims, ended)) / len(ended), len(ended))
 
@@ -231,7 +225,7 @@ def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
 def test_the_looks_together_call_a_difference_of_the_margin_equivalent_in_at_most_5_percent() -> None:
     wrong = count = 0
     for host in HOSTS:
-        for logs in studies(host, 25 * TIMES, 40, 3, 1, seed=32):
+        for logs in studies(host, simulated(25), 40, 3, 1, seed=32):
             logs[:, 2:] += np.log(1.02)
             count += 1
             wrong += at_its_last_look(logs)[0].verdict == "equivalent"
@@ -240,8 +234,8 @@ def test_the_looks_together_call_a_difference_of_the_margin_equivalent_in_at_mos
 
 def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytest.CaptureFixture[str]) -> None:
     """At 6 blocks with three arms; what was computed before: the paired t against A alone."""
-    pooled, pairs, found = [], [], 0
-    for logs in studies("AR(1)", 150, 6, 5, 1):
+    pooled, pairs, found, count = [], [], 0, simulated(150)
+    for logs in studies("AR(1)", count, 6, 5, 1):
         logs[:, 2:] += np.log(1.04)
         effect = decide_study(families_of(logs, 1))[0]
         found += effect.verdict == "higher"
@@ -250,7 +244,7 @@ def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytes
         pairs.append(stats.t.ppf(0.975, 5) * d.std(ddof=1) / sqrt(6))
     gain = float(np.median(pairs) / np.median(pooled))
     with capsys.disabled():
-        print(f"\npooled against pairs, 6 blocks: {gain:.2f} × narrower; +4 % found in {found} of 150 studies")
+        print(f"\npooled against pairs, 6 blocks: {gain:.2f} × narrower; +4 % found in {found} of {count} studies")
     assert gain > 1.2
 
 
@@ -258,7 +252,7 @@ def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytes
 def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None:
     """It serves 10 % more where it does not crash."""
     random = np.random.default_rng(33)
-    for logs in studies("AR(1)", 40, 10, 4, 2):
+    for logs in studies("AR(1)", simulated(40), 10, 4, 2):
         logs[:, 2] += np.log(1.1)
         dead = set(random.choice(10, failed, replace=False).tolist())
         crashed = [
@@ -282,7 +276,7 @@ def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None
 @pytest.mark.parametrize("truth", first_in_gate([0.98, 1.02]))
 @pytest.mark.parametrize("host", first_in_gate(["drift", "t3"]))
 def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent(truth: float, host: str) -> None:
-    count, wrong = 200 * TIMES, 0
+    count, wrong = simulated(200), 0
     for logs in studies(host, count, 8, 4, 1):
         logs[:, 2] = logs[:, 2] * 0.5 + logs[:, :2].mean(axis=1) * 0.5 + np.log(truth)
         wrong += decide_study(families_of(logs, 1))[0].verdict == "equivalent"
@@ -291,11 +285,11 @@ def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent(tr
 
 def test_an_arm_that_stalls_in_a_third_of_its_runs_is_rarely_called_equivalent() -> None:
     """Runs at 78 % in 30 % of blocks. With six blocks none may stall (12 %): what never happened cannot be seen."""
-    random, wrong = np.random.default_rng(34), 0
-    for logs in 0.3 * studies("AR(1)", 150, 6, 4, 1):
+    random, wrong, count = np.random.default_rng(34), 0, simulated(150)
+    for logs in 0.3 * studies("AR(1)", count, 6, 4, 1):
         logs[:, 2, 0] += np.log(0.78) * (random.random(6) < 0.3)
         wrong += decide_study(families_of(logs, 1))[0].verdict == "equivalent"
-    assert wrong / 150 <= 0.17
+    assert wrong / count <= 0.17
 
 
 SLICED = Simulation(arms=("glibc", "jemalloc", "tcmalloc"), cycles=6)
@@ -322,7 +316,7 @@ def through_the_program(simulation: Simulation, seed: int) -> list[Effect]:
 
 def test_slices_on_a_wandering_host_claim_nothing_where_there_is_nothing() -> None:
     """6 contrasts on a host that wanders by 15 % over a minute, with episodes of half speed."""
-    count, wrong, covered = 100 * TIMES, 0, []
+    count, wrong, covered = simulated(100, 1), 0, []
     for seed in range(count):
         effects = through_the_program(SLICED, seed)
         assert [e.primary for e in effects] == [True] * 6

@@ -20,7 +20,7 @@ from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import decide_study
 from tests.support import first_in_gate
 from tests.support.host_groups import Fleet
-from tests.unit.results.test_decide_simulated import TIMES, at_most
+from tests.support.simulated import at_most, simulated
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_hosts_of_different_speed_and_noise_raise_no_false_alarm(
     blocks: tuple[int, ...], noise: tuple[float, ...]
 ) -> None:
     """No effect anywhere: verdicts, claims about other hosts and differences between hosts are all false alarms."""
-    count = 100 * TIMES
+    count = simulated(100)
     found = simulate(Fleet(blocks, noise), count, seed=51)
     assert at_most(found.wrong / count, count)
     assert at_most(found.wrong_of_others / count, count)
@@ -115,7 +115,7 @@ def test_effects_that_differ_between_five_hosts_with_mean_zero_are_not_claimed_o
     blocks: tuple[int, ...],
 ) -> None:
     """Of these hosts there is something to claim, and it is claimed with the right sign; of others there is not."""
-    count = 120 * TIMES
+    count = simulated(120, 1)
     found = simulate(Fleet(blocks, (QUIET, QUIET, 2 * QUIET, QUIET, 2 * QUIET), between=0.04), count, seed=52)
     assert at_most(found.wrong_of_others / count, count)
     assert at_most(1.0 - np.mean(found.covered_others), count)

@@ -251,6 +251,7 @@ async def test_two_at_once_build_once(repository: Path, cache: Path, tmp_path: P
     assert (tmp_path / "count").read_text() == "x\n"
 
 
+@pytest.mark.slow
 async def test_several_builds_of_a_commit_differ_in_layout_alone(repository: Path, cache: Path) -> None:
     builds = await get_compiled(spec(repository, builds=3), cache, HOST, silent)
     records = [build.compiled for build in builds if build.compiled is not None]

@@ -11,6 +11,7 @@ from mydyno.stats.contrast import estimate
 from mydyno.stats.simultaneous import largest_t
 from mydyno.stats.twoway import common_noise, two_way
 from tests.support import first_in_gate
+from tests.support.simulated import simulated
 
 ARMS = [0, 0, 1, 2]
 
@@ -93,12 +94,13 @@ def test_too_few_blocks_have_no_interval() -> None:
                                                         (1.0, 3, 0.94), (2.0, 3, 0.89)])  # fmt: skip
 def test_coverage_holds_where_one_arm_is_noisier(ratio: float, blocks: int, least: float) -> None:
     covered = 0
-    for seed in range(1500):
+    count = simulated(1500)
+    for seed in range(count):
         logs = table(blocks, seed, (0.01, 0.01, 0.01 * ratio, 0.01))
         interval = estimate(rows(logs), two_way(logs, ARMS)).interval(0.05, 0.95)
         assert interval.low is not None and interval.high is not None
         covered += interval.low <= 1.0 <= interval.high
-    assert covered / 1500 >= least
+    assert covered / count >= least
 
 
 def test_the_largest_t_of_independent_and_of_equal_contrasts_is_known() -> None:
@@ -117,6 +119,7 @@ def test_arms_that_share_a_control_have_dunnett_s_critical_value() -> None:
     assert stats.t.isf(critical / 2, 20) == pytest.approx(2.54, abs=0.03)
 
 
+@pytest.mark.slow
 @given(st.floats(0.0001, 0.9))
 def test_an_adjusted_p_is_between_the_own_one_and_bonferroni_s(p: float) -> None:
     found = largest_t(np.eye(5), [10.0, 10.0, 4.0, 4.0, 4.0], [0, 0, 1, 2, 3], 0.05)
@@ -149,7 +152,8 @@ def test_coverage_holds_where_all_arms_vary_alike(blocks: int, noise: str) -> No
     """Leaving out the arm that happens to vary most would make the noise of the others too small if it were usual."""
     arms, covered, left_out = [0, 0, 1, 2, 3, 4, 5, 6], 0, 0
     random = np.random.default_rng(blocks)
-    for _ in range(1000):
+    count = simulated(1000)
+    for _ in range(count):
         drawn = random.standard_t(3, (blocks, 8)) if noise == "t3" else random.normal(size=(blocks, 8))
         logs = 0.01 * drawn + random.normal(0.0, 0.1, (blocks, 1))
         fit = common_noise(logs, arms)
@@ -157,5 +161,5 @@ def test_coverage_holds_where_all_arms_vary_alike(blocks: int, noise: str) -> No
         interval = estimate(rows(logs, 4), fit).interval(0.05, 0.95)
         assert interval.low is not None and interval.high is not None
         covered += interval.low <= 1.0 <= interval.high
-    assert covered / 1000 >= 0.935
-    assert left_out / 1000 <= (0.1 if noise == "normal" else 0.55)
+    assert covered / count >= 0.935
+    assert left_out / count <= (0.1 if noise == "normal" else 0.55)

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import os
-from math import sqrt
-
 import numpy as np
 import pytest
 import ruptures
 
 from mydyno.stats.level_changes import level_changes, moderated
-
-TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
+from tests.support.simulated import at_most, simulated
 
 
 @pytest.mark.slow
@@ -21,13 +17,13 @@ TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 )
 def test_series_without_a_change_show_one_in_at_most_5_percent(sessions: int, between: float, unequal: float) -> None:
     """Sessions of 1 % error, or unequal ones, that scatter beyond it or do not; errors are estimates."""
-    random, count, wrong = np.random.default_rng(51), 150 * TIMES, 0
+    random, count, wrong = np.random.default_rng(51), simulated(150), 0
     for _ in range(count):
         errors = 0.01 * np.exp(random.normal(0.0, unequal, sessions))
         stated = errors * np.sqrt(random.chisquare(10, sessions) / 10)
         x = random.normal(0.0, np.sqrt(errors**2 + between**2))
         wrong += bool(level_changes(x, stated, [10] * sessions).changes)
-    assert wrong / count <= 0.05 + 2.0 * sqrt(0.05 * 0.95 / count)
+    assert at_most(wrong / count, count)
 
 
 @pytest.mark.parametrize(("at", "found"), [(8, 0.9), (13, 0.6)])

@@ -36,6 +36,7 @@ def test_without_a_difference_one_is_claimed_in_at_most_one_study_of_twenty() ->
     assert sum(claimed) <= 4
 
 
+@pytest.mark.slow
 def test_a_planted_difference_is_found_and_its_interval_holds_it() -> None:
     found = [study(seed, planted=1.5)[0] for seed in range(20)]
     assert all(one.excludes_no_change for one in found)

@@ -118,6 +118,7 @@ def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_o
     assert found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(
     effect=st.floats(-0.1, 0.1), run_sd=st.floats(0.001, 0.05), blocks=st.sampled_from([2, 3, 6, 7, 10]),
@@ -207,6 +208,7 @@ def test_no_sentence_says_what_is_forbidden(effect: float, blocks: int, run_sd: 
             assert answer.arm in answer.sentence and "oltp_read_only" in answer.sentence
 
 
+@pytest.mark.slow
 def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> None:
     """Noise this small needs few blocks for ±2 %, but 1.2 % is hard to tell from none and from 2 % alike."""
     answers = [jemalloc(study(0.012, run_sd=0.014, seed=seed)) for seed in range(60)]

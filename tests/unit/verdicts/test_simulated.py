@@ -8,6 +8,7 @@ from mydyno.verdicts import Effect, Family, Metric, Observation, decide
 from tests.support import first_in_gate
 from tests.support.fake_observations import jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
+from tests.support.simulated import at_most, simulated
 
 pytestmark = pytest.mark.slow
 
@@ -21,27 +22,31 @@ def counts(effects: list[Effect]) -> dict[str, int]:
 
 def test_a_planted_3_percent_is_found_in_most_studies_with_ordinary_noise() -> None:
     """Runs with an sd of 1 % (blocks 1.4 %), 8 blocks: 80 % power begins at 1.6 %."""
-    found = counts([jemalloc(study(0.03, run_sd=0.01, seed=seed)) for seed in range(150)])
-    assert found.get("higher", 0) >= 0.85 * 150
+    count = simulated(150)
+    found = counts([jemalloc(study(0.03, run_sd=0.01, seed=seed)) for seed in range(count)])
+    assert found.get("higher", 0) >= 0.85 * count
     assert found.get("lower", 0) == 0
 
 
 def test_without_an_effect_almost_no_study_claims_one_and_quiet_ones_show_equivalence() -> None:
-    found = counts([jemalloc(study(0.0, run_sd=0.007, seed=seed)) for seed in range(200)])
-    assert found.get("higher", 0) + found.get("lower", 0) <= 0.06 * 200
-    assert found.get("equivalent", 0) >= 0.7 * 200
+    count = simulated(200)
+    found = counts([jemalloc(study(0.0, run_sd=0.007, seed=seed)) for seed in range(count)])
+    assert at_most((found.get("higher", 0) + found.get("lower", 0)) / count, count, 0.03)
+    assert found.get("equivalent", 0) >= 0.7 * count
 
 
 def test_identical_copies_raise_the_alarm_in_about_5_percent_of_studies() -> None:
-    effects = [jemalloc(study(0.03, seed=seed, blocks=8)) for seed in range(300)]
+    count = simulated(300)
+    effects = [jemalloc(study(0.03, seed=seed, blocks=8)) for seed in range(count)]
     alarms = [effect for effect in effects if "two copies" in effect.sentence]
-    assert 0.01 * 300 <= len(alarms) <= 0.075 * 300
+    assert len(alarms) >= 0.01 * count
+    assert at_most(len(alarms) / count, count)
 
 
 @pytest.mark.parametrize("drift", first_in_gate(["AR(1)", *sorted(set(DRIFTS) - {"AR(1)"})], 2))
 def test_a_sweep_without_effects_on_a_drifting_host_claims_one_in_at_most_6_percent(drift: str) -> None:
     """Two arms at three levels; a study counts as wrong if a single one of its six sentences claims a difference."""
-    random, count, wrong = np.random.default_rng(21), 150, 0
+    random, count, wrong = np.random.default_rng(21), simulated(150, 2), 0
     starts = sessions(random, count, 8, 4, drift=DRIFTS[drift])
     logs = starts[..., None] + random.normal(0.0, 0.01, (*starts.shape, 3))
     cells = (("glibc", 1), ("glibc", 2), ("jemalloc", 1), ("tcmalloc", 1))
@@ -56,7 +61,7 @@ def test_a_sweep_without_effects_on_a_drifting_host_claims_one_in_at_most_6_perc
         }
         effects = decide(Family(Metric("qps"), "glibc", ("jemalloc", "tcmalloc"), steps, 0.02))
         wrong += any(effect.verdict in ("higher", "lower") for effect in effects)
-    assert wrong / count <= 0.06
+    assert at_most(wrong / count, count, 0.03)
 
 
 def test_an_arm_is_compared_with_the_mean_of_both_controls_and_skewed_noise_does_not_fool_the_permutation() -> None:

@@ -14,6 +14,7 @@ from mydyno.verdicts import Family, Metric, Observation
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions, skewed
+from tests.support.simulated import at_most, simulated
 
 Logs = NDArray[np.float64]
 LIMIT = 0.98
@@ -50,11 +51,6 @@ def planted(logs: Logs, ratio: float, arms: tuple[int, ...] = (2,)) -> Logs:
     return changed
 
 
-def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
-    """Whether the rate is not above the promised one by more than two standard errors."""
-    return rate <= promised + 2.0 * float(np.sqrt(promised * (1.0 - promised) / count))
-
-
 def at_its_last_look(logs: Logs) -> tuple[Comparison, ...]:
     """As a gate runs it: it ends at the first look at which every comparison is decided."""
     found: tuple[Comparison, ...] = ()
@@ -74,7 +70,7 @@ HOSTS = ("AR(1)", "skewed", "no drift", "linear drift")
 @pytest.mark.parametrize("host", first_in_gate(HOSTS))
 def test_at_the_limit_a_study_is_wrongly_fine_and_wrongly_worse_in_at_most_5_percent(host: str) -> None:
     """Two metrics, two arms, one arm exactly at the limit in both: to be fine, and to be worse, are both errors."""
-    count = 120
+    count = simulated(120)
     found = [overall(judge(bounds(planted(logs, LIMIT)), 0.05)) for logs in studies(host, count, 8, 2)]
     assert at_most(found.count(Outcome.FINE) / count, count)
     assert at_most(found.count(Outcome.WORSE) / count, count)
@@ -83,7 +79,7 @@ def test_at_the_limit_a_study_is_wrongly_fine_and_wrongly_worse_in_at_most_5_per
 @pytest.mark.slow
 def test_one_arm_at_the_limit_among_clearly_good_ones_makes_the_study_wrongly_fine_in_about_5_percent() -> None:
     """The hardest case for the claim that all are fine: only the test of the one that is at the limit protects it."""
-    count = 200
+    count = simulated(200)
     found = []
     for logs in studies("no drift", count, 8, 2, seed=42):
         logs[:, :, 1] *= 0.01
@@ -99,7 +95,7 @@ def test_one_arm_at_the_limit_among_clearly_good_ones_makes_the_study_wrongly_fi
 @pytest.mark.slow
 def test_all_arms_at_the_limit_are_called_worse_in_at_most_5_percent_of_studies() -> None:
     """The hardest case for the other error: four chances to be wrong."""
-    count = 150
+    count = simulated(150)
     found = [
         overall(judge(bounds(planted(logs, LIMIT, (2, 3))), 0.05)) for logs in studies("AR(1)", count, 8, 2, seed=43)
     ]
@@ -108,7 +104,7 @@ def test_all_arms_at_the_limit_are_called_worse_in_at_most_5_percent_of_studies(
 
 @pytest.mark.slow
 def test_the_looks_together_keep_both_error_rates_at_the_limit() -> None:
-    count = 100
+    count = simulated(100)
     found = [overall(at_its_last_look(planted(logs, LIMIT))) for logs in studies("AR(1)", count, 16, seed=91)]
     assert at_most(found.count(Outcome.FINE) / count, count)
     assert at_most(found.count(Outcome.WORSE) / count, count)
@@ -116,7 +112,7 @@ def test_the_looks_together_keep_both_error_rates_at_the_limit() -> None:
 
 @pytest.mark.slow
 def test_no_change_is_never_worse_and_mostly_fine_and_a_clear_loss_is_worse() -> None:
-    count = 60
+    count = simulated(60)
     for truth, right, wrong in ((1.0, Outcome.FINE, Outcome.WORSE), (0.95, Outcome.WORSE, Outcome.FINE)):
         quiet = studies("linear drift", count, 10, seed=45, noise=0.4)
         found = [overall(judge(bounds(planted(logs, truth)), 0.05)) for logs in quiet]

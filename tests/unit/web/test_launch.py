@@ -30,6 +30,7 @@ def ended(launcher: Launcher) -> LaunchStatus:
     return launcher.status()
 
 
+@pytest.mark.slow
 def test_what_a_study_prints_is_kept_with_its_exit_code(launcher: Launcher, tmp_path: Path) -> None:
     assert launcher.status().state == "none"
     launcher.start(BROKEN)
@@ -42,6 +43,7 @@ def test_what_a_study_prints_is_kept_with_its_exit_code(launcher: Launcher, tmp_
     assert all(folder.stat().st_mode & 0o777 == 0o700 for folder in (tmp_path / "designs").iterdir())
 
 
+@pytest.mark.slow
 def test_a_second_study_is_refused_while_one_runs_here(launcher: Launcher) -> None:
     launcher.start(BROKEN)
     process = launcher._command

@@ -49,6 +49,7 @@ def _allowed(monkeypatch: pytest.MonkeyPatch, script: Script) -> None:
     script.kernel = lambda _arm, _copy: EVENTS
 
 
+@pytest.mark.slow
 async def test_the_slices_are_apart_and_their_events_add_up(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     folder, summary = await study(script, paths, tmp_path, tracing(cycles=10))
     check(

@@ -46,6 +46,7 @@ def found(_arm: str, _copy: int) -> dict[Stack, int]:
     return {STACK: 100}
 
 
+@pytest.mark.slow
 async def test_profiled_slices_are_apart_from_the_measured_ones(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

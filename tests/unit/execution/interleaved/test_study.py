@@ -87,6 +87,17 @@ async def test_each_cycle_loads_every_server_once_and_one_at_a_time(
     assert script.events[-1] == "close"
 
 
+async def test_cpu_time_for_a_query_is_in_microseconds(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    """The fake server uses one CPU while it is loaded, so a query takes a second by the queries a second."""
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
+    assert all(
+        one.server_cpu_s == pytest.approx(one.length_s) for one in read_slices(folder.block_path(1) / SLICES_FILE)
+    )
+    for run in summary.runs:
+        for values in run.unadjusted.values():
+            assert values["server_cpu_us_per_query"] * values["qps"] == pytest.approx(1e6, rel=1e-3)
+
+
 async def test_the_hosts_speed_is_taken_out_and_a_planted_difference_has_its_size(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
@@ -317,6 +328,7 @@ async def test_a_look_that_was_examined_keeps_its_error_rate(
     assert second.looks == folder.plan().looks == SIX.rates
 
 
+@pytest.mark.slow
 async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +413,7 @@ async def test_carry_over_doubles_the_washout_of_the_blocks_to_come(
     assert {one.washout_s for one in slices} == {1.0}
 
 
+@pytest.mark.slow
 async def test_the_control_is_loaded_alone_at_the_end_of_the_first_block(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

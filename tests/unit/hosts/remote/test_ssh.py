@@ -133,6 +133,7 @@ async def test_the_end_of_the_connection_ends_what_was_started(server: SshServer
     await until(lambda: not alive(pids))
 
 
+@pytest.mark.slow
 async def test_kill_9_of_the_server_ends_what_was_started(tmp_path: Path) -> None:
     with ssh_server(tmp_path) as server:
         host = await SshHost.connect(server.address, server.login)
@@ -149,6 +150,7 @@ async def test_kill_9_of_the_server_ends_what_was_started(tmp_path: Path) -> Non
         await host.close()
 
 
+@pytest.mark.slow
 async def test_it_works_where_sh_is_bash(tmp_path: Path) -> None:
     with ssh_server(tmp_path) as server:
         without(server.folder, "sh")

@@ -249,6 +249,7 @@ def test_whatever_a_file_holds_it_is_an_experiment_or_the_users_mistake(
     assert Experiment.model_validate_json(experiment.model_dump_json()) == experiment
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from([*ALLOCATORS, "factors"]), VALUES), max_size=12))
 def test_a_file_of_nothing_right_never_crashes(pairs: list[tuple[str, Any]]) -> None:

@@ -98,6 +98,7 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
     assert len(set(GATE_LABELS.values())) == len(GATE_LABELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

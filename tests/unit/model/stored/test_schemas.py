@@ -34,6 +34,7 @@ async def test_every_file_of_a_study_is_valid(script: Script, paths: HostPaths, 
     assert check(folder.path) == {"summary", "run", "study", "plan", "journal", "live", "commands"} | expected
 
 
+@pytest.mark.slow
 async def test_a_study_with_failures_and_lost_treatments_is_valid(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

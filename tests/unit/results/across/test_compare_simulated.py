@@ -1,12 +1,11 @@
 """What a comparison of two studies promises, on sessions whose truth is known.
 
-Seeded; the bounds allow two standard errors. MYDYNO_SIMULATED_STUDIES multiplies the number of pairs (default 1).
+Seeded; the bounds allow two standard errors of the number of pairs (tests/support/simulated.py).
 """
 
 from __future__ import annotations
 
-import os
-from math import exp, log, sqrt
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -19,16 +18,11 @@ from mydyno.results.across.saved import SavedStudy
 from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions
 from tests.support.saved_studies import experiment, saved, values
+from tests.support.simulated import at_most, simulated
 
 pytestmark = pytest.mark.slow
 
-TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 Logs = NDArray[np.float64]
-
-
-def at_most(rate: float, count: int, promised: float = 0.05) -> bool:
-    """Whether the rate is not above the promised one by more than two standard errors."""
-    return rate <= promised + 2.0 * sqrt(promised * (1.0 - promised) / count)
 
 
 def heavy_tails(random: np.random.Generator, shape: tuple[int, ...]) -> Logs:
@@ -55,7 +49,7 @@ def covers(one: EffectDifference, truth: float) -> bool:
 @pytest.mark.parametrize("host", first_in_gate(["AR(1)", "drift", "t3"]))
 def test_sessions_with_the_same_effects_differ_in_at_most_5_percent_and_intervals_cover(host: str) -> None:
     """The second session has 6 blocks, twice the noise, and is 20 % slower; four contrasts."""
-    random, count = np.random.default_rng(171), 60 * TIMES
+    random, count = np.random.default_rng(171), simulated(60)
     wrong, together, alone = 0, 0, []
     for _ in range(count):
         found = pair(session(host, random, 9, 1.0), session(host, random, 6, 2.0) - 0.2)
@@ -82,7 +76,7 @@ def test_a_difference_of_effects_is_found_with_its_size() -> None:
 
 @pytest.mark.parametrize("truth", [-0.0202, 0.0198])
 def test_a_difference_of_the_margin_is_called_equivalent_in_at_most_5_percent(truth: float) -> None:
-    random, count, wrong = np.random.default_rng(73), 150 * TIMES, 0
+    random, count, wrong = np.random.default_rng(73), simulated(150), 0
     one_arm = experiment(("A", "x"))
     for _ in range(count):
         a = saved(values(random, (0.03,), noise=0.004), one_arm, name="a")
@@ -104,7 +98,7 @@ def at_its_last_look(logs: Logs, name: str) -> SavedStudy:
 
 def test_studies_that_ended_early_because_of_their_effects_still_cover() -> None:
     """A true effect of 2 % that six blocks find only when they overstate it; the second session has less noise."""
-    random, count, covered, wrong = np.random.default_rng(74), 60 * TIMES, 0, 0
+    random, count, covered, wrong = np.random.default_rng(74), simulated(60), 0, 0
     for _ in range(count):
         a = at_its_last_look(values(random, (0.02,), blocks=40, noise=0.02), "a")
         b = at_its_last_look(values(random, (0.02,), blocks=40, noise=0.006), "b")

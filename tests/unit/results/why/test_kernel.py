@@ -65,6 +65,7 @@ def test_a_planted_latency_leads(tmp_path: Path) -> None:
     assert led >= 9
 
 
+@pytest.mark.slow
 def test_without_a_difference_nothing_is_claimed_in_nineteen_of_twenty_studies(tmp_path: Path) -> None:
     studies = [contrast(study(tmp_path / str(seed), seed)) for seed in range(20)]
     assert sum(any(row.beyond_noise for row in one.rows) for one in studies) <= 1

@@ -83,6 +83,7 @@ def test_a_planted_function_leads_and_its_callers_are_not_named(tmp_path: Path) 
         assert "send" in callers
 
 
+@pytest.mark.slow
 def test_without_a_difference_no_function_is_named(tmp_path: Path) -> None:
     assert sum(bool(named(study(tmp_path / str(seed), seed))) for seed in range(12)) <= 1
 
