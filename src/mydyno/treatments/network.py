@@ -167,7 +167,7 @@ class NetworkTreatment(Treatment):
         await network_apart.examine(path, self._shape, self._by_card)
 
     async def apply(self, instance: RunningServer) -> None:
-        """Create the link, measure the first one unshaped, shape it, and run the server at one end and the load at the other."""
+        """Create the link, shape it (the first is measured before), and run the server and the load at its ends."""
         if not instance.is_private:
             self._external = network_external.CardLink(self._shape, instance)
             await self._external.apply()
