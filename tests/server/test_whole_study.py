@@ -185,11 +185,12 @@ def test_summary_json_is_what_the_samples_say(studied: tuple[Program, Path, str]
         run = json.loads((study / told["folder"] / "run.json").read_text())
         table = pq.read_table(study / told["folder"] / "samples.parquet").to_pydict()
         unix_ns, metric, value = (np.array(table[name]) for name in ("unix_ns", "metric", "value"))
-        scope = np.array(table["scope"])
+        scope, of_step = np.array(table["scope"]), np.array(table["step"])
         for step in run["steps"]:
             assert summary["windows"][step["id"]]["from_s"] == step["warmup_s"]
             since_s = (unix_ns - step["started_unix_ns"]) / 1e9
             inside = (since_s > step["warmup_s"]) & (since_s <= step["warmup_s"] + step["measure_s"] + 0.5)
+            inside &= of_step == step["id"]  # not what was sampled after its load
             for name, from_scope in (("qps", "driver:1"), ("tps", "driver:1"), ("server_rss_bytes", "instance:1"),
                                      ("cpu_user_pct", "host")):  # fmt: skip
                 chosen = value[inside & (metric == name) & (scope == from_scope)]

@@ -28,8 +28,10 @@ SLICE_GAP_S = 0.12
 """Between two slices: readings, and the end of what is in flight (measured)."""
 PROFILE_GAP_S = 1.0
 """The same around a profiled slice: the profiler begins and ends, and stacks are made (measured)."""
-START_S_PER_SERVER = 1.8
-"""Start, prove, prewarm and stop, with small data and two CPUs (measured; replaced by what blocks take)."""
+START_S_PER_SERVER = 1.2
+"""Start, prove, prewarm and stop, with small data and two CPUs: up to twice what an idle host takes (0.6 to 1 s,
+measured). What blocks take replaces it.
+"""
 LINK_S_PER_SERVER = 1.1
 """What a link between network namespaces and its proof add (measured)."""
 COPY_BYTES_PER_S = 400e6
