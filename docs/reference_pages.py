@@ -24,9 +24,9 @@ from mydyno.model.definition import thresholds, vary
 from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,
-    GateSpec,
     ServerSpec,
     StepSpec,
+    ValiditySpec,
 )
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
@@ -121,7 +121,7 @@ def experiment() -> str:
         ("[design]", DesignSpec),
         ("[verdict]", VerdictSpec),
         ("[[verdict.compare]]", CompareSpec),
-        ("[gates]", GateSpec),
+        ("[validity]", ValiditySpec),
         ("[profile]", ProfileSpec),
     ]
     text = [
@@ -139,7 +139,7 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
-    text += ["## [gate]\n", (inspect.getdoc(thresholds) or "") + "\n"]
+    text += ["## [thresholds]\n", (inspect.getdoc(thresholds) or "") + "\n"]
     text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
     text += [INSTANCES, "## Treatments\n", "What an arm may set. Each treatment is verified in every run.\n"]
     for name, (_, make) in TREATMENTS.items():

@@ -67,7 +67,7 @@ environment = {{ {environment} }}
 workload = "kv"
 keys = 500
 value_bytes = 64
-[gates]
+[validity]
 steal = "99%"
 driver_cpu = 1
 [arms]

@@ -47,7 +47,7 @@ performance_schema = false
 [data]
 workload = "kv"
 keys = 3000
-[gates]
+[validity]
 steady = "report"
 steal = "99%"
 driver_cpu = 1

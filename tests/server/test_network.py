@@ -40,7 +40,7 @@ question = "Does every part of the path hold?"
 server.name = "mariadb-10.11"
 server.variables = {{ innodb_buffer_pool_size = "64M" }}
 data = {{ tables = 1, rows = 1000 }}
-gates = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
+validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 [arms]
 control = "plain"
 plain = {{ network = "200mbit", tls = "off", compression = "off" }}

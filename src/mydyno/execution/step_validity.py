@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mydyno.execution.environments.load_clients import busy_pct
 from mydyno.hosts.limits import usable_cpus
-from mydyno.model.definition.experiment import Experiment, GateSpec, Step
+from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
 from mydyno.results.values.steadiness import judge_step
@@ -35,7 +35,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
 
     def facts(driver: DriverResult, counters: dict[str, float], steady: WindowSteadiness) -> StepFacts:
         return StepFacts(
-            bounds=experiment.gates,
+            bounds=experiment.validity,
             driver=driver,
             whole_s=step.warmup_s + step.measure_s,
             cpus=usable_cpus().amount,
@@ -61,7 +61,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     if parts and record.start_spread_s > MOST_START_SPREAD_S:
         text = f"the drivers began {record.start_spread_s:.1f} s apart"
         reasons.append(Reason(gate="start_spread", text=text))
-    failed = failure_of(record.driver, experiment.gates)
+    failed = failure_of(record.driver, experiment.validity)
     return record.model_copy(
         update={
             "steady": steady,
@@ -85,15 +85,15 @@ def _with_busy_clients(record: StepRecord, step: Step, samples: Sequence[Sample]
     return record.model_copy(update={"driver": record.driver.model_copy(update={"clients": tuple(clients)})})
 
 
-def failure_of(driver: DriverResult, gates: GateSpec) -> str:
+def failure_of(driver: DriverResult, validity: ValiditySpec) -> str:
     """Why the arm failed at a step although its load ran to the end; empty if it did not."""
     if driver.transactions == 0:
         return "no transaction ended"
     if driver.errors or driver.reconnects:
         return f"{driver.errors} errors and {driver.reconnects} lost connections"
     share = driver.ignored_errors / driver.transactions
-    if share > gates.ignored_errors_per_transaction:
-        bound = gates.ignored_errors_per_transaction
+    if share > validity.ignored_errors_per_transaction:
+        bound = validity.ignored_errors_per_transaction
         return f"{driver.ignored_errors} ignored errors, {share:.3g} per transaction (bound {bound:g})"
     found = {finding.rule for finding in driver.findings if finding.level == "invalid"}
     return next((OF_RULE[rule] for rule in OF_THE_ARM if rule in found), "")

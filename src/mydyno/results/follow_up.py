@@ -11,7 +11,8 @@ from mydyno.model.definition.vary import arm_name
 from mydyno.model.stored.screening import ScreenRecord
 
 DEFAULT_TIME_S = 1200.0
-LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale", "gate")
+LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale",
+            "thresholds")  # fmt: skip
 
 
 def follow_up_toml(experiment: Experiment, record: ScreenRecord, study: str) -> str:

@@ -180,7 +180,7 @@ def _summaries(
         else _run_summary(run, values_of(folder, run, windows, several), steps)
         for run in runs
     )
-    return without_unequal_steal(found, experiment.gates.steal)
+    return without_unequal_steal(found, experiment.validity.steal)
 
 
 def _unreadable(run: RunRecord, words: str) -> RunRecord:

@@ -140,7 +140,7 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatc
     ("name", "content", "words"),
     [
         ("study.json", "{", "cannot be read"),
-        ("study.json", '{"format": 3}', "has format 3; this mydyno reads formats 1, 2"),
+        ("study.json", '{"format": 4}', "has format 4; this mydyno reads formats 1, 2, 3"),
         ("study.json", '{"format": 1}', r"study\.json cannot be read"),
         ("study.json", "[]", "has format None"),
         ("plan.json", "", r"plan\.json cannot be read"),

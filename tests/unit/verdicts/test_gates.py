@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mydyno.model.definition.experiment import GateSpec
+from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import DriverResult, Evidence
 from mydyno.verdicts.gates import RunFacts, StepFacts, run_reasons, step_reasons
 
@@ -20,8 +20,8 @@ DRIVER = DriverResult(
     cpu_user_s=1.0,
     cpu_system_s=0.0,
 )
-FINE = StepFacts(GateSpec(), DRIVER, whole_s=10.0, cpus=2)
-RUN = RunFacts(GateSpec(), (), swapped_bytes=0, out_of_memory_kills=0)
+FINE = StepFacts(ValiditySpec(), DRIVER, whole_s=10.0, cpus=2)
+RUN = RunFacts(ValiditySpec(), (), swapped_bytes=0, out_of_memory_kills=0)
 
 
 def driver(**changes: float) -> StepFacts:
@@ -42,7 +42,7 @@ def test_what_is_fine_closes_no_gate() -> None:
         (replace(FINE, throttled={"cpu.stat": 0.02}), "throttled"),
         (replace(FINE, disagreements=("12 reads, 13 counted",)), "counters"),
         (
-            replace(FINE, bounds=GateSpec(steady="strict"), steadiness="not steady", steady_reasons=("it falls",)),
+            replace(FINE, bounds=ValiditySpec(steady="strict"), steadiness="not steady", steady_reasons=("it falls",)),
             "steady",
         ),
     ],

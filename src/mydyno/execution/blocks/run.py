@@ -210,7 +210,7 @@ def _finished(
     environment: StudyEnvironment, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
 ) -> RunRecord:
     """Apply the gates, write the run's files, and return its record."""
-    bounds = environment.experiment.gates
+    bounds = environment.experiment.validity
     memory = MemoryCounters.read().since(recorder.memory)
     gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, memory.out_of_memory_kills))
     by_id = {step.id: step for step in steps}

@@ -19,12 +19,12 @@ from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,
     Experiment,
-    GateSpec,
     HooksSpec,
     SearchSpec,
     ServerSpec,
     Step,
     StepSpec,
+    ValiditySpec,
 )
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.overrides import ARM_SECTIONS, merged, parse_set, with_settings
@@ -92,9 +92,9 @@ class Sections(BaseModel):
     steps: Any
     design: Any
     verdict: Any
-    gates: Any
+    validity: Any
     profile: Any
-    gate: Any
+    thresholds: Any
     scale: Any
 
 
@@ -108,7 +108,7 @@ FIELDS_AT: dict[str, type[BaseModel]] = {
     "steps.search": SearchSpec,
     "design": DesignSpec,
     "verdict": VerdictSpec,
-    "gates": GateSpec,
+    "validity": ValiditySpec,
     "profile": ProfileSpec,
 }
 
@@ -167,7 +167,7 @@ def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Probl
 def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
     problems: list[Problem] = []
     arms, control = _arms(tree, vocabulary, problems)
-    thresholds, found = parse_table(tree.get("gate"))
+    thresholds, found = parse_table(tree.get("thresholds"))
     problems += found
     rest = with_search_defaults({key: value for key, value in tree.items() if key not in ARM_SECTIONS})
     experiment = None
@@ -177,7 +177,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
                 **rest,
                 "arms": [arm.model_dump() for arm in arms],
                 "control": control or "-",
-                "gate": thresholds,
+                "thresholds": thresholds,
                 **({"screen": tree["screen"]} if "screen" in tree else {}),
                 "scale": scale,
             }

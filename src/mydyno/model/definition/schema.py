@@ -12,10 +12,10 @@ from mydyno.model.definition.experiment import (
     MOST_INSTANCES,
     DataSpec,
     DesignSpec,
-    GateSpec,
     ScreenSpec,
     ServerSpec,
     StepSpec,
+    ValiditySpec,
 )
 from mydyno.model.definition.overrides import ARM_SECTIONS
 from mydyno.model.definition.parsing import Vocabulary
@@ -30,7 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "data": DataSpec,
     "design": DesignSpec,
     "verdict": VerdictSpec,
-    "gates": GateSpec,
+    "validity": ValiditySpec,
     "profile": ProfileSpec,
 }
 
@@ -70,7 +70,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "published": {"type": "array", "items": {"type": "string"}},
         "instances": instances,
         **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS.items()},
-        "gate": limit_schema(),
+        "thresholds": limit_schema(),
         "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
         "arms": {
             "type": "object",

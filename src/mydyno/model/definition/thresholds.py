@@ -2,7 +2,7 @@
 
 A key is a metric, its value a limit or a list of limits:
 
-    [gate]
+    [thresholds]
     qps = "no worse than -2%"
     server_cpu_us_per_query = "no worse than +3%"
     latency_p99_us = ["no worse than +10% at oltp_read_write-64", "no worse than +25% for new at oltp_read_only"]
@@ -55,15 +55,15 @@ def judged_metrics() -> list[str]:
 
 
 def parse_table(table: object) -> tuple[tuple[ThresholdSpec, ...], list[Problem]]:
-    """The thresholds of [gate] and what is wrong with its metrics and limits; arms and steps are not looked at."""
+    """What [thresholds] contains and what is wrong with its metrics and limits; arms and steps are not looked at."""
     if table is None:
         return (), []
     if not isinstance(table, dict):
-        return (), [Problem(("gate",), "must be a table", table, allowed=f"METRIC = LIMIT, {GRAMMAR}")]
+        return (), [Problem(("thresholds",), "must be a table", table, allowed=f"METRIC = LIMIT, {GRAMMAR}")]
     found: list[ThresholdSpec] = []
     problems: list[Problem] = []
     for metric, limits in table.items():
-        key: Key = ("gate", metric)
+        key: Key = ("thresholds", metric)
         source = metric_source(metric)
         if source is None or source.better == "none":
             problems.append(_unknown_metric(key, metric))
@@ -123,7 +123,7 @@ def selector_problems(thresholds: Iterable[ThresholdSpec], experiment: Experimen
     workloads = list(dict.fromkeys(step.workload for step in experiment.resolved_steps))
     problems = []
     for one in thresholds:
-        key: Key = ("gate", one.metric)
+        key: Key = ("thresholds", one.metric)
         for arm in one.arms:
             if compared and arm not in compared:
                 control = any(arm == known.name for known in experiment.arms)
@@ -163,17 +163,17 @@ def with_thresholds(experiment: Experiment, given: Sequence[str]) -> Experiment:
     if lines:
         count = f"{len(lines)} mistakes" if len(lines) > 1 else "a mistake"
         raise UserError(f"{count} in --threshold; nothing was started\n  " + "\n  ".join(lines))
-    kept = tuple(one for one in experiment.gate if one.metric not in tables)
+    kept = tuple(one for one in experiment.thresholds if one.metric not in tables)
     if (kept or found) and not _compared(experiment):
         raise UserError(
             f"{experiment.name}: no arm is compared with another",
             "add an arm to the experiment, or compare two commits of one that is built from git: --base REF --head REF",
         )
-    return experiment.model_copy(update={"gate": (*kept, *found)})
+    return experiment.model_copy(update={"thresholds": (*kept, *found)})
 
 
 def limit_schema() -> dict[str, Any]:
-    """The JSON Schema of [gate]."""
+    """The JSON Schema of [thresholds]."""
     limit = {"type": "string", "pattern": LIMIT_PATTERN}
     either: Mapping[str, Any] = {"anyOf": [limit, {"type": "array", "items": limit}]}
     return {

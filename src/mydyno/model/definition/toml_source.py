@@ -50,7 +50,9 @@ class TomlSource:
     name: str
     text: str
     tree: dict[str, Any]
-    _lines: dict[Key, int] = field(default_factory=dict)
+    lines: dict[Key, int] = field(default_factory=dict)
+    former: tuple[str, ...] = ()
+    """Sections that the text has under their former names."""
 
     @classmethod
     def parse(cls, name: str, text: str) -> TomlSource:
@@ -72,8 +74,8 @@ class TomlSource:
         """
         for length in range(len(key), 0, -1):
             for found in (("scale", scale, *key[:length]), key[:length]):
-                if found in self._lines:
-                    return f"{self.name}:{self._lines[found]}"
+                if found in self.lines:
+                    return f"{self.name}:{self.lines[found]}"
         return self.name
 
 

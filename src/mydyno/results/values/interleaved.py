@@ -123,7 +123,7 @@ def interleaved_values(
     notes: list[str] = []
     names: list[str] = []
     with_others = only is None or not set(only) <= RATIOS.keys()
-    of_step, cycles, dropped = _usable_steps(slices, experiment.gates.steal)
+    of_step, cycles, dropped = _usable_steps(slices, experiment.validity.steal)
     washout_s = longest_washout_s(experiment, slices)
     shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
     unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})

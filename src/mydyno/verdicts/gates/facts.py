@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mydyno.model.definition.experiment import GateSpec
+from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import DriverResult, Evidence
 
 
@@ -13,7 +13,7 @@ from mydyno.model.stored.records import DriverResult, Evidence
 class RunFacts:
     """A whole run."""
 
-    bounds: GateSpec
+    bounds: ValiditySpec
     evidence: Sequence[Evidence]
     swapped_bytes: int | None
     """Swapped in and out while the run lasted; None if the kernel does not report it."""
@@ -24,7 +24,7 @@ class RunFacts:
 class StepFacts:
     """One step of a run."""
 
-    bounds: GateSpec
+    bounds: ValiditySpec
     driver: DriverResult
     whole_s: float
     """Warm-up and measured window."""

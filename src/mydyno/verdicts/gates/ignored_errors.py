@@ -7,7 +7,7 @@ from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed above gates.ignored_errors_per_transaction."""
+    """Closed above validity.ignored_errors_per_transaction."""
     share = facts.driver.ignored_errors / max(facts.driver.transactions, 1)
     bound = facts.bounds.ignored_errors_per_transaction
     if share <= bound:

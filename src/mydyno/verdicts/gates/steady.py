@@ -7,7 +7,7 @@ from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the window is not steady and gates.steady is strict. An undecided window is used and reported."""
+    """Closed where the window is not steady and validity.steady is strict. An undecided window is used and reported."""
     if facts.steadiness != "not steady" or facts.bounds.steady != "strict":
         return None
     return Reason(gate="steady", text="; ".join(facts.steady_reasons))

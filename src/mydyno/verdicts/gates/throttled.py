@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mydyno.model.definition.experiment import GateSpec
+from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the quota was used up in a larger share of its periods than gates.throttled, during the step."""
+    """Closed where the quota was used up in a larger share of its periods than validity.throttled, during the step."""
     return throttled(facts.throttled, facts.bounds)
 
 
-def throttled(shares: Mapping[str, float], bounds: GateSpec) -> Reason | None:
+def throttled(shares: Mapping[str, float], bounds: ValiditySpec) -> Reason | None:
     """The reason for these quotas; None if none of them was used up too often."""
     found = [
         f"the CPU quota in {path} was used up in {share:.0%} of its periods (bound {bounds.throttled:.0%})"

@@ -46,7 +46,7 @@ def mistakes(text: str, scale: str | None = None, assignments: tuple[str, ...] =
 
 EXPECTED = [
     (":1: name = \"ten mistakes\": not a possible name; allowed: letters, digits, '.', '_' and '-', at most 48"),
-    ":3: colour: unknown key; allowed: arms, data, description, design, factors, gate, gates, instances,",
+    ":3: colour: unknown key; allowed: arms, data, description, design, factors, instances,",
     ':6: server.name = "mariadb-10.12": unknown server; allowed: mariadb-10.11, mariadb-11.8, mysql-',
     ":7: server.variabels: unknown key; allowed: basedir, build, card, dsn, hooks, name, ssh, variables; "
     "did you mean 'variables'?",
@@ -68,8 +68,8 @@ EXPECTED = [
     ":36: design.seeds: unknown key; allowed: blocks, canary, cycles, kind, quiet_wait, seed,",
     ':39: verdict.primary = "pqs": unknown metric; allowed: qps, tps,',
     ':40: verdict.margin = "200%": out of range; allowed: < 1',
-    ':43: gates.steady = "maybe": unknown value; allowed: strict or report',
-    ":44: gates.steal = -1: out of range; allowed: > 0",
+    ':43: validity.steady = "maybe": unknown value; allowed: strict or report',
+    ":44: validity.steal = -1: out of range; allowed: > 0",
 ]
 
 
@@ -143,7 +143,7 @@ def test_what_is_missing_is_named(change: str, words: str) -> None:
         ('[server.variables]\nx = "a\\nb"\n', "a text of one line, without control characters"),
         ("[server.variables]\n'1x' = 2\n", "server.variables.1x: not a possible name"),
         ("[data]\nrows = 2024-01-01\n", "data.rows = 2024-01-01"),
-        ("[gates]\nswap_bytes = 'all'\n", 'gates.swap_bytes = "all": not understood; allowed: a whole number'),
+        ("[validity]\nswap_bytes = 'all'\n", 'validity.swap_bytes = "all": not understood; allowed: a whole number'),
         ("[scale]\nquick = 5\n", "x.toml:11: scale.quick must be a table of overrides"),
     ],
 )

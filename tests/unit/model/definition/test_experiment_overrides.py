@@ -280,11 +280,11 @@ def test_a_set_replaces_the_server_as_a_whole() -> None:
 
 @pytest.mark.parametrize("text", ["50%", "0.5", '"50%"'])
 def test_the_bound_of_the_drivers_cpu_is_a_share(text: str) -> None:
-    assert load("allocators", None, [f"gates.driver_cpu={text}"])[0].gates.driver_cpu == 0.5
+    assert load("allocators", None, [f"validity.driver_cpu={text}"])[0].validity.driver_cpu == 0.5
 
 
 def test_a_share_may_be_all_where_that_makes_sense() -> None:
-    assert load("allocators", None, ["gates.driver_cpu=100%"])[0].gates.driver_cpu == 1.0
-    with pytest.raises(UserError, match=r"gates\.driver_cpu"):
-        load("allocators", None, ["gates.driver_cpu=101%"])
+    assert load("allocators", None, ["validity.driver_cpu=100%"])[0].validity.driver_cpu == 1.0
+    with pytest.raises(UserError, match=r"validity\.driver_cpu"):
+        load("allocators", None, ["validity.driver_cpu=101%"])
     assert KvOptions(overwrite="30%").overwrite == 0.3  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ now = {}
 [[steps]]
 workload = "kv_get"
 connections = 4
-[gate]
+[thresholds]
 qps = "no worse than -2%"
 """
 

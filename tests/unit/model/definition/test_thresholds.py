@@ -1,4 +1,4 @@
-"""[gate] and --threshold: what is understood, and what is said of everything else."""
+"""[thresholds] and --threshold: what is understood, and what is said of everything else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ relaxed = { variables = { innodb_flush_log_at_trx_commit = 2 } }
 [[steps]]
 workload = "oltp_read_write"
 connections = [16, 64]
-[gate]
+[thresholds]
 """
 
 
@@ -56,45 +56,51 @@ def test_arms_and_steps_and_several_limits_for_one_metric() -> None:
 latency_p99_us = "no worse than +5% at oltp_read_write"
 """
     experiment = parsed(gate)
-    first, second, third = experiment.gate
+    first, second, third = experiment.thresholds
     assert (first.arms, first.steps) == (("relaxed",), ("oltp_read_write-16",))
     assert (second.arms, second.steps) == ((), ())
     assert [third.holds_at(step) for step in experiment.resolved_steps] == [True, True]
     assert [first.holds_at(step) for step in experiment.resolved_steps] == [True, False]
     again = Experiment.model_validate_json(experiment.model_dump_json())
-    assert again.gate == experiment.gate
+    assert again.thresholds == experiment.thresholds
 
 
 def test_an_experiment_without_a_gate_is_stored_as_before() -> None:
-    assert "gate" not in parsed("").model_dump()
+    assert "thresholds" not in parsed("").model_dump()
 
 
 def test_a_scale_changes_and_removes_limits_and_set_too() -> None:
     gate = """qps = "no worse than -2%"
 tps = "no worse than -2%"
 [scale.quick]
-gate = { qps = "no worse than -5%", tps = "none" }
+thresholds = { qps = "no worse than -5%", tps = "none" }
 """
-    assert [(one.metric, one.limit) for one in parsed(gate, "quick").gate] == [("qps", -0.05)]
-    assert [one.limit for one in parsed(gate, "standard", "gate.tps=no worse than -3%").gate] == [-0.02, -0.03]
+    assert [(one.metric, one.limit) for one in parsed(gate, "quick").thresholds] == [("qps", -0.05)]
+    assert [one.limit for one in parsed(gate, "standard", "thresholds.tps=no worse than -3%").thresholds] == [
+        -0.02,
+        -0.03,
+    ]
 
 
 @pytest.mark.parametrize(
     ("gate", "words"),
     [
-        ('qsp = "no worse than -2%"', "flush.toml:12: gate.qsp: unknown metric; .*did you mean 'qps'"),
+        ('qsp = "no worse than -2%"', "flush.toml:12: thresholds.qsp: unknown metric; .*did you mean 'qps'"),
         ('throughput = "no worse than -2%"', "did you mean 'qps'"),
-        ('cpu_iowait_pct = "no worse than 2%"', "gate.cpu_iowait_pct: neither more nor less of it is better"),
+        ('cpu_iowait_pct = "no worse than 2%"', "thresholds.cpu_iowait_pct: neither more nor less of it is better"),
         ('qps = "no worse than +2%"', 'more is better, so .* the sign -; allowed: "no worse than -2%"'),
         ('latency_p99_us = "no worse than -2%"', "less is better, so .* the sign \\+"),
-        ('qps = "at least -2%"', 'flush.toml:12: gate.qps = "at least -2%": not understood; allowed: "no worse than'),
-        ("qps = -0.02", "gate.qps = -0.02: not understood"),
+        (
+            'qps = "at least -2%"',
+            'thresholds.qps = "at least -2%": not understood; allowed: "no worse than',
+        ),
+        ("qps = -0.02", "thresholds.qps = -0.02: not understood"),
         ('qps = "no worse than -0%"', "out of range; allowed: above 0 % and below 100 %; that two things"),
         ('qps = "no worse than -100%"', "out of range"),
         ('qps = "no worse than -2% for relaxd"', "unknown arm that is compared; allowed: relaxed; did you mean"),
         ('qps = "no worse than -2% for durable"', "this one is the control"),
         ('qps = "no worse than -2% at oltp_read_write-17"', "unknown step; allowed: oltp_read_write, .*did you mean"),
-        ('qps = ["no worse than -2%", "no"]', r'gate.qps\[1\] = "no": not understood'),
+        ('qps = ["no worse than -2%", "no"]', r'thresholds.qps\[1\] = "no": not understood'),
     ],
 )
 def test_mistakes_have_line_and_nearest_name(gate: str, words: str) -> None:
@@ -109,17 +115,19 @@ def test_all_mistakes_are_told_together() -> None:
 
 
 def test_gate_must_be_a_table() -> None:
-    with pytest.raises(UserError, match="gate = 5: must be a table"):
-        parse_experiment(TomlSource.parse("x.toml", "gate = 5\n" + FILE.replace("[gate]\n", "")), vocabulary())
+    with pytest.raises(UserError, match="thresholds = 5: must be a table"):
+        parse_experiment(
+            TomlSource.parse("x.toml", "thresholds = 5\n" + FILE.replace("[thresholds]\n", "")), vocabulary()
+        )
 
 
 def test_a_threshold_of_the_command_line_replaces_those_of_its_metric_alone() -> None:
     declared = parsed(
         'qps = ["no worse than -2%", "no worse than -1% at oltp_read_write-16"]\ntps = "no worse than -3%"'
     )
-    found = with_thresholds(declared, ["qps='no worse than -5%'"]).gate
+    found = with_thresholds(declared, ["qps='no worse than -5%'"]).thresholds
     assert [(one.metric, one.limit) for one in found] == [("tps", -0.03), ("qps", -0.05)]
-    assert [one.metric for one in with_thresholds(declared, ["qps=none"]).gate] == ["tps"]
+    assert [one.metric for one in with_thresholds(declared, ["qps=none"]).thresholds] == ["tps"]
     assert with_thresholds(declared, []) == declared
 
 
