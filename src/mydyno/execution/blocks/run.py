@@ -21,7 +21,8 @@ from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
-from mydyno.execution.step_validity import judged
+from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity.step import judged
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
@@ -33,7 +34,6 @@ from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
-from mydyno.verdicts.gates import RunFacts, run_reasons
 
 
 class RunWatcher(Protocol):

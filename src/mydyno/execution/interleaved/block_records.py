@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
 from mydyno.drivers.merged import percentiles_of
-from mydyno.execution.step_validity import failure_at_rate, failure_of, step_warnings
+from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
+from mydyno.execution.validity.throttled import throttled as quota_reason
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.store.samples import Sample
-from mydyno.verdicts.gates import RunFacts, run_reasons
-from mydyno.verdicts.gates.throttled import throttled as quota_reason
 
 if TYPE_CHECKING:
     from mydyno.execution.interleaved.lane import Lane

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mydyno.execution.environments.load_clients import busy_client_words, busy_pct
+from mydyno.execution.validity import StepFacts
+from mydyno.execution.validity.driver_cpu import closed
 from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.store.samples import Sample
-from mydyno.verdicts.gates import StepFacts
-from mydyno.verdicts.gates.driver_cpu import closed
 
 
 def samples(name: str, user: float, system: float, *seconds: int) -> list[Sample]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mydyno.execution.validity.facts import RunFacts
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates.facts import RunFacts
 
 
 def closed(facts: RunFacts) -> Reason | None:

@@ -6,9 +6,9 @@ others are.
 
 from __future__ import annotations
 
+from mydyno.execution.validity.driver_health import OF_THE_DRIVER
+from mydyno.execution.validity.facts import StepFacts
 from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates.driver_health import OF_THE_DRIVER
-from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mydyno.execution.validity.facts import StepFacts
 from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mydyno.execution.validity.facts import StepFacts
 from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates.facts import StepFacts
 
 
 def closed(facts: StepFacts) -> Reason | None:

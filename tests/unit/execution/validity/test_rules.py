@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mydyno.execution.validity import RunFacts, StepFacts, run_reasons, step_reasons
 from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import DriverResult, Evidence
-from mydyno.verdicts.gates import RunFacts, StepFacts, run_reasons, step_reasons
 
 DRIVER = DriverResult(
     driver="fake",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates import (
+from mydyno.execution.validity import (
     counters,
     driver_cpu,
     driver_health,
@@ -20,13 +19,14 @@ from mydyno.verdicts.gates import (
     throttled,
     unproved,
 )
-from mydyno.verdicts.gates.facts import RunFacts, StepFacts
+from mydyno.execution.validity.facts import RunFacts, StepFacts
+from mydyno.model.stored.reasons import Reason
 
-__all__ = ["HOST_GATES", "INSTANCE_GATES", "STEP_GATES", "RunFacts", "StepFacts", "run_reasons", "step_reasons"]
+__all__ = ["HOST_RULES", "INSTANCE_RULES", "STEP_RULES", "RunFacts", "StepFacts", "run_reasons", "step_reasons"]
 
-RUN_GATES = (unproved.closed, out_of_memory.closed, swap.closed)
+RUN_RULES = (unproved.closed, out_of_memory.closed, swap.closed)
 """Each takes RunFacts and returns the reason, or None."""
-STEP_GATES = (
+STEP_RULES = (
     errors.closed,
     ignored_errors.closed,
     counters.closed,
@@ -36,19 +36,19 @@ STEP_GATES = (
     steady.closed,
 )
 """Each takes StepFacts and returns the reason, or None."""
-HOST_GATES = (driver_cpu.closed, throttled.closed)
-"""Those of STEP_GATES that are about the host: applied once where a step loads several instances."""
-INSTANCE_GATES = tuple(gate for gate in STEP_GATES if gate not in HOST_GATES)
+HOST_RULES = (driver_cpu.closed, throttled.closed)
+"""Those of STEP_RULES that are about the host: applied once where a step loads several instances."""
+INSTANCE_RULES = tuple(rule for rule in STEP_RULES if rule not in HOST_RULES)
 """Those that are applied to each instance."""
 
 
 def run_reasons(facts: RunFacts) -> list[Reason]:
     """Why the whole run is invalid; empty if it is valid."""
-    return [reason for gate in RUN_GATES if (reason := gate(facts)) is not None]
+    return [reason for rule in RUN_RULES if (reason := rule(facts)) is not None]
 
 
 def step_reasons(
-    facts: StepFacts, gates: tuple[Callable[[StepFacts], Reason | None], ...] = STEP_GATES
+    facts: StepFacts, rules: tuple[Callable[[StepFacts], Reason | None], ...] = STEP_RULES
 ) -> list[Reason]:
     """Why one step is invalid; empty if it is valid."""
-    return [reason for gate in gates if (reason := gate(facts)) is not None]
+    return [reason for rule in rules if (reason := rule(facts)) is not None]

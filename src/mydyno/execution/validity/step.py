@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mydyno.execution.environments.load_clients import busy_pct
+from mydyno.execution.validity import HOST_RULES, INSTANCE_RULES, STEP_RULES, StepFacts, step_reasons
+from mydyno.execution.validity.driver_health import OF_THE_ARM, OF_THE_HOST
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
 from mydyno.results.values.steadiness import judge_step
 from mydyno.store.samples import Sample
-from mydyno.verdicts.gates import HOST_GATES, INSTANCE_GATES, STEP_GATES, StepFacts, step_reasons
-from mydyno.verdicts.gates.driver_health import OF_THE_ARM, OF_THE_HOST
 from mydyno.workloads.reconcile import disagreements
 
 MOST_START_SPREAD_S = 1.0
@@ -52,12 +52,12 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     for part in record.instances:
         steady = steadiness(part.instance, part.started_unix_ns)
         windows[part.instance] = steady
-        closed = step_reasons(facts(part.driver, part.server_counters, steady), INSTANCE_GATES)
+        closed = step_reasons(facts(part.driver, part.server_counters, steady), INSTANCE_RULES)
         own = tuple(reason.model_copy(update={"instance": part.instance}) for reason in closed)
         parts.append(part.model_copy(update={"steady": steady, "reasons": own}))
     steady = _least_steady(windows) if parts else steadiness(1, record.started_unix_ns)
     reasons = [reason for part in parts for reason in part.reasons]
-    reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_GATES if parts else STEP_GATES)
+    reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_RULES if parts else STEP_RULES)
     if parts and record.start_spread_s > MOST_START_SPREAD_S:
         text = f"the drivers began {record.start_spread_s:.1f} s apart"
         reasons.append(Reason(gate="start_spread", text=text))

@@ -7,8 +7,8 @@ the busiest of the host's. A saturated driver closes driver_cpu.
 
 from __future__ import annotations
 
+from mydyno.execution.validity.facts import StepFacts
 from mydyno.model.stored.reasons import Reason
-from mydyno.verdicts.gates.facts import StepFacts
 
 OF_THE_ARM = ("unfinished", "dropped")
 """Rules of dynoload that show what the server did."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.execution.validity.facts import RunFacts
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
-from mydyno.verdicts.gates.facts import RunFacts
 
 
 def closed(facts: RunFacts) -> Reason | None:
