@@ -18,12 +18,12 @@ from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
+from mydyno.files.atomic import write_text
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.group_rules import check_server
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import make_plan
-from mydyno.store.files import write_text
 from mydyno.store.study_folder import StudyFolder
 
 

@@ -32,6 +32,7 @@ LAYERS = (
     "verdicts",
     "stats",
     "model",
+    "files",
     "language",
     "visible",
     "stages",

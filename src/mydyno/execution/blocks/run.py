@@ -23,6 +23,7 @@ from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.validity import RunFacts, run_reasons
 from mydyno.execution.validity.step import judged
+from mydyno.files.atomic import write_text
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
@@ -30,7 +31,6 @@ from mydyno.model.stored.reasons import Reason, joined
 from mydyno.model.stored.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.servers.templates import Template
-from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
-from mydyno.drivers.merged import percentiles_of
 from mydyno.execution.validity import RunFacts, run_reasons
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.execution.validity.throttled import throttled as quota_reason
@@ -16,6 +15,7 @@ from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.stats.percentiles import percentiles_of
 from mydyno.store.samples import Sample
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.servers.version import ServerVersion
+from mydyno.model.server_version import ServerVersion
 
 
 @pytest.mark.parametrize(

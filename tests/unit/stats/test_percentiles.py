@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from mydyno.drivers.merged import ENGINES_HIGHEST_NS, percentiles_of
+from mydyno.stats.percentiles import ENGINES_HIGHEST_NS, percentiles_of
 
 
 def encoded(*values_us: int) -> str:
