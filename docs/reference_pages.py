@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.execution import validity
+from mydyno.experiment_file import thresholds, vary
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition import thresholds, vary
 from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,

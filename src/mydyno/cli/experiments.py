@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from mydyno import experiments
+from mydyno.experiment_file.former_keys import former_names
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.former_keys import former_names
-from mydyno.model.definition.toml_source import TomlSource
 
 
 def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:

@@ -13,13 +13,13 @@ from mydyno.cli.experiments import load
 from mydyno.cli.output import warn_of_damage
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
+from mydyno.experiment_file.thresholds import with_thresholds
 from mydyno.experiments import built_in
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.thresholds import with_thresholds
 from mydyno.store.study_folder import StudyFolder
 
 Target = Annotated[

@@ -10,13 +10,14 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
+from mydyno.experiment_file.former_keys import with_present_keys
+from mydyno.experiment_file.inheritance import based_on
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource, toml_text
+from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.experiments.files import with_files
-from mydyno.experiments.inheritance import based_on
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
-from mydyno.model.definition.former_keys import with_present_keys
-from mydyno.model.definition.parsing import Vocabulary, parse_experiment
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.toml_source import TomlSource, toml_text
 from mydyno.model.metrics import METRICS
 from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
+from mydyno.experiment_file.toml_writer import toml_value
+from mydyno.experiment_file.vary import arm_name
 from mydyno.language import tr
 from mydyno.model.definition.experiment import Experiment, Scalar
-from mydyno.model.definition.overrides import ARM_SECTIONS, merged, parse_set
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.toml_writer import toml_value
-from mydyno.model.definition.vary import arm_name
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT

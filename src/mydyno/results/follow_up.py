@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from mydyno.experiment_file.vary import arm_name
 from mydyno.model.definition.experiment import Experiment, Scalar
-from mydyno.model.definition.vary import arm_name
 from mydyno.model.stored.screening import ScreenRecord
 
 DEFAULT_TIME_S = 1200.0

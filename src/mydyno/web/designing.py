@@ -12,12 +12,12 @@ from typing import Any
 from mydyno.errors import MydynoError
 from mydyno.execution.planning.plan_text import OBSTACLE, ORDER, Part, plan_parts
 from mydyno.execution.planning.preview import preview
+from mydyno.experiment_file.parsing import parse_experiment, scales_of
+from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiment_file.toml_writer import toml_text
 from mydyno.experiments import built_in, source_from_text, vocabulary
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.parsing import parse_experiment, scales_of
 from mydyno.model.definition.problems import NAME_PATTERN, ExperimentError
-from mydyno.model.definition.toml_source import TomlSource
-from mydyno.model.definition.toml_writer import toml_text
 from mydyno.web.form_values import decoded, encoded
 
 EMPTY: dict[str, Any] = {

@@ -31,6 +31,7 @@ LAYERS = (
     "store",
     "verdicts",
     "stats",
+    "experiment_file",
     "model",
     "files",
     "language",

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.experiment_file.screen import coded
+from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, PlannedBlock
 from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
-from mydyno.model.definition.screen import coded
-from mydyno.model.definition.thresholds import limit_words
 from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of

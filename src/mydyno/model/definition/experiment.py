@@ -299,7 +299,7 @@ class ValiditySpec(Frozen):
 
 
 class ThresholdSpec(Frozen):
-    """How much worse one metric may be: see model/definition/thresholds.py for the form in a file."""
+    """How much worse one metric may be: see experiment_file/thresholds.py for the form in a file."""
 
     metric: str
     limit: float

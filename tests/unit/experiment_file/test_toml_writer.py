@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mydyno.experiment_file.toml_writer import toml_text, toml_value
 from mydyno.experiments import built_in
-from mydyno.model.definition.toml_writer import toml_text, toml_value
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(

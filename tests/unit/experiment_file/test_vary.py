@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.vary import NAME_CHARACTERS, arm_name, arms_of
 from mydyno.experiments import load
-from mydyno.model.definition.vary import NAME_CHARACTERS, arm_name, arms_of
 
 
 def test_each_value_is_an_arm_and_the_first_one_the_control() -> None:

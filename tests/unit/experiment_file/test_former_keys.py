@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiments import source_from_text, vocabulary
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
 from tests.unit.cli.test_command_line import mydyno
 
 PRESENT = """base = "variable"

@@ -7,6 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from mydyno.experiment_file.overrides import ARM_SECTIONS
+from mydyno.experiment_file.thresholds import limit_schema
+from mydyno.experiment_file.vary import TREATMENTS as VARIED
+from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import (
     FILE_KINDS,
     MOST_INSTANCES,
@@ -17,11 +21,7 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
-from mydyno.model.definition.overrides import ARM_SECTIONS
-from mydyno.model.definition.parsing import Vocabulary
 from mydyno.model.definition.profile_spec import ProfileSpec
-from mydyno.model.definition.thresholds import limit_schema
-from mydyno.model.definition.vary import TREATMENTS as VARIED
 from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.phrases import COMMON_NAMES
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from mydyno.model.definition.overrides import ARM_SECTIONS, merged
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged
 
 
 def based_on(under: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

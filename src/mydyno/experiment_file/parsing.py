@@ -2,77 +2,43 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mydyno.errors import UserError
-from mydyno.model.definition import screen, vary
+from mydyno.experiment_file.arms import arms_of
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set, with_settings
+from mydyno.experiment_file.thresholds import parse_table, selector_problems
+from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import (
     FILE_KINDS,
-    MOST_INSTANCES,
-    ArmSpec,
     DataSpec,
     DesignSpec,
     Experiment,
     HooksSpec,
     SearchSpec,
     ServerSpec,
-    Step,
     StepSpec,
     ValiditySpec,
 )
 from mydyno.model.definition.host_groups import Address
-from mydyno.model.definition.overrides import ARM_SECTIONS, merged, parse_set, with_settings
 from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
-from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
-from mydyno.model.definition.thresholds import parse_table, selector_problems
-from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.phrases import common_name
 
-ARM_KEYS = ("instances", "control")
-"""The keys of an arm besides its treatments."""
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
 DEFAULT_SCALE = "quick"
-EXPANDED: Mapping[str, Callable[[object], tuple[dict[str, Any], list[Problem]]]] = {
-    "vary": vary.arms_of,
-    "screen": screen.arms_of,
-}
-"""Sections that arms are made from, by what they contain."""
-MOST_ARMS = 500
-"""A larger product of factors is a mistake: such a study would take months."""
 ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
 """The throughput of an open loop is the rate that was set, unless the server cannot keep up."""
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The names that an experiment may use; supplied by the layers above the model."""
-
-    servers: Sequence[str]
-    data_workloads: Sequence[str]
-    workload_options: Mapping[str, type[BaseModel]]
-    workload_data: Mapping[str, str]
-    """Workload → the data that it needs."""
-    workload_drivers: Mapping[str, Sequence[str]]
-    treatments: Mapping[str, TypeAdapter[Any]]
-    """Treatment name → how its value is validated."""
-    metrics: Sequence[str]
-    """Metrics that can have a verdict: higher or lower is better."""
-    check_step: Callable[[Step], list[str]]
-    """What a step's driver cannot do."""
-    check_data: Callable[[DataSpec, Step], list[str]]
-    """Data that a step's driver cannot make or keep as they are."""
 
 
 class Sections(BaseModel):
@@ -166,7 +132,7 @@ def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Probl
 
 def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
     problems: list[Problem] = []
-    arms, control = _arms(tree, vocabulary, problems)
+    arms, control = arms_of(tree, vocabulary, problems)
     thresholds, found = parse_table(tree.get("thresholds"))
     problems += found
     rest = with_search_defaults({key: value for key, value in tree.items() if key not in ARM_SECTIONS})
@@ -219,139 +185,6 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
                 for words in vocabulary.check_data(experiment.data, step)
             ]
     return experiment, problems
-
-
-def _arms(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem]) -> tuple[list[ArmSpec], str | None]:
-    """The arms of [arms], of [vary] or [screen], or the full product of [factors]; and the control's name."""
-    present = [section for section in ARM_SECTIONS if section in tree]
-    if len(present) != 1:
-        problems.append(
-            Problem(("arms",), "use exactly one of [arms], [factors], [vary] and [screen]", allowed="one of the four")
-        )
-        return [], None
-    section = present[0]
-    table = tree[section]
-    if section in EXPANDED:
-        table, found = EXPANDED[section](table)
-        if found:
-            problems += found
-            return [], None
-    if not isinstance(table, dict):
-        problems.append(Problem((section,), "must be a table", table))
-        return [], None
-    members = {name: value for name, value in table.items() if name != "control"}
-    if section != "factors":
-        named = {name: value if isinstance(value, dict) else {"": value} for name, value in members.items()}
-        keys: dict[str, Key] = {name: (section,) if section in EXPANDED else (section, name) for name in named}
-    else:
-        named, keys = _product(members, problems)
-    arms = []
-    whole = of_every_arm(
-        tree, {name: {key: value for key, value in said.items() if key not in ARM_KEYS} for name, said in named.items()}
-    )
-    for name, said in named.items():
-        treatments = whole[name]
-        _check_treatments(keys[name], treatments, vocabulary, problems, set(said))
-        problems += _arm_key_problems(keys[name], name, said, list(named))
-        try:
-            arms.append(
-                ArmSpec(name=name, treatments=treatments, **{key: said[key] for key in ARM_KEYS if key in said})
-            )
-        except ValidationError as error:
-            problems += [
-                Problem(keys[name], found.message, name, found.allowed) for found in from_validation(error, (), {})
-            ]
-    control = table.get("control")
-    if control is None:
-        problems.append(Problem((section, "control"), "is missing: name the arm that the others are compared with",
-                                allowed=", ".join(named)))  # fmt: skip
-    elif not isinstance(control, str) or control not in named:
-        problems.append(unknown((section, "control"), "arm", control, list(named)))
-    if not named:
-        problems.append(Problem((section,), "has no arm"))
-    return arms, control if isinstance(control, str) else None
-
-
-def _arm_key_problems(key: Key, name: str, said: dict[str, Any], arms: list[str]) -> list[Problem]:
-    """What is wrong with an arm's number of instances and its own control."""
-    problems = []
-    count = said.get("instances")
-    if count is not None and (type(count) is not int or not 1 <= count <= MOST_INSTANCES):
-        problems.append(Problem((*key, "instances"), "not a number of servers", count, f"1 to {MOST_INSTANCES}"))
-    control = said.get("control")
-    if control is not None and (control not in arms or control == name):
-        problems.append(unknown((*key, "control"), "other arm", control, [arm for arm in arms if arm != name]))
-    return problems
-
-
-def _product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, dict[str, Any]], dict[str, Key]]:
-    """{factor: {level: treatments}} or {treatment: [values]} → {arm: treatments}, named by levels joined with "-"."""
-    factors: list[list[tuple[str, dict[str, Any]]]] = []
-    for factor, levels in members.items():
-        if isinstance(levels, list) and levels:
-            factors.append([(str(level), {factor: level}) for level in levels])
-        elif isinstance(levels, dict) and levels and all(isinstance(value, dict) for value in levels.values()):
-            factors.append(list(levels.items()))
-        else:
-            problems.append(Problem(("factors", factor), "must be a list of values or a table of levels", levels))
-    arms: dict[str, dict[str, Any]] = {}
-    count = prod(len(levels) for levels in factors)
-    if count > MOST_ARMS:
-        problems.append(Problem(("factors",), f"give {count} arms", allowed=f"at most {MOST_ARMS}"))
-        return {}, {}
-    for combination in itertools.product(*factors):
-        treatments: dict[str, Any] = {}
-        for _, level in combination:
-            treatments = merged(treatments, level)
-        name = "-".join(name for name, _ in combination)
-        if name in arms:
-            problems.append(Problem(("factors",), f"give two arms of the name {name!r}"))
-        arms[name] = treatments
-    return arms, dict.fromkeys(arms, ("factors",))
-
-
-def _check_treatments(
-    key: Key, treatments: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem], said: Set[str]
-) -> None:
-    """`said`: the keys of the arm itself; what it has beside them is the experiment's own build."""
-    for name, value in treatments.items():
-        if name == "":
-            problems.append(Problem(key, 'must be a table of treatments, e.g. { allocator = "jemalloc" }', value))
-        elif name not in vocabulary.treatments:
-            problems.append(unknown((*key, name), "treatment", name, list(vocabulary.treatments)))
-        else:
-            try:
-                vocabulary.treatments[name].validate_python(value)
-            except ValidationError as error:
-                if name in said:  # else [server] itself is reported
-                    problems += _setting_problems(from_validation(error, (*key, name), {}), (*key, name), value)
-            else:
-                problems += _build_problems((*(key if name in said else ()), name, "build"), value)
-
-
-def _build_problems(key: Key, server: object) -> list[Problem]:
-    """What an arm's own build lacks, with the experiment's for what it does not set."""
-    if key[-2] != "server" or not isinstance(server, dict) or not isinstance(server.get("build"), dict):
-        return []
-    return incomplete(key, BuildSpec.model_validate(server["build"]))
-
-
-def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Problem]:
-    """For a value that fits none of several forms, the errors of the form that was probably meant.
-
-    pydantic puts the form's name behind the treatment's key; it means nothing to the file's author.
-    """
-    table = value if isinstance(value, dict) else None
-
-    def inside(problem: Problem) -> Key:
-        rest = problem.key[len(key) :]
-        form = bool(rest) and rest[0] not in (table or {}) and ("[" in str(rest[0]) or str(rest[0])[0].isupper())
-        return rest[1:] if form else rest
-
-    meant = [problem for problem in found if bool(inside(problem)) == (table is not None)] or found[:1]
-    if table is None:
-        return [replace(problem, key=key) for problem in [one for one in meant if one.nearest] or meant[:1]]
-    return [replace(problem, key=(*key, *inside(problem))) for problem in meant]
 
 
 def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.thresholds import LIMIT_PATTERN, parse_table, with_thresholds
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.thresholds import LIMIT_PATTERN, parse_table, with_thresholds
-from mydyno.model.definition.toml_source import TomlSource
 
 FILE = """name = "flush"
 question = "Is relaxed fine?"

@@ -11,11 +11,11 @@ from mydyno.drivers.memaslap import Memaslap
 from mydyno.drivers.memslap import Memslap
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import UserError
+from mydyno.experiment_file.overrides import parse_set, with_settings
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.overrides import parse_set, with_settings
 from mydyno.workloads.kv import KvOptions
-from tests.unit.model.definition.test_experiment_mistakes import GOOD, mistakes, parse
+from tests.unit.experiment_file.test_experiment_mistakes import GOOD, mistakes, parse
 
 LATENCY = "[verdict]\nprimary = 'latency_p99_us'\n"
 SWEEP = GOOD + "connections = [4, 8]\n[[steps]]\nworkload = 'oltp_read_write'\nmeasure = '60s'\n"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import FORMER_KEYS
 from mydyno.model.definition.problems import ExperimentError, Key, Problem
-from mydyno.model.definition.toml_source import TomlSource
 
 
 def with_present_keys(source: TomlSource) -> TomlSource:

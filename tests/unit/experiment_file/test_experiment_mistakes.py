@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, load, vocabulary
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.toml_source import TomlSource
 from tests.support import DATA
 
 TEN_MISTAKES = DATA / "ten-mistakes.toml"
