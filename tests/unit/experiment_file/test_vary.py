@@ -94,7 +94,7 @@ def test_arms_of_a_file_take_the_place_of_all_of_its_bases(tmp_path: Path) -> No
         asked, _ = load(str(file), scale)
         assert [arm.name for arm in asked.arms] == ["fast", "slow"]
         assert asked.verdict.compare == ()
-    assert asked.verdict.primary == ("tps",)
+    assert asked.verdict.primary[0] == "tps"
 
 
 @pytest.mark.parametrize("base", ['"variabel"', "7", "[1]"])
