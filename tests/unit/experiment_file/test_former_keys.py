@@ -11,6 +11,7 @@ from mydyno.errors import UserError
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiments import source_from_text, vocabulary
 from mydyno.model.definition.experiment import Experiment
+from mydyno.web.designing import Draft, checked
 from tests.unit.cli.test_command_line import mydyno
 
 PRESENT = """base = "variable"
@@ -70,3 +71,9 @@ def test_a_command_prints_one_line_on_former_keys(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [
         "mydyno: hint: variable: [gates] is now [validity]; the former name still works"
     ]
+
+
+def test_the_form_of_a_draft_with_former_keys_has_the_present_ones() -> None:
+    shown = checked(Draft("gates = 5\nsteps = []\n"), start_programs=False)
+    assert list(shown["tree"]) == ["validity", "steps"]
+    assert shown["mistakes"] is not None
