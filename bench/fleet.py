@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
+from mydyno.files.journal import Journal
 from mydyno.fleet.cluster import Cluster, GroupLostError
 from mydyno.fleet.installation import Say
 from mydyno.fleet.leases import COMMITTED_EVENT, Leases
@@ -37,7 +38,6 @@ from mydyno.fleet.messages import Lived
 from mydyno.fleet.runner import GroupRunner
 from mydyno.fleet.study_files import StudyFiles
 from mydyno.model.stored.live import LiveSecond
-from mydyno.store.journal import Journal
 from support.fleet_host import Place, cost, namespaces
 
 PARTS = ("scheduling", "controller", "host")

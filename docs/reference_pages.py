@@ -19,21 +19,21 @@ from pydantic import BaseModel
 
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.execution import validity
+from mydyno.experiment_file import thresholds, vary
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition import thresholds, vary
 from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,
-    GateSpec,
     ServerSpec,
     StepSpec,
+    ValiditySpec,
 )
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
-from mydyno.verdicts import gates
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.connect import ConnectOptions
 from mydyno.workloads.files import ScriptOptions
@@ -121,7 +121,7 @@ def experiment() -> str:
         ("[design]", DesignSpec),
         ("[verdict]", VerdictSpec),
         ("[[verdict.compare]]", CompareSpec),
-        ("[gates]", GateSpec),
+        ("[validity]", ValiditySpec),
         ("[profile]", ProfileSpec),
     ]
     text = [
@@ -139,7 +139,7 @@ def experiment() -> str:
             (inspect.getdoc(model) or "") + "\n",
             _table(("key", "default", "meaning"), _fields(model)),
         ]
-    text += ["## [gate]\n", (inspect.getdoc(thresholds) or "") + "\n"]
+    text += ["## [thresholds]\n", (inspect.getdoc(thresholds) or "") + "\n"]
     text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
     text += [INSTANCES, "## Treatments\n", "What an arm may set. Each treatment is verified in every run.\n"]
     for name, (_, make) in TREATMENTS.items():
@@ -207,11 +207,11 @@ def _sentence(meaning: str, wrong: str) -> str:
 
 def gates_and_verdicts() -> str:
     """Every gate and every verdict, in the words of its own file."""
-    text = [NOTE, "# Gates and verdicts\n", "## Gates\n", (inspect.getdoc(gates) or "") + "\n"]
-    for gate in (*gates.RUN_GATES, *gates.STEP_GATES):
+    text = [NOTE, "# Gates and verdicts\n", "## Gates\n", (inspect.getdoc(validity) or "") + "\n"]
+    for gate in (*validity.RUN_RULES, *validity.STEP_RULES):
         module = importlib.import_module(gate.__module__)
         name = gate.__module__.rpartition(".")[2]
-        scope = "the run" if gate in gates.RUN_GATES else "the step"
+        scope = "the run" if gate in validity.RUN_RULES else "the step"
         text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(gate)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip

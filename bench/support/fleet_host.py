@@ -34,7 +34,7 @@ name = "{name}"
 question = "What does mydyno cost on the measured host?"
 server = {{ name = "mariadb-10.11", variables = {{ innodb_buffer_pool_size = "64M", innodb_log_file_size = "8M" }} }}
 data = {{ tables = 1, rows = 1000 }}
-gates = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
+validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 arms = {{ control = "one", one = {{ environment = {{ MARK = "one" }} }} }}
 design = {{ kind = "blocks", blocks = 1, canary = false }}
 steps = [{{ workload = "oltp_point_select", connections = 1, warmup = "{warmup:.0f}s", measure = "{seconds:.0f}s" }}]

@@ -9,11 +9,11 @@ from mydyno.drivers.base import Progress
 from mydyno.execution.blocks.run import make_run
 from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import PlannedRun
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.stored.records import RunRecord
 from mydyno.servers.build import ServerBuild
 from tests.support.real import SHORT_STEP, experiment_text

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from mydyno.execution.environments.private_environment import open_private_environment
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.compiled.cached import get_compiled
@@ -67,7 +67,7 @@ environment = {{ {environment} }}
 workload = "kv"
 keys = 500
 value_bytes = 64
-[gates]
+[validity]
 steal = "99%"
 driver_cpu = 1
 [arms]

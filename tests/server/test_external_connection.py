@@ -16,11 +16,11 @@ from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.execution.environments.external_environment import ExternalEnvironment, open_external_environment
 from mydyno.execution.environments.probe import read_samples
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.network.certificates import Certificates, make_certificates
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.servers.running.base import LOAD_USER

@@ -13,10 +13,10 @@ import pytest
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.external_environment import open_external_environment
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from tests.support.other_server import OtherServer, other_server

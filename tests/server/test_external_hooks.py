@@ -31,7 +31,7 @@ EXPERIMENT = """
 name = "hooks-{pid}"
 question = "Are the user's own commands used?"
 data = {{ tables = 1, rows = 1000 }}
-gates = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
+validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 [server]
 dsn = "mysql://bench@127.0.0.1:{port}/sbtest"
 ssh = "{ssh}"

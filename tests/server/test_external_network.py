@@ -22,7 +22,7 @@ name = "farserver"
 question = "What can the load's side alone do?"
 server = { name = "mariadb-10.11", variables = { innodb_buffer_pool_size = "64M" } }
 data = { tables = 1, rows = 1000 }
-gates = { steady = "report", driver_cpu = 1, steal = "99%" }
+validity = { steady = "report", driver_cpu = 1, steal = "99%" }
 verdict.primary = "tps"
 published = ["study-4"]
 [factors]

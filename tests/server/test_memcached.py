@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.stored.records import RunRecord
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.running.mysqld import MysqldServer
@@ -47,7 +47,7 @@ performance_schema = false
 [data]
 workload = "kv"
 keys = 3000
-[gates]
+[validity]
 steady = "report"
 steal = "99%"
 driver_cpu = 1

@@ -20,12 +20,12 @@ from mydyno.hosts.network.link import (
     disciplines,
     free_addresses,
     make_link,
-    parse_bits_per_s,
     shape_link,
     taken_networks,
 )
 from mydyno.hosts.network.transfer import timed_transfer
 from mydyno.hosts.undo import UndoJournal
+from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.treatments.link_proof import judge
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.not_run import note_not_run
@@ -40,7 +40,7 @@ question = "Does every part of the path hold?"
 server.name = "mariadb-10.11"
 server.variables = {{ innodb_buffer_pool_size = "64M" }}
 data = {{ tables = 1, rows = 1000 }}
-gates = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
+validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 [arms]
 control = "plain"
 plain = {{ network = "200mbit", tls = "off", compression = "off" }}

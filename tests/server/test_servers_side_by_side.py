@@ -17,14 +17,14 @@ import pytest
 from mydyno.drivers.load_session import open_sessions
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.kernel_settings import read_setting
 from mydyno.hosts.network.namespace import FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer

@@ -22,7 +22,7 @@ name = "spoken-{short}"
 question = "Is every option proved?"
 server = {{ name = "{server}", variables = {{ innodb_buffer_pool_size = "128M" }} }}
 data = {{ tables = 1, rows = 1000 }}
-gates = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
+validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 verdict.primary = "tps"
 [arms]
 control = "off"

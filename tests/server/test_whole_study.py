@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from mydyno.files.command_log import COMMANDS_FILE, read_commands
 from mydyno.hosts.mount_access import entering_command
 from mydyno.hosts.paths import HostPaths
-from mydyno.store.command_log import COMMANDS_FILE, read_commands
 from tests.faults.test_killed import STAGES
 from tests.support.real import (
     ONE_ARM,

@@ -26,8 +26,8 @@ def interleaved_text(
         for workload, connections in steps
     )
     design = f'kind = "interleaved"\ncycles = {cycles}\nslice = "{slice_s}s"\nwashout = "0.1s"\nquiet_wait = "0s"\n'
-    deadlocks = "[gates]\nignored_errors_per_transaction = 1\n"  # on so few rows they are many
-    return experiment_text(name, arms, tables, blocks).replace("[gates]\n", deadlocks) + design
+    deadlocks = "[validity]\nignored_errors_per_transaction = 1\n"  # on so few rows they are many
+    return experiment_text(name, arms, tables, blocks).replace("[validity]\n", deadlocks) + design
 
 
 def planted(folder: Path) -> Path:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.debian_release import KEYRING, DebianRelease
 from mydyno.packages.progress import silent

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pymysql
 
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import free_port
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages, unpack
 from mydyno.servers.build import ServerBuild
 from tests.support.patience import HANG_S, wait_until

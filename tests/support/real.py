@@ -36,7 +36,7 @@ innodb_flush_log_at_trx_commit = 0
 [data]
 tables = 1
 rows = 2000
-[gates]
+[validity]
 steady = "report"
 steal = "99%"
 driver_cpu = 1

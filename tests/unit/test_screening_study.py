@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.screen import CONTROL, coded
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import load, vocabulary
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
-from mydyno.model.definition.screen import CONTROL, coded
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.reports.page import render_page
 from mydyno.results.words.screening import FOLLOW_UP_FILE
 from mydyno.study import Request, run_study

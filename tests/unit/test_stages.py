@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.files.journal import Journal
 from mydyno.hosts.local import LocalHost
 from mydyno.stages import STOP_AT, stage
-from mydyno.store.journal import Journal
 
 
 @pytest.fixture

@@ -308,7 +308,7 @@ async def test_the_steady_gate_is_closed_where_the_experiment_wants_it_strict(
 ) -> None:
     script.qps = lambda _run, _step, second: 1000.0 + 40.0 * second
     with pytest.raises(StudyError, match="not steady"):
-        await study(script, paths, tmp_path, experiment(design={"blocks": 2}, gates={"steady": "strict"}))
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}, validity={"steady": "strict"}))
 
 
 async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(

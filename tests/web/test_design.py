@@ -15,11 +15,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.schema import experiment_schema
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, vocabulary
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.problems import ExperimentError
-from mydyno.model.definition.schema import experiment_schema
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.web.designing import Draft, checked
 from tests.support.web_server import Answer, WebServer
 from tests.web.conftest import HOSTILE

@@ -88,7 +88,7 @@ def experiment_for(record: BisectRecord, commit: Commit, step: str | None, limit
             "steps": base.steps if step is None else (_only(base, step),),
             "design": base.design.model_copy(update={"kind": "interleaved"}),
             "verdict": base.verdict.model_copy(update={"primary": (record.metric,), "cost": False, "compare": ()}),
-            "gate": () if limit is None else (ThresholdSpec(metric=record.metric, limit=limit - 1.0),),
+            "thresholds": () if limit is None else (ThresholdSpec(metric=record.metric, limit=limit - 1.0),),
         }
     )
 
@@ -231,7 +231,7 @@ def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longes
         return None
     if any(effect.details.failure for effect in _effects(summary, experiment.verdict.leading)):
         return None
-    expected_s = gate_study(study, summary).more_s if experiment.gate else None
+    expected_s = gate_study(study, summary).more_s if experiment.thresholds else None
     return min(left_s, max(time_s, expected_s or 0.0))
 
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from mydyno.bisect.error_rate import rate_of_study
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_text
+from mydyno.files.journal import Journal
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult, Comparison, Ends
-from mydyno.store.files import write_text
-from mydyno.store.journal import Journal
 
 RECORD, RESULT = "bisect.json", "result.json"
 ENDS_EVENT, COMPARED_EVENT = "ends_compared", "commit_compared"

@@ -11,8 +11,8 @@ from typing import Annotated, TextIO
 import typer
 
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_text
 from mydyno.model.definition.problems import nearest
-from mydyno.store.files import write_text
 
 Language = Annotated[
     str,

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mydyno import experiments
 from mydyno.cli import arguments
+from mydyno.cli.experiments import load
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
-from mydyno.experiments import load
 from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.quantities import parse_share
@@ -124,7 +125,7 @@ def bisect(
         raise UserError(f"{lacking}: missing", f"mydyno bisect --good REF --bad REF {target}")
     resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
     if resolved.design.time is None and blocks is None:
-        resolved, source = load(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
+        resolved, source = experiments.load(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
     steps = [one.id for one in resolved.resolved_steps]
     if step is not None and step not in steps:
         guess = nearest(step, steps)

@@ -25,6 +25,7 @@ from mydyno.cli.watcher import ProgressWatcher, warn
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
+from mydyno.files.atomic import write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.lock import folder_lock
 from mydyno.hosts.paths import HostPaths
@@ -38,7 +39,6 @@ from mydyno.reports.bisect.terminal import print_bisection
 from mydyno.reports.bisect.words import share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import fetched
-from mydyno.store.files import write_text
 
 MOST_LISTED = 40
 """Commits that a dry run prints."""

@@ -9,16 +9,17 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.experiments import load
 from mydyno.cli.output import warn_of_damage
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
-from mydyno.experiments import built_in, load
+from mydyno.experiment_file.thresholds import with_thresholds
+from mydyno.experiments import built_in
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.thresholds import with_thresholds
 from mydyno.store.study_folder import StudyFolder
 
 Target = Annotated[
@@ -95,26 +96,26 @@ def gate(
     if base is not None and head is not None:
         resolved = with_commits(resolved, base, head)
     resolved = with_thresholds(resolved, thresholds or [])
-    if not resolved.gate:
+    if not resolved.thresholds:
         raise UserError(
             f"{target} declares no threshold; nothing was started",
-            "add [gate] to the file, or --threshold qps='no worse than -2%'",
+            "add [thresholds] to the file, or --threshold qps='no worse than -2%'",
         )
     groups = None if hosts is None else parse_hosts(hosts)
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment
 
-    finish(run_experiment(resolved, source.text, studies, paths, groups), resolved.gate, files)
+    finish(run_experiment(resolved, source.text, studies, paths, groups), resolved.thresholds, files)
 
 
 def _of_study(path: Path, thresholds: list[str]) -> tuple[ThresholdSpec, ...]:
     experiment = with_thresholds(StudyFolder.open(path).study().experiment, thresholds)
-    if not experiment.gate:
+    if not experiment.thresholds:
         raise UserError(
             f"{path} declares no threshold", f"name one: mydyno gate {path} --threshold qps='no worse than -2%'"
         )
-    return experiment.gate
+    return experiment.thresholds
 
 
 def _check_exists(target: str, studies: Path) -> None:

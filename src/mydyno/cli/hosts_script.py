@@ -9,20 +9,21 @@ from typing import Annotated
 
 import typer
 
+from mydyno import experiments
 from mydyno.cli import arguments
+from mydyno.cli.experiments import load
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
-from mydyno.experiments import load
+from mydyno.files.atomic import write_text
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.group_rules import check_server
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import make_plan
-from mydyno.store.files import write_text
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -59,7 +60,7 @@ def script(
     if resolved.design.time is not None:
         # A job has no looks: nobody examines effects between its tasks.
         fixed = ['design.time="none"', f"design.blocks={resolved.design.blocks}"]
-        resolved, source = load(experiment, scale, [*arguments.all_settings(settings, blocks), *fixed])
+        resolved, source = experiments.load(experiment, scale, [*arguments.all_settings(settings, blocks), *fixed])
     check_server(resolved, "hosts script", "use `mydyno run`")
     paths = HostPaths.resolve()
     plan = make_plan(resolved, choose_design(resolved, paths))

@@ -10,13 +10,13 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.experiments import load
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
 from mydyno.execution.planning.plan_text import ORDER, plan_parts
 from mydyno.execution.planning.preview import preview
-from mydyno.experiments import load
 from mydyno.fleet.group_rules import check_groups
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.experiments import load
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.experiments import load
 from mydyno.fleet.groups import parse_hosts, with_data
 from mydyno.hosts.paths import HostPaths
 

@@ -8,9 +8,9 @@ import typer
 
 from mydyno.cli.output import print_json
 from mydyno.errors import UserError
+from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiments import vocabulary
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.schema import experiment_schema
 from mydyno.model.stored.schemas import STORED, stored_schema
 
 EXPERIMENT = "experiment"

@@ -17,12 +17,13 @@ from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
+from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.problems import NAME_PATTERN, nearest
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.packages.atomic_dir import sha256_of
+from mydyno.model.server_version import ServerVersion
 from mydyno.packages.download import download, is_url
 from mydyno.packages.oci_layout import Image, read_image
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
@@ -31,7 +32,6 @@ from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.sources.archive import AddedServer, add_image, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
-from mydyno.servers.version import ServerVersion
 
 
 def register(app: typer.Typer) -> None:

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 
 from mydyno.drivers.base import DriverOutcome
 from mydyno.model.stored.records import ClientLoad, DriverResult
+from mydyno.stats.percentiles import PERCENTILES
 
-PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 HIGHEST_NS = 3_600_000_000_000
-ENGINES_HIGHEST_NS = (1 << 43) - 1
-"""That of the engine's histograms: histograms of equal bounds are added in one step, others value by value."""
 RESPONSE_TAG = ".response,"
 _WORST = ("valid", "suspect", "invalid")
 
@@ -91,18 +89,6 @@ def _latency_us(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:
         if all(name in latency for latency, _ in latencies):
             found[name] = choose(latency[name] for latency, _ in latencies)
     return found | _percentiles(outcomes)
-
-
-def percentiles_of(histograms: Sequence[str]) -> dict[str, float]:
-    """{p50, p90, p95, p99, p999} in µs of several encoded histograms (nanoseconds) together; empty without a value."""
-    from hdrh.histogram import HdrHistogram
-
-    together = HdrHistogram(1, ENGINES_HIGHEST_NS, 3)
-    for encoded in histograms:
-        together.decode_and_add(encoded)
-    if not together.get_total_count():
-        return {}
-    return {name: together.get_value_at_percentile(share) / 1000 for name, share in PERCENTILES.items()}
 
 
 def _percentiles(outcomes: Sequence[DriverOutcome]) -> dict[str, float]:

@@ -10,12 +10,14 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
+from mydyno.experiment_file.former_keys import with_present_keys
+from mydyno.experiment_file.inheritance import based_on
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource, toml_text
+from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.experiments.files import with_files
-from mydyno.experiments.inheritance import based_on
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
-from mydyno.model.definition.parsing import Vocabulary, parse_experiment
 from mydyno.model.definition.problems import nearest
-from mydyno.model.definition.toml_source import TomlSource, toml_text
 from mydyno.model.metrics import METRICS
 from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS
@@ -74,7 +76,7 @@ def source_of(name_or_path: str) -> TomlSource:
 
 def source_from_text(name: str, text: str) -> TomlSource:
     """An experiment's text, with its base where it has one; `name` is that of messages. Raises UserError."""
-    source = TomlSource.parse(name, text)
+    source = with_present_keys(TomlSource.parse(name, text))
     return source if "base" not in source.tree else _with_base(source)
 
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 import mydyno
 from mydyno.errors import UserError
 from mydyno.execution.planning.captured_time import replay_problem
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.problems import Problem
 from mydyno.model.definition.replay_speed import speed_of
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.workloads.captures import read_header
 from mydyno.workloads.files import file_problems
 

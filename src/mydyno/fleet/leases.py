@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from mydyno.errors import StudyError
-from mydyno.store.journal import Journal
+from mydyno.files.journal import Journal
 
 LEASED_EVENT, LOST_EVENT, COMMITTED_EVENT = "block_leased", "block_lost", "block_committed"
 MOST_ATTEMPTS = 3

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mydyno.errors import HostError
+from mydyno.files.atomic import write_text
 from mydyno.fleet.channels import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.installation import Say, ensure_installed
 from mydyno.fleet.messages import GRACE_S
@@ -26,7 +27,6 @@ from mydyno.hosts.remote.left_studies import STUDIES
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.store.files import write_text
 
 REMOTE_STUDIES = "~/.cache/mydyno/fleet"
 CLEAN_TIMEOUT_S = 60.0

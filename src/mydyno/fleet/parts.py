@@ -20,8 +20,8 @@ from pathlib import Path
 
 import mydyno
 from mydyno.errors import HostError
+from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.paths import ENGINE_PROGRAMS
-from mydyno.packages.atomic_dir import sha256_of
 
 REQUIRED = (
     "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy",

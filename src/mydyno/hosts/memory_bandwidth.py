@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
+from mydyno.files.atomic import write_text
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.store.files import write_text
 
 KERNELS = ("copy", "scale", "add", "triad")
 REPEATS = 10

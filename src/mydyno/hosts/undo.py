@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mydyno.files.journal import Journal
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
 from mydyno.hosts.network import card_queueing, network_card
 from mydyno.hosts.network.namespace import remove_namespace
-from mydyno.store.journal import Journal
 
 Undoer = Callable[[dict[str, Any]], str | None]
 """Receives the entry's facts; returns None when undone, else what remains."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import ArchiveError, HostError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once, sha256_of
 from mydyno.hosts.local import Completed, LocalHost
-from mydyno.packages.atomic_dir import made_once, sha256_of
-from mydyno.store.files import write_text
 
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
 _INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mydyno.errors import ArchiveError, HostError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import Completed, LocalHost
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.client import client_environment
 from mydyno.packages.debian import UnpackedPackages, apt_words, unpack
 from mydyno.packages.progress import Say, told_progress
-from mydyno.store.files import write_text
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import ArchiveError, HostError
+from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.atomic_dir import sha256_of
 from mydyno.packages.client import NAMES, client_environment
 from mydyno.packages.progress import Say, told_progress
 

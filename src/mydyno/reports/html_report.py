@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mydyno.files.atomic import write_text
 from mydyno.reports.format import ReportFormat
-from mydyno.store.files import write_text
 from mydyno.store.study_folder import StudyFolder
 
 

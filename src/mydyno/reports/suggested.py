@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
+from mydyno.experiment_file.toml_writer import toml_value
+from mydyno.experiment_file.vary import arm_name
 from mydyno.language import tr
 from mydyno.model.definition.experiment import Experiment, Scalar
-from mydyno.model.definition.overrides import ARM_SECTIONS, merged, parse_set
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.toml_writer import toml_value
-from mydyno.model.definition.vary import arm_name
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
@@ -25,7 +25,7 @@ KEPT = frozenset({"--scale", "--set", "--blocks", "--time", "--hosts", "--studie
 KEPT_FLAGS = frozenset({"--profile", "--waits", "--kernel", "--allow-writes"})
 DROPPED = frozenset({"--openmetrics", "--threshold", "--junit", "--markdown"})
 """Options with a value that it does not have."""
-NAMED_ARMS = (*ARM_SECTIONS, "gate", "verdict.compare")
+NAMED_ARMS = (*ARM_SECTIONS, "thresholds", "verdict.compare")
 """Keys of an experiment that make arms or name them."""
 CPU, NETWORK, BUILD = "cgroup.cpu_quota", "network", "server.build"
 _FLUSH = "innodb_flush_log_at_trx_commit"
@@ -206,8 +206,8 @@ def _command(result: StudyResult, control: str, held: Arm, name: str, changed: A
     arms = {"control": control, control: first, name: merged(first, changed)}
     words = _as_run(result.study.command, experiment)
     words += ["--set", f"arms={toml_value(arms)}"]
-    if experiment.gate:
-        words += ["--set", "gate={}"]
+    if experiment.thresholds:
+        words += ["--set", "thresholds={}"]
     if experiment.verdict.compare:
         words += ["--set", "verdict.compare=[]"]
     return " ".join(["mydyno", "run", *map(quote, words)])
@@ -255,7 +255,7 @@ def _as_defined(experiment: Experiment) -> list[str]:
     words = ["variable", "--scale", "standard"]
     dumped = experiment.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
     dumped.get("verdict", {}).pop("compare", None)
-    for key in ("name", "question", "server", "data", "instances", "steps", "design", "verdict", "gates", "profile"):
+    for key in ("name", "question", "server", "data", "instances", "steps", "design", "verdict", "validity", "profile"):
         if key in dumped or key in ("data", "design", "verdict"):
             words += ["--set", f"{key}={toml_value(dumped.get(key, {}))}"]
     return words

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.hosts.network.link import parse_bits_per_s
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.factors import Factor, Factors, factors_of
-from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.definition.quantities import parse_bits_per_s, parse_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.stats.contrast import Estimate

@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from mydyno.experiment_file.vary import arm_name
 from mydyno.model.definition.experiment import Experiment, Scalar
-from mydyno.model.definition.vary import arm_name
 from mydyno.model.stored.screening import ScreenRecord
 
 DEFAULT_TIME_S = 1200.0
-LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale", "gate")
+LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale",
+            "thresholds")  # fmt: skip
 
 
 def follow_up_toml(experiment: Experiment, record: ScreenRecord, study: str) -> str:

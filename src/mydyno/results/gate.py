@@ -71,7 +71,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
     """The gate of a study from its folder and its summary; `thresholds` in place of those that it declared."""
     study, plan, records = folder.study(), folder.plan(), list(folder.runs())
     experiment = study.experiment
-    used = experiment.gate if thresholds is None else tuple(thresholds)
+    used = experiment.thresholds if thresholds is None else tuple(thresholds)
     look, alpha = look_of(plan, records, experiment)
     interrupted = is_interrupted(folder, plan)
     before_look = plan.sequential and look is None
@@ -99,7 +99,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
         more_s=more_s,
         next_step=step,
         scope=scope_line(summary, study, records, with_tests=False),
-        late=used != experiment.gate,
+        late=used != experiment.thresholds,
         duration_s=_duration_s(records),
         builds=_builds(records),
     )
@@ -124,7 +124,7 @@ def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:
     if look is None:
         return False
     due = first_finished(records, look)
-    comparisons = _comparisons(experiment, summary, experiment.gate, due, alpha, plan.schedule)
+    comparisons = _comparisons(experiment, summary, experiment.thresholds, due, alpha, plan.schedule)
     return bool(comparisons) and all(one.outcome is not Outcome.UNDECIDED for one in comparisons)
 
 

@@ -8,8 +8,8 @@ from math import exp, log
 
 import numpy as np
 
+from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.model.definition.experiment import Experiment, ScreenSpec
-from mydyno.model.definition.screen import CONTROL, coded
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.stats.paired import paired

@@ -8,10 +8,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.metrics import metric_source, ordered
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import (
@@ -47,9 +49,7 @@ from mydyno.results.why.waits import waits_of
 from mydyno.results.words.answer import alarm_of, with_answer
 from mydyno.results.words.hosts import hosts_sentences
 from mydyno.results.words.screening import FOLLOW_UP_FILE
-from mydyno.servers.version import ServerVersion
 from mydyno.stats.power import minimum_blocks
-from mydyno.store.files import write_text
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -180,7 +180,7 @@ def _summaries(
         else _run_summary(run, values_of(folder, run, windows, several), steps)
         for run in runs
     )
-    return without_unequal_steal(found, experiment.gates.steal)
+    return without_unequal_steal(found, experiment.validity.steal)
 
 
 def _unreadable(run: RunRecord, words: str) -> RunRecord:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.compiled.record import BuildRecord
-from mydyno.servers.version import ServerVersion
 
 _OPTION = re.compile(r"^  (?:-\S, )?--([a-z][\w.-]*)", re.MULTILINE | re.IGNORECASE)
 _VARIABLE = re.compile(r"[a-z][a-z0-9_.]*")

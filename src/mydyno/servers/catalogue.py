@@ -11,6 +11,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.server_version import ServerVersion
 from mydyno.packages.maven import Artifact
 from mydyno.packages.npm import NpmPackage
 from mydyno.packages.progress import Say, silent
@@ -33,7 +34,6 @@ from mydyno.servers.sources.maven import (
 from mydyno.servers.sources.memcached import MemcachedSource
 from mydyno.servers.sources.npm import NpmSource
 from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
-from mydyno.servers.version import ServerVersion
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.version import ServerVersion
 
 
 async def memcached_build(

@@ -15,10 +15,10 @@ performance-schema-cost measures it. While it counts, much more: that is why suc
 from __future__ import annotations
 
 from mydyno.model.definition.experiment import Scalar
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.waits import ROW_LOCKS, WaitKind
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.sql import Control
-from mydyno.servers.version import ServerVersion
 
 INSTRUMENT_OPTION = "performance_schema_instrument"
 """An option without a variable of this name: PATTERN=ON, PATTERN=OFF, PATTERN=COUNTED."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError, ServerError
+from mydyno.files.atomic import write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
@@ -20,7 +21,6 @@ from mydyno.servers.initialisation import INITIAL_PREFIXES, initialise
 from mydyno.servers.my_cnf import option_name, option_value, plain_name
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import PrivateServer
-from mydyno.store.files import write_text
 
 TEMPLATE_FORMAT = 3
 SHAPING_PREFIXES = (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.my_cnf import NO_BINARY_LOG, plain_name
-from mydyno.servers.version import ServerVersion
 
 DEFAULT_LOG_FILES = 2
 """innodb_log_files_in_group of MySQL where nothing is said."""

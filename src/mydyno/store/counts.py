@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_text
 from mydyno.model.stored.slices_apart import CountedTotals
-from mydyno.store.files import write_text
 
 CountedKind = Literal["waits", "kernel"]
 """The folder below the run's."""

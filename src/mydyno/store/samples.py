@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_bytes
 from mydyno.model.stored.records import StepRecord
-from mydyno.store.files import write_bytes
 
 
 @dataclass(frozen=True, slots=True)

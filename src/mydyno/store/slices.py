@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_text
 from mydyno.model.stored.records import SliceRecord
-from mydyno.store.files import write_text
 
 SLICES_FILE = "slices.jsonl"
 ALONE_FILE = "alone.jsonl"

@@ -12,11 +12,11 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from mydyno.errors import UserError
+from mydyno.files.atomic import sync_folder, write_text
+from mydyno.files.journal import Journal
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import READ_FORMATS, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.store.files import sync_folder, write_text
-from mydyno.store.journal import Journal
 
 Stored = TypeVar("Stored", bound=BaseModel)
 

@@ -31,7 +31,6 @@ from mydyno.hosts.network.link import (
     free_addresses,
     give_addresses_back,
     make_link,
-    parse_bits_per_s,
     shape_link,
     take_addresses,
     taken_networks,
@@ -42,6 +41,7 @@ from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.transfer import Transfer, timed_transfer
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
+from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import RunningServer

@@ -16,6 +16,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Frozen, ServerSpec
 from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, known_servers
@@ -23,7 +24,6 @@ from mydyno.servers.compiled.source import source_obstacle
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sources.tarball import is_archive
-from mydyno.servers.version import ServerVersion
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.build_proof import prove_build
 

@@ -30,11 +30,11 @@ from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
-from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.client_path import configure_client_path, external_obstacle, plain_sessions

@@ -12,12 +12,13 @@ from typing import Any
 from mydyno.errors import MydynoError
 from mydyno.execution.planning.plan_text import OBSTACLE, ORDER, Part, plan_parts
 from mydyno.execution.planning.preview import preview
+from mydyno.experiment_file.former_keys import with_present_keys
+from mydyno.experiment_file.parsing import parse_experiment, scales_of
+from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiment_file.toml_writer import toml_text
 from mydyno.experiments import built_in, source_from_text, vocabulary
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.parsing import parse_experiment, scales_of
 from mydyno.model.definition.problems import NAME_PATTERN, ExperimentError
-from mydyno.model.definition.toml_source import TomlSource
-from mydyno.model.definition.toml_writer import toml_text
 from mydyno.web.form_values import decoded, encoded
 
 EMPTY: dict[str, Any] = {
@@ -88,7 +89,7 @@ def checked(draft: Draft, start_programs: bool) -> dict[str, Any]:
         "plan": None,
     }
     try:
-        own = TomlSource.parse(draft.file_name, draft.toml)
+        own = with_present_keys(TomlSource.parse(draft.file_name, draft.toml))
         shown["tree"] = encoded(own.tree)
         source = source_from_text(draft.file_name, draft.toml)
         shown["scales"] = scales_of(source)

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from mydyno.model.definition.toml_writer import toml_value
+from mydyno.experiment_file.toml_writer import toml_value
 
 
 def encoded(tree: Mapping[str, Any]) -> dict[str, Any]:

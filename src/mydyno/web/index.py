@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from mydyno import __version__
+from mydyno.files.atomic import write_text
+from mydyno.files.journal import Journal
 from mydyno.model.stored.records import READ_FORMATS
-from mydyno.store.files import write_text
-from mydyno.store.journal import Journal
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.live_status import LASTING, LiveKind, live_status
 

@@ -12,11 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mydyno.errors import UserError
+from mydyno.files.command_log import read_commands
 from mydyno.language import tr
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
-from mydyno.store.command_log import read_commands
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
 

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.toml_source import toml_text
 from mydyno.language import tr
 from mydyno.model.definition.experiment import DataSpec, Frozen
 from mydyno.model.definition.problems import Problem
-from mydyno.model.definition.toml_source import toml_text
 
 SCRIPT = "script"
 SQL = "sql"

@@ -35,7 +35,10 @@ def studies(made: Path, tmp_path: Path) -> Path:
         (("whol", "--threshold", FINE), "did you mean 'whole'?"),
         (("alocators", "--threshold", FINE), "did you mean 'allocators'?"),
         (("allocators",), "allocators declares no threshold; nothing was started"),
-        (("allocators", "--set", "gate.qsp=no worse than -2%"), "--set gate.qsp=no worse than -2%: gate.qsp: unknown"),
+        (
+            ("allocators", "--set", "thresholds.qsp=no worse than -2%"),
+            "--set thresholds.qsp=no worse than -2%: thresholds.qsp: unknown",
+        ),
         (("whole", "--threshold", "p99=no worse than 5%"), "did you mean 'latency_p99_us'?"),
         (("whole", "--threshold", f"{FINE} for glibc"), "this one is the control"),
         (("whole", "--threshold", FINE, "--junit", "nowhere/gate.xml"), "there is no folder nowhere"),
@@ -57,7 +60,7 @@ def test_mistakes_are_found_before_anything_starts(studies: Path, arguments: tup
 def test_the_plan_shows_the_thresholds_and_what_the_blocks_can_not_show(tmp_path: Path) -> None:
     settings = (
         "--set",
-        "gate.qps=no worse than 2% for jemalloc",
+        "thresholds.qps=no worse than 2% for jemalloc",
         "--set",
         "server.variables.innodb_buffer_pool_size=64M",
     )

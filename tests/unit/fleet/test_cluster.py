@@ -13,10 +13,10 @@ from random import Random
 import pytest
 
 from mydyno.errors import StudyError
+from mydyno.files.journal import Journal
 from mydyno.fleet import cluster as cluster_module
 from mydyno.fleet.cluster import Cluster, GroupLostError
 from mydyno.fleet.leases import Leases
-from mydyno.store.journal import Journal
 
 
 @pytest.mark.slow

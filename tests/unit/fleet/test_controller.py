@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.files.atomic_dir import sha256_of
 from mydyno.fleet import block, cluster, controller, turn
 from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
 from mydyno.fleet.leases import Leases
@@ -22,7 +23,6 @@ from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRun, LiveSecond
 from mydyno.model.stored.summary import Summary
-from mydyno.packages.atomic_dir import sha256_of
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, Mishaps

@@ -13,10 +13,10 @@ import pytest
 import mydyno
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError
+from mydyno.files.command_log import COMMANDS_FILE, read_commands
 from mydyno.hosts import commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
 from mydyno.hosts.local import LocalHost
-from mydyno.store.command_log import COMMANDS_FILE, read_commands
 from tests.support.patience import HANG_S
 
 PASSWORD = "c0ffee" * 5

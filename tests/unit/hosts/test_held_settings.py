@@ -15,10 +15,10 @@ from mydyno.hosts import kernel_settings
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.undo import UndoJournal, stale_journals
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
-from mydyno.servers.version import ServerVersion
 from mydyno.treatments import huge_pages
 from mydyno.treatments.huge_pages import HugePagesTreatment
 

@@ -17,10 +17,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.stored.records import StudyRecord
 from mydyno.results.summarise import summarise
-from mydyno.store.files import write_text
 from tests.support import ROOT, first_in_gate
 from tests.support.fake_study_folder import Shape, build
 from tests.support.memcached_commits import commit, git, new_repository
@@ -46,7 +46,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (effect,) = (one for one in summarise(study).effects if one.metric == "qps")
         assert effect.ratio is not None
         threshold = ThresholdSpec(metric="qps", limit=effect.ratio - 1.0 + limit)
-        declared = record.experiment.model_copy(update={"gate": (threshold,)})
+        declared = record.experiment.model_copy(update={"thresholds": (threshold,)})
         changed: StudyRecord = record.model_copy(update={"experiment": declared})
         write_text(study.path / "study.json", changed.model_dump_json(by_alias=True, indent=1))
     return folder
@@ -148,7 +148,7 @@ server.build = { git = ".", command = "echo its own output; exit 3" }
 data.workload = "kv"
 arms = { control = "now", now = {} }
 steps = [{ workload = "kv_get" }]
-gate.qps = "no worse than -2%"
+thresholds.qps = "no worse than -2%"
 """
 
 

@@ -112,7 +112,7 @@ def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> 
     assert 'id="gate"' not in render_page(plain)
     limits = (ThresholdSpec(metric="qps", limit=-0.1, arms=("jemalloc",)),)
     study = plain.study()
-    made = study.model_copy(update={"experiment": study.experiment.model_copy(update={"gate": limits})})
+    made = study.model_copy(update={"experiment": study.experiment.model_copy(update={"thresholds": limits})})
     (plain.path / "study.json").write_text(made.model_dump_json(by_alias=True))
     page = render_page(StudyFolder.open(plain.path))
     summary = plain.summary()

@@ -60,7 +60,7 @@ metrics = "qps"
 arms = "third"
 control = "plain"
 
-[gate]
+[thresholds]
 latency_p99_us = "no worse than +5% for third"
 
 [scale.tiny]
@@ -163,7 +163,7 @@ def test_a_pool_that_the_host_has_no_memory_for_is_made_smaller(own: Path) -> No
 def test_an_experiment_of_another_command_is_repeated_by_its_values(own: Path) -> None:
     study = Study(own.parent, f"mydyno bisect {own} --good 1 --bad 2")
     found = suggested(study, candidate("cost", "fsyncs"))
-    same = ("name", "question", "server", "data", "steps", "design", "gates")
+    same = ("name", "question", "server", "data", "steps", "design", "validity")
     assert [getattr(found, one) for one in same] == [getattr(study.experiment, one) for one in same]
     assert found.verdict == study.experiment.verdict.model_copy(update={"compare": ()})
 
@@ -171,7 +171,7 @@ def test_an_experiment_of_another_command_is_repeated_by_its_values(own: Path) -
 def test_a_gate_that_ran_an_experiment_is_repeated_without_its_thresholds(own: Path) -> None:
     study = Study(own.parent, f"mydyno gate --json out.json {own} --threshold qps=-2% --scale tiny")
     found = suggested(study, candidate("cost", "fsyncs"))
-    assert (found.scale, found.gate) == ("tiny", ())
+    assert (found.scale, found.thresholds) == ("tiny", ())
 
 
 SETTINGS: list[tuple[CandidateKind, str]] = [

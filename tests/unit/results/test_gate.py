@@ -33,7 +33,7 @@ class KilledError(Exception):
 def asked(*thresholds: ThresholdSpec, arms: tuple[str, ...] = ("old", "new"), **design: object) -> Experiment:
     plain = {"kind": "interleaved", "blocks": 6, "cycles": 3, "quiet_wait": 0, "slice": 2, "washout": 0.5}
     steps = (StepSpec(workload="oltp_read_only", connections=(4,), warmup=2, measure=20),)
-    return experiment(arms, design={**plain, **design}, steps=steps, gate=thresholds or (QPS,))
+    return experiment(arms, design={**plain, **design}, steps=steps, thresholds=thresholds or (QPS,))
 
 
 def planted(script: Script, effect: float, noise: float = 0.002, seed: int = 1) -> None:

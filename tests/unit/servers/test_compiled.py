@@ -457,7 +457,8 @@ def test_a_plan_does_not_guess_the_time_and_size_of_a_command_that_has_built_not
 
 def test_a_repository_that_is_not_there_is_all_that_a_gate_prints(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(
-        EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND) + "[gate]\nqps = 'no worse than -2%'\n"
+        EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND)
+        + "[thresholds]\nqps = 'no worse than -2%'\n"
     )
     done = mydyno(tmp_path, "gate", "x.toml", "--base", "v1", "--head", "main")
     assert done.returncode == 3, done.stderr

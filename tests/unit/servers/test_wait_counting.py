@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.active_sessions import activity_of
 from mydyno.servers.innodb_metrics import metrics_grown
 from mydyno.servers.lock_instances import LockUse
@@ -13,7 +14,6 @@ from mydyno.servers.performance_schema import (
     start_variables,
     without_digested_executions,
 )
-from mydyno.servers.version import ServerVersion
 
 EXECUTE = ("statement", "statement/com/Execute")
 

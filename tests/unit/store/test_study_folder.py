@@ -15,11 +15,11 @@ from mydyno import clock
 from mydyno.errors import UserError
 from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.environments.probe import read_samples
+from mydyno.files import atomic
+from mydyno.files.journal import Journal
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
 from mydyno.results.values.blocks import declared_windows, values_of
-from mydyno.store import files
-from mydyno.store.journal import Journal
 from mydyno.store.query import series, window_means
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
@@ -96,11 +96,11 @@ def test_a_crash_while_a_run_is_saved_leaves_it_complete_or_absent(
 
     with monkeypatch.context() as patches:
         if syscall == "fsync":
-            patches.setattr(files.os, "fsync", crashing(files.os.fsync))  # type: ignore[attr-defined]
+            patches.setattr(atomic.os, "fsync", crashing(atomic.os.fsync))  # type: ignore[attr-defined]
         elif syscall == "rename":
             patches.setattr(Path, "rename", crashing(Path.rename))
         else:
-            patches.setattr("mydyno.store.study_folder.sync_folder", crashing(files.sync_folder))
+            patches.setattr("mydyno.store.study_folder.sync_folder", crashing(atomic.sync_folder))
         try:
             folder.commit_run(run_record(name))
         except Crash:
@@ -125,14 +125,14 @@ def test_a_run_begun_again_starts_from_nothing(folder: StudyFolder) -> None:
 
 def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "summary.json"
-    files.write_text(path, "old")
+    atomic.write_text(path, "old")
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)  # type: ignore[attr-defined]
+    monkeypatch.setattr(atomic.os, "fsync", full)  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="No space"):
-        files.write_text(path, "new")
+        atomic.write_text(path, "new")
     assert path.read_text() == "old"
 
 
@@ -140,7 +140,7 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatc
     ("name", "content", "words"),
     [
         ("study.json", "{", "cannot be read"),
-        ("study.json", '{"format": 3}', "has format 3; this mydyno reads formats 1, 2"),
+        ("study.json", '{"format": 4}', "has format 4; this mydyno reads formats 1, 2, 3"),
         ("study.json", '{"format": 1}', r"study\.json cannot be read"),
         ("study.json", "[]", "has format None"),
         ("plan.json", "", r"plan\.json cannot be read"),

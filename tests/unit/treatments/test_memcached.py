@@ -16,20 +16,20 @@ from mydyno.drivers.base import StepContext
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import DriverError, ServerError, UserError
 from mydyno.execution.planning.forecast import forecast
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import load, vocabulary
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.toml_source import TomlSource
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import DriverResult, StepRecord
 from mydyno.servers.memcached_options import MemcachedOptions
 from mydyno.servers.memcached_plugin import configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import Found, MemcachedClient, numbers
 from mydyno.servers.sql import Address
-from mydyno.servers.version import ServerVersion
 from mydyno.store.samples import Sample
 from mydyno.treatments.memcached import MemcachedTreatment
 from mydyno.treatments.memcached_behaviour import BY_PROTOCOL, BY_SQL, ObservedBehaviour, behaviour, expected

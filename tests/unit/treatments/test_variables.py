@@ -12,9 +12,9 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
+from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_name, option_value
-from mydyno.servers.version import ServerVersion
 from mydyno.treatments.variables import VariablesTreatment, read_back, same_setting
 from tests.support.fake_script import experiment
 

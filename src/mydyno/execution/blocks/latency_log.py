@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mydyno.files.atomic import write_text
 from mydyno.model.stored.records import DriverResult, StepRecord
-from mydyno.store.files import write_text
 
 HIGHEST_NS = 3_600_000_000_000
 SIGNIFICANT_DIGITS = 3

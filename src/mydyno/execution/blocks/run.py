@@ -21,7 +21,9 @@ from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
-from mydyno.execution.step_validity import judged
+from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity.step import judged
+from mydyno.files.atomic import write_text
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
@@ -29,11 +31,9 @@ from mydyno.model.stored.reasons import Reason, joined
 from mydyno.model.stored.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.servers.templates import Template
-from mydyno.store.files import write_text
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
-from mydyno.verdicts.gates import RunFacts, run_reasons
 
 
 class RunWatcher(Protocol):
@@ -210,7 +210,7 @@ def _finished(
     environment: StudyEnvironment, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
 ) -> RunRecord:
     """Apply the gates, write the run's files, and return its record."""
-    bounds = environment.experiment.gates
+    bounds = environment.experiment.validity
     memory = MemoryCounters.read().since(recorder.memory)
     gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, memory.out_of_memory_kills))
     by_id = {step.id: step for step in steps}

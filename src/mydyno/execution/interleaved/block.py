@@ -271,7 +271,9 @@ class _Block:
             memory = lane.connection_memory.get(step.id)
             load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory)
             failed = lane.failed_steps.get(step.id, lane.failed)
-            record = step_record(step, own, load, began_unix_ns, self.environment.experiment.gates, failed, throttled)
+            record = step_record(
+                step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled
+            )
             self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _ramp(self, step: Step, lane: Lane) -> None:
@@ -460,13 +462,13 @@ class _Block:
         memory = MemoryCounters.read().since(self._memory)
         runs = []
         self._probe_words += busy_client_words(
-            self._samples, windows_of(self.slices), self.environment.experiment.gates.driver_cpu
+            self._samples, windows_of(self.slices), self.environment.experiment.validity.driver_cpu
         )
         self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
             record = run_record(
-                lane, steps, self._probe_words, memory, self.environment.experiment.gates, self._unsampled
+                lane, steps, self._probe_words, memory, self.environment.experiment.validity, self._unsampled
             )
             samples = self._local(lane, self._samples)
             write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)

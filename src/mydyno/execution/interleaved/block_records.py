@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
-from mydyno.drivers.merged import percentiles_of
-from mydyno.execution.step_validity import failure_at_rate, failure_of, step_warnings
+from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
+from mydyno.execution.validity.throttled import throttled as quota_reason
 from mydyno.hosts.vmstat import MemoryCounters
-from mydyno.model.definition.experiment import GateSpec, Step
+from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.stats.percentiles import percentiles_of
 from mydyno.store.samples import Sample
-from mydyno.verdicts.gates import RunFacts, run_reasons
-from mydyno.verdicts.gates.throttled import throttled as quota_reason
 
 if TYPE_CHECKING:
     from mydyno.execution.interleaved.lane import Lane
@@ -44,7 +44,7 @@ def step_record(
     slices: Sequence[SliceRecord],
     load: LoadFacts,
     began_unix_ns: int,
-    gates: GateSpec,
+    validity: ValiditySpec,
     failed: str,
     throttled: dict[str, float],
 ) -> StepRecord:
@@ -56,10 +56,10 @@ def step_record(
     driver = _driver(step, good, load)
     failed = failed or next((one.failed for one in slices if one.failed), "")
     if slices and not failed:
-        failed = failure_of(driver, gates) or failure_at_rate(good)
+        failed = failure_of(driver, validity) or failure_at_rate(good)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
-    reasons += filter(None, [quota_reason(throttled, gates)])
+    reasons += filter(None, [quota_reason(throttled, validity)])
     return StepRecord(
         id=step.id,
         connection_memory_bytes=load.connection_memory_bytes,
@@ -134,13 +134,13 @@ def run_record(
     steps: Sequence[StepRecord],
     words: Sequence[str],
     memory: MemoryCounters,
-    gates: GateSpec,
+    validity: ValiditySpec,
     unsampled: dict[str, str],
 ) -> RunRecord:
     """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
     reasons = [*lane.reasons]
     if memory.swapped_bytes is not None:
-        reasons += run_reasons(RunFacts(gates, (), memory.swapped_bytes, None))
+        reasons += run_reasons(RunFacts(validity, (), memory.swapped_bytes, None))
     planned = lane.planned
     return RunRecord(
         block=planned.block,

@@ -19,6 +19,8 @@ from mydyno.errors import BugError, DriverError, HostError, StudyError, UserErro
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import LaneReadings, PartOfSlice, add_handshakes, whole_counts
+from mydyno.execution.validity.unproved import unproved
+from mydyno.files.atomic import write_text
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ArmSpec, Step
@@ -27,10 +29,8 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import CountFacts, CpuProfile, Evidence, ServerRecord, StepRecord
 from mydyno.servers.running.base import LOAD_USER, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
-from mydyno.store.files import write_text
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
-from mydyno.verdicts.gates.unproved import unproved
 from mydyno.workloads.reconcile import growth
 
 CRASH_S = 3.0

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.dynoload_output import measure_unix_ns
-from mydyno.drivers.merged import PERCENTILES
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import SPREAD_OF, of_instance
 from mydyno.model.stored.records import KERNEL_COUNTERS, SliceRecord
 from mydyno.servers.running.base import RunningServer
+from mydyno.stats.percentiles import PERCENTILES
 from mydyno.workloads.reconcile import disagreements
 
 LATENCY_KEYS = ("mean", "min", "max", *PERCENTILES)

@@ -312,4 +312,4 @@ def is_decided(folder: StudyFolder, summary: Summary) -> bool:
     contrasts = bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
     )
-    return contrasts and (not folder.study().experiment.gate or is_gate_decided(folder, summary))
+    return contrasts and (not folder.study().experiment.thresholds or is_gate_decided(folder, summary))

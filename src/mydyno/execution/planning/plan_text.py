@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.experiment_file.screen import coded
+from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, PlannedBlock
 from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
-from mydyno.model.definition.screen import coded
-from mydyno.model.definition.thresholds import limit_words
 from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of
@@ -89,7 +89,7 @@ def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         if step.replay is not None:
             lines += replay_lines(experiment, plan, step)
         yield Entry("step", tuple(lines))
-    for threshold in experiment.gate:
+    for threshold in experiment.thresholds:
         yield Entry("gate", (limit_words(threshold),))
     cycles = f"in a slice of each arm after the first cycle and every {PROFILE_EVERY} cycles from there on"
     if experiment.profile.cpu:
@@ -167,7 +167,7 @@ def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[E
     fewest = minimum_blocks(max(1, contrasts))
     if plan.schedule is None and blocks < fewest and experiment.screen is None:
         yield Entry("note", (f"{blocks} blocks cannot show a difference: {fewest} are needed",))
-    if experiment.gate and blocks < FEWEST_BLOCKS:
+    if experiment.thresholds and blocks < FEWEST_BLOCKS:
         yield Entry("note", (f"the gate cannot be fine with {blocks} blocks: {FEWEST_BLOCKS} are needed",))
     for caution in expected.cautions:
         yield Entry("note", (caution,))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
-import re
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,6 @@ SEGMENT_PAYLOAD_BYTES = 1448
 MINIMAL_BURST_BYTES = 128 << 10
 BURST_S = 0.001
 QUEUE_MS = 10
-_BITS_PER_S = re.compile(r"^(\d+(?:\.\d+)?)\s*(k|m|g)bit$")
-_FACTOR = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
 @dataclass(frozen=True)
@@ -72,14 +69,6 @@ class Shape:
             commands.append([*add, *parent, "handle", "10:", "tbf", "rate", f"{rate}bit", "burst", f"{burst}b",
                              "latency", f"{QUEUE_MS}ms"])  # fmt: skip
         return commands
-
-
-def parse_bits_per_s(text: object) -> float:
-    """Bits per second from "1gbit", "100mbit", "2.5gbit" (powers of 1000, as Ethernet counts). Raises ValueError."""
-    match = _BITS_PER_S.match(text) if isinstance(text, str) else None
-    if match is None or float(match[1]) == 0:
-        raise ValueError('a bandwidth such as "1gbit" or "100mbit"')
-    return float(match[1]) * _FACTOR[match[2]]
 
 
 def make_link(server: LinkEnd, load: LinkEnd) -> None:

@@ -36,7 +36,7 @@ def with_commits(experiment: Experiment, base: str, head: str) -> Experiment:
         treatments: dict[str, Any] = {**control.treatments, "server": {"build": {**build, "ref": ref}}}
         return ArmSpec(name=name, treatments=treatments, instances=control.instances)
 
-    named = {name for limit in experiment.gate for name in limit.arms}
+    named = {name for limit in experiment.thresholds for name in limit.arms}
     named |= {name for compare in experiment.verdict.compare for name in (*compare.arms, compare.control)}
     if other := sorted(named - {BASE, HEAD}):
         raise UserError(

@@ -274,7 +274,7 @@ class DesignSpec(Frozen):
     )
 
 
-class GateSpec(Frozen):
+class ValiditySpec(Frozen):
     """Limits beyond which a run is invalid; it is kept and shown, but not used."""
 
     ignored_errors_per_transaction: float = Field(
@@ -299,7 +299,7 @@ class GateSpec(Frozen):
 
 
 class ThresholdSpec(Frozen):
-    """How much worse one metric may be: see model/definition/thresholds.py for the form in a file."""
+    """How much worse one metric may be: see experiment_file/thresholds.py for the form in a file."""
 
     metric: str
     limit: float
@@ -344,6 +344,10 @@ class ArmSpec(Frozen):
     """The arm that it is compared with; None: the experiment's control."""
 
 
+FORMER_KEYS = {"gates": "validity", "gate": "thresholds"}
+"""Sections by the names that they had up to format 2 of studies."""
+
+
 class Experiment(Frozen):
     """An experiment as resolved: scale and --set applied, arms and factors multiplied out."""
 
@@ -360,13 +364,20 @@ class Experiment(Frozen):
     steps: tuple[StepSpec, ...] = Field(min_length=1)
     design: DesignSpec = DesignSpec()
     verdict: VerdictSpec = VerdictSpec()
-    gates: GateSpec = GateSpec()
+    validity: ValiditySpec = ValiditySpec()
     profile: ProfileSpec = Field(ProfileSpec(), exclude_if=lambda value: value == ProfileSpec())
-    gate: tuple[ThresholdSpec, ...] = Field((), exclude_if=is_empty)
+    thresholds: tuple[ThresholdSpec, ...] = Field((), exclude_if=is_empty)
     """The thresholds of `mydyno gate`."""
     screen: ScreenSpec | None = Field(None, exclude_if=is_empty)
     """The screening design whose runs the arms are."""
     scale: str = "quick"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_format_2(cls, stored: Any) -> Any:
+        if not isinstance(stored, dict):
+            return stored
+        return {FORMER_KEYS.get(key, key): value for key, value in stored.items()}
 
     def arm(self, name: str) -> ArmSpec:
         """The arm of that name. Raises KeyError."""

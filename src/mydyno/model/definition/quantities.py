@@ -12,6 +12,8 @@ _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*$")
 _SECONDS_PER = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*$", re.IGNORECASE)
 _BYTES_PER = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_BITS_PER_S = re.compile(r"^(\d+(?:\.\d+)?)\s*(k|m|g)bit$")
+_BITS_PER = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
 def parse_duration_s(value: object) -> float:
@@ -53,6 +55,14 @@ def parse_bytes(value: object) -> int:
     if not isfinite(size_bytes):
         raise ValueError("a size below 2^63 bytes")
     return int(size_bytes)
+
+
+def parse_bits_per_s(text: object) -> float:
+    """Bits per second from "1gbit", "100mbit", "2.5gbit" (powers of 1000, as Ethernet counts). Raises ValueError."""
+    match = _BITS_PER_S.match(text) if isinstance(text, str) else None
+    if match is None or float(match[1]) == 0:
+        raise ValueError('a bandwidth such as "1gbit" or "100mbit"')
+    return float(match[1]) * _BITS_PER[match[2]]
 
 
 def format_duration(duration_s: float) -> str:

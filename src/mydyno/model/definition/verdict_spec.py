@@ -56,7 +56,7 @@ class VerdictSpec(BaseModel):
 
     error_rate: ErrorRate = Field(
         TOTAL, description="the largest chance of a false difference over all verdicts and looks of the study; "
-        "intervals of these verdicts, and the tests of [gate], are at the confidence that goes with it",
+        "intervals of these verdicts, and the tests of [thresholds], are at the confidence that goes with it",
     )  # fmt: skip
 
     @property

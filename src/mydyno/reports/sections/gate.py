@@ -1,4 +1,4 @@
-"""The limits that a study declares ([gate]), and what it shows of each: as `mydyno gate` prints it."""
+"""The limits that a study declares ([thresholds]), and what it shows of each: as `mydyno gate` prints it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mydyno.verdicts.threshold import Outcome
 
 def build(result: StudyResult) -> Section | None:
     """The section; None where the study declares no limit."""
-    if not result.study.experiment.gate:
+    if not result.study.experiment.thresholds:
         return None
     found = gate_study(result.folder, result.summary)
     title = tr(TITLES[found.outcome])

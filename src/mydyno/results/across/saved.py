@@ -9,10 +9,10 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.model.definition.plan import Plan
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import is_sequential
-from mydyno.servers.version import ServerVersion
 from mydyno.store.study_folder import StudyFolder
 
 

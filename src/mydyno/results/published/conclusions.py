@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from mydyno.hosts.network.link import parse_bits_per_s
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
 from mydyno.results.published.studies import (
     Conclusion,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mydyno.drivers.merged import percentiles_of
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import METRICS, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
@@ -22,6 +21,7 @@ from mydyno.results.values.capacity import capacity_values
 from mydyno.results.values.interference import alone_record, carried_over, interference_notes, longest_washout_s
 from mydyno.results.values.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
 from mydyno.stats.exogenous import shifted_by_arm
+from mydyno.stats.percentiles import percentiles_of
 from mydyno.stats.slices import (
     Array,
     Groups,
@@ -123,7 +123,7 @@ def interleaved_values(
     notes: list[str] = []
     names: list[str] = []
     with_others = only is None or not set(only) <= RATIOS.keys()
-    of_step, cycles, dropped = _usable_steps(slices, experiment.gates.steal)
+    of_step, cycles, dropped = _usable_steps(slices, experiment.validity.steal)
     washout_s = longest_washout_s(experiment, slices)
     shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
     unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})

@@ -11,13 +11,13 @@ from mydyno.language import comma, joined, listing, tr, tr_plural
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.precision import finished_blocks
 from mydyno.results.words.hosts import claim_words
 from mydyno.results.words.plain import MOST_NAMES, blocks, size
 from mydyno.servers.dsn import parse_dsn
-from mydyno.servers.version import ServerVersion
 from mydyno.workloads.data import kind_of
 
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")

@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 
 from mydyno.errors import BuildError, HostError, UserError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import locked, made_once
 from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.packages.atomic_dir import locked, made_once
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild, find_build, first_existing
 from mydyno.servers.compiled.build_log import last_lines, output_to
@@ -31,7 +32,6 @@ from mydyno.servers.compiled.record import (
 from mydyno.servers.compiled.source import QUIET_GIT, Source, check_out, clear, work_folder
 from mydyno.servers.compiled.toolchain import Toolchain, padding_bytes, with_wrappers, write_wrappers
 from mydyno.servers.memcached_build import memcached_build
-from mydyno.store.files import write_text
 
 PROGRESS_S = 15.0
 LOG_LINES = 15

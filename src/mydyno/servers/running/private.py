@@ -15,12 +15,12 @@ from mydyno.hosts.headway import Headway
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port
+from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
 from mydyno.servers.sql import Address
-from mydyno.servers.version import ServerVersion
 
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0

@@ -17,15 +17,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from mydyno.errors import HostError, UserError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.oci_layout import Image, unpack_image
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
 from mydyno.servers.build import ServerBuild, find_build, first_existing
-from mydyno.store.files import write_text
 
 FOLDER = ("servers", "added")
 RECORD_FILE = "added.json"

@@ -11,14 +11,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.maven import Artifact, MavenRepository
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
 from mydyno.servers.build import ServerBuild, find_build
-from mydyno.store.files import write_text
 
 Unpack = Callable[[Path, Path], None]
 """Takes the artifact's file and an empty folder, which becomes the server's base directory."""

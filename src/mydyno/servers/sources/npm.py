@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.atomic_dir import made_once
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.npm import NpmPackage, pack
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.sources.maven import LIBRARIES
-from mydyno.store.files import write_text
 
 WITHIN = "package/server/"
 """Where the server lies in the package, the program beside its share folder."""

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from mydyno.errors import UserError
+from mydyno.files.atomic_dir import made_once, sha256_of
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.atomic_dir import made_once, sha256_of
 
 
 def is_archive(path: Path) -> bool:

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
+from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiments import built_in, vocabulary
 from mydyno.language import tr
-from mydyno.model.definition.schema import experiment_schema
 from mydyno.web.access import read_body
 from mydyno.web.designing import Draft, checked, draft_of
 from mydyno.web.launch import Launcher

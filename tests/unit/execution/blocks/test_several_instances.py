@@ -12,12 +12,12 @@ from mydyno.drivers.dynoload_output import interval_values, result_of
 from mydyno.drivers.merged import merged
 from mydyno.errors import StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import PlannedRun, make_plan
-from mydyno.model.definition.toml_source import TomlSource
 from mydyno.model.metrics import metric_source, ordered, split_instance
 from mydyno.model.stored.records import DriverResult
 from mydyno.model.stored.summary import Summary

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mydyno.execution.environments.load_clients import busy_client_words, busy_pct
-from mydyno.model.definition.experiment import GateSpec
+from mydyno.execution.validity import StepFacts
+from mydyno.execution.validity.driver_cpu import closed
+from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.store.samples import Sample
-from mydyno.verdicts.gates import StepFacts
-from mydyno.verdicts.gates.driver_cpu import closed
 
 
 def samples(name: str, user: float, system: float, *seconds: int) -> list[Sample]:
@@ -33,7 +33,7 @@ def facts(*clients: ClientLoad) -> StepFacts:
         driver="dynoload", version="1", command=(), transactions=1, queries=1, duration_s=10.0, clients=clients,
         cpu_user_s=sum(client.cpu_user_s for client in clients), cpu_system_s=0.0,
     )  # fmt: skip
-    return StepFacts(GateSpec(), driver, whole_s=10.0, cpus=1)
+    return StepFacts(ValiditySpec(), driver, whole_s=10.0, cpus=1)
 
 
 def test_each_client_is_judged_by_its_own_cpus() -> None:

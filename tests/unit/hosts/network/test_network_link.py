@@ -16,7 +16,6 @@ from mydyno.hosts.network.link import (
     disciplines,
     free_addresses,
     make_link,
-    parse_bits_per_s,
     shape_link,
 )
 from mydyno.hosts.undo import UndoJournal
@@ -36,19 +35,6 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(link, "command", fake)
     return ran
-
-
-@pytest.mark.parametrize(
-    ("text", "bits_per_s"), [("1gbit", 1e9), ("100mbit", 1e8), ("2.5gbit", 2.5e9), ("64kbit", 64e3)]
-)
-def test_bandwidths_are_read_in_powers_of_a_thousand(text: str, bits_per_s: float) -> None:
-    assert parse_bits_per_s(text) == bits_per_s
-
-
-@pytest.mark.parametrize("text", ["1G", "gbit", "0gbit", "-1gbit", "1gbyte", "", 1000])
-def test_what_is_no_bandwidth_is_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="1gbit"):
-        parse_bits_per_s(text)
 
 
 def test_a_gigabit_is_expected_to_deliver_what_ethernet_does() -> None:

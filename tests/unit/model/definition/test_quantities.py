@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mydyno.model.definition.quantities import (
     format_bytes,
     format_duration,
+    parse_bits_per_s,
     parse_bytes,
     parse_duration_s,
     parse_share,
@@ -80,3 +81,16 @@ def test_a_size_is_written_for_people(size: int, text: str) -> None:
 @given(st.integers(0, 10**15))
 def test_whole_bytes_are_themselves(size: int) -> None:
     assert parse_bytes(str(size)) == parse_bytes(size) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "bits_per_s"), [("1gbit", 1e9), ("100mbit", 1e8), ("2.5gbit", 2.5e9), ("64kbit", 64e3)]
+)
+def test_bandwidths_are_read_in_powers_of_a_thousand(text: str, bits_per_s: float) -> None:
+    assert parse_bits_per_s(text) == bits_per_s
+
+
+@pytest.mark.parametrize("text", ["1G", "gbit", "0gbit", "-1gbit", "1gbyte", "", 1000])
+def test_what_is_no_bandwidth_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="1gbit"):
+        parse_bits_per_s(text)

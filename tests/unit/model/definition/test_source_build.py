@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.thresholds import with_thresholds
+from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.source_build import repository_name
-from mydyno.model.definition.thresholds import with_thresholds
-from mydyno.model.definition.toml_source import TomlSource
 
 TEXT = """name = "x"
 question = "Which commit is faster?"
@@ -143,7 +143,7 @@ now = {}
 [[steps]]
 workload = "kv_get"
 connections = 4
-[gate]
+[thresholds]
 qps = "no worse than -2%"
 """
 

@@ -51,7 +51,7 @@ def test_its_reasons_read_as_gates(old: StudyFolder) -> None:
 def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
     summary = summarise(old)
     written = json.loads((old.path / "summary.json").read_bytes())
-    assert written["format"] == summary.format == 2
+    assert written["format"] == summary.format == 3
     assert written["runs"][0]["reasons"] == [
         {"gate": "unproved", "instance": None, "text": "allocator: malloc binds to libc.so.6"}
     ]
@@ -64,11 +64,11 @@ def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
             assert "treatment not proved: allocator: malloc binds to libc.so.6" in text, name
 
 
-@pytest.mark.parametrize("found", [0, 3, None, "2"])
+@pytest.mark.parametrize("found", [0, 4, None, "2"])
 def test_another_format_is_refused(old: StudyFolder, found: object) -> None:
     document = json.loads((old.path / "study.json").read_bytes())
     (old.path / "study.json").write_text(json.dumps({**document, "format": found}))
-    with pytest.raises(UserError, match=f"has format {found}; this mydyno reads formats 1, 2"):
+    with pytest.raises(UserError, match=f"has format {found}; this mydyno reads formats 1, 2, 3"):
         StudyFolder.open(old.path)
     assert found not in READ_FORMATS
 
@@ -106,7 +106,7 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
         (("report", "old", "--format", "md"), 0, "treatment not proved"),
         (("report", "old", "--format", "md", "--language", "zh"), 0, "区组"),
         (("report", "old", "--format", "csv"), 0, "jemalloc"),
-        (("report", "old", "--format", "json"), 0, '"format": 2'),
+        (("report", "old", "--format", "json"), 0, '"format": 3'),
         (("list",), 0, "old"),
         (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Cannot be told."),
         (("compare", "old", "other"), 0, "allocators"),
@@ -132,4 +132,4 @@ async def test_it_is_resumed(script: Script, paths: HostPaths, old: StudyFolder)
     folder, summary = await resume_study(old.path, paths, Watched(script), opener(script))
     assert summary.state == "complete"
     assert {run.folder for run in folder.runs()} == {run.folder for run in folder.plan().runs}
-    assert folder.run(last).format == 2
+    assert folder.run(last).format == 3

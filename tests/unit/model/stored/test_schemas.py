@@ -27,7 +27,7 @@ DESIGNS = {
 
 @pytest.mark.parametrize("design", DESIGNS)
 async def test_every_file_of_a_study_is_valid(script: Script, paths: HostPaths, tmp_path: Path, design: str) -> None:
-    asked = experiment(design=DESIGNS[design], gate=GATE)
+    asked = experiment(design=DESIGNS[design], thresholds=GATE)
     request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
     folder, _ = await run_study(request, paths, Watched(script), opener(script))
     expected = {"blocks": {"driver"}, "interleaved": {"slices"}}[design]
@@ -86,14 +86,14 @@ def test_slices_of_a_search_and_of_a_replay_at_captured_times_are_valid() -> Non
 
 def test_the_format_is_part_of_the_schema_and_of_its_id() -> None:
     schema = stored_schema("summary")
-    assert schema["properties"]["format"]["const"] == 2
-    assert schema["title"] == "mydyno summary, format 2"
-    assert schema["$id"] == schema_id("summary", 2)
+    assert schema["properties"]["format"]["const"] == 3
+    assert schema["title"] == "mydyno summary, format 3"
+    assert schema["$id"] == schema_id("summary", 3)
     assert schema["$id"].startswith("urn:uuid:")
-    assert len({schema_id(name, number) for name in STORED for number in (1, 2)}) == 2 * len(STORED)
+    assert len({schema_id(name, number) for name in STORED for number in (1, 2, 3)}) == 3 * len(STORED)
 
 
-def test_a_study_of_format_1_is_not_valid_by_the_schema_of_format_2_until_it_is_summarised_anew(
+def test_a_study_of_format_1_is_not_valid_by_the_present_schema_until_it_is_summarised_anew(
     tmp_path: Path,
 ) -> None:
     old = Path(__file__).parents[3] / "support/data/format-1"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiments import built_in, load, source_of, vocabulary
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.parsing import parse_experiment
 from mydyno.model.metrics import METRICS
 from mydyno.model.stored.summary import EffectRecord, LimitRecord
 from mydyno.results.published.figures import compare_with_published, figures_of

@@ -1,0 +1,54 @@
+"""Gates: rules that make a run, or one step of it, invalid. One file each: condition, evidence, reason.
+
+A run whose gate closed is kept and shown, with the reason, and never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mydyno.execution.validity import (
+    counters,
+    driver_cpu,
+    driver_health,
+    errors,
+    ignored_errors,
+    out_of_memory,
+    steady,
+    swap,
+    throttled,
+    unproved,
+)
+from mydyno.execution.validity.facts import RunFacts, StepFacts
+from mydyno.model.stored.reasons import Reason
+
+__all__ = ["HOST_RULES", "INSTANCE_RULES", "STEP_RULES", "RunFacts", "StepFacts", "run_reasons", "step_reasons"]
+
+RUN_RULES = (unproved.closed, out_of_memory.closed, swap.closed)
+"""Each takes RunFacts and returns the reason, or None."""
+STEP_RULES = (
+    errors.closed,
+    ignored_errors.closed,
+    counters.closed,
+    driver_health.closed,
+    driver_cpu.closed,
+    throttled.closed,
+    steady.closed,
+)
+"""Each takes StepFacts and returns the reason, or None."""
+HOST_RULES = (driver_cpu.closed, throttled.closed)
+"""Those of STEP_RULES that are about the host: applied once where a step loads several instances."""
+INSTANCE_RULES = tuple(rule for rule in STEP_RULES if rule not in HOST_RULES)
+"""Those that are applied to each instance."""
+
+
+def run_reasons(facts: RunFacts) -> list[Reason]:
+    """Why the whole run is invalid; empty if it is valid."""
+    return [reason for rule in RUN_RULES if (reason := rule(facts)) is not None]
+
+
+def step_reasons(
+    facts: StepFacts, rules: tuple[Callable[[StepFacts], Reason | None], ...] = STEP_RULES
+) -> list[Reason]:
+    """Why one step is invalid; empty if it is valid."""
+    return [reason for rule in rules if (reason := rule(facts)) is not None]

@@ -1,0 +1,38 @@
+"""The facts that gates use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mydyno.model.definition.experiment import ValiditySpec
+from mydyno.model.stored.records import DriverResult, Evidence
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A whole run."""
+
+    bounds: ValiditySpec
+    evidence: Sequence[Evidence]
+    swapped_bytes: int | None
+    """Swapped in and out while the run lasted; None if the kernel does not report it."""
+    out_of_memory_kills: int | None
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """One step of a run."""
+
+    bounds: ValiditySpec
+    driver: DriverResult
+    whole_s: float
+    """Warm-up and measured window."""
+    cpus: float
+    """CPUs that the driver may use."""
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    """{file of a CPU quota of mydyno's own control groups: share of its periods in which it was used up}."""
+    disagreements: Sequence[str] = field(default_factory=tuple)
+    """Where the server's counters and the driver's differ."""
+    steadiness: str = "undecided"
+    steady_reasons: Sequence[str] = field(default_factory=tuple)

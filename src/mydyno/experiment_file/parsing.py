@@ -1,0 +1,327 @@
+"""From text to an Experiment; all mistakes are found and reported together before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from mydyno.errors import UserError
+from mydyno.experiment_file.arms import arms_of
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set, with_settings
+from mydyno.experiment_file.thresholds import parse_table, selector_problems
+from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiment_file.vocabulary import Vocabulary
+from mydyno.model.definition.experiment import (
+    FILE_KINDS,
+    DataSpec,
+    DesignSpec,
+    Experiment,
+    HooksSpec,
+    SearchSpec,
+    ServerSpec,
+    StepSpec,
+    ValiditySpec,
+)
+from mydyno.model.definition.host_groups import Address
+from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
+from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.search import search_problems, with_search_defaults
+from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
+from mydyno.model.metrics import metric_source, split_instance
+from mydyno.model.phrases import common_name
+
+FILE_ITSELF = "standard"
+"""The scale that is the file without overrides."""
+DEFAULT_SCALE = "quick"
+ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
+"""The throughput of an open loop is the rate that was set, unless the server cannot keep up."""
+
+
+class Sections(BaseModel):
+    """The keys of an experiment file's top level, for the nearest right one."""
+
+    name: Any
+    question: Any
+    description: Any
+    published: Any
+    server: Any
+    data: Any
+    instances: Any
+    arms: Any
+    factors: Any
+    vary: Any
+    screen: Any
+    steps: Any
+    design: Any
+    verdict: Any
+    validity: Any
+    profile: Any
+    thresholds: Any
+    scale: Any
+
+
+FIELDS_AT: dict[str, type[BaseModel]] = {
+    "": Sections,
+    "server": ServerSpec,
+    "server.hooks": HooksSpec,
+    "server.build": BuildSpec,
+    "data": DataSpec,
+    "steps": StepSpec,
+    "steps.search": SearchSpec,
+    "design": DesignSpec,
+    "verdict": VerdictSpec,
+    "validity": ValiditySpec,
+    "profile": ProfileSpec,
+}
+
+
+def scales_of(source: TomlSource) -> list[str]:
+    """The scales that a file knows: its own and `standard`, the file itself."""
+    table = source.tree.get("scale")
+    return [FILE_ITSELF, *(table if isinstance(table, dict) else ())]
+
+
+def parse_experiment(
+    source: TomlSource, vocabulary: Vocabulary, scale: str | None = None, settings: Sequence[str] = ()
+) -> Experiment:
+    """The experiment at a scale (None: quick where the file has it, else standard) with every --set applied.
+
+    Raises UserError that lists every mistake, each with file, line, key, value, what is allowed and the nearest name.
+    """
+    scales = scales_of(source)
+    chosen = scale or (DEFAULT_SCALE if DEFAULT_SCALE in scales else FILE_ITSELF)
+    if chosen not in scales:
+        problem = unknown(("scale",), "scale", chosen, scales)
+        raise UserError(problem.text(source.name))
+    tree = {key: value for key, value in source.tree.items() if key != "scale"}
+    if chosen != FILE_ITSELF:
+        override = source.tree["scale"][chosen]
+        if not isinstance(override, dict):
+            raise UserError(f"{source.place(('scale', chosen))}: scale.{chosen} must be a table of overrides")
+        tree = merged(tree, override)
+    tree = with_settings(tree, settings)
+    experiment, problems = _validated(tree, vocabulary, chosen)
+    if problems or experiment is None:
+        placed = [(_place(source, problem.key, chosen, settings), problem) for problem in problems]
+        raise ExperimentError(source.name, tuple(_in_file_order(placed)))
+    return experiment
+
+
+def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:
+    """Where the mistaken value was set: in a --set, in the scale's overrides, or in the file itself."""
+    names = tuple(part for part in key if isinstance(part, str))
+    for assignment in reversed(settings):
+        path = tuple(part for part in parse_set(assignment)[0] if not part.isdigit())
+        if names[: len(path)] == path:
+            return f"--set {assignment}"
+    return source.place(key, scale)
+
+
+def _in_file_order(problems: list[tuple[str, Problem]]) -> list[tuple[str, Problem]]:
+    def line(placed: tuple[str, Problem]) -> int:
+        number = placed[0].rpartition(":")[2]
+        return int(number) if number.isdigit() else 0
+
+    once = {(problem.key, problem.message): (place, problem) for place, problem in problems}
+    return sorted(once.values(), key=line)
+
+
+def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tuple[Experiment | None, list[Problem]]:
+    problems: list[Problem] = []
+    arms, control = arms_of(tree, vocabulary, problems)
+    thresholds, found = parse_table(tree.get("thresholds"))
+    problems += found
+    rest = with_search_defaults({key: value for key, value in tree.items() if key not in ARM_SECTIONS})
+    experiment = None
+    try:
+        experiment = Experiment.model_validate(
+            {
+                **rest,
+                "arms": [arm.model_dump() for arm in arms],
+                "control": control or "-",
+                "thresholds": thresholds,
+                **({"screen": tree["screen"]} if "screen" in tree else {}),
+                "scale": scale,
+            }
+        )
+    except ValidationError as error:
+        problems += from_validation(error, (), FIELDS_AT)
+    problems += _server_problems(tree.get("server"), vocabulary)
+    problems += _data_problems(tree.get("data"), vocabulary)
+    problems += _step_problems(tree.get("steps"), vocabulary)
+    problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
+    if experiment is not None and thresholds and control is not None and not problems:
+        problems += selector_problems(thresholds, experiment)
+    if experiment is not None and not problems:
+        problems += search_problems(experiment)
+        if all(spec.rate or speed_of(spec) for spec in experiment.steps):
+            problems += [
+                Problem(
+                    ("verdict", "primary"),
+                    "is fixed by the rate or the captured times for every arm",
+                    metric,
+                    allowed='another metric, e.g. "latency_p99_us"',
+                )
+                for metric in experiment.verdict.primary
+                if split_instance(metric)[0] in ASKED_BY_A_RATE
+            ]
+        for index, spec in enumerate(experiment.steps):
+            problems += _speed_problems(index, spec)
+            needed = vocabulary.workload_data[spec.workload]
+            if spec.workload in FILE_KINDS:
+                problems += _file_problems(index, spec, experiment.data)
+            elif needed != experiment.data.workload:
+                problems.append(
+                    Problem(("steps", index, "workload"), f"needs data.workload = {needed!r}", spec.workload)
+                )
+        for index, step in enumerate(experiment.resolved_steps):
+            problems += [Problem(("steps", index), words, step.id) for words in vocabulary.check_step(step)]
+            problems += [
+                Problem(("data", "text"), words, experiment.data.text)
+                for words in vocabulary.check_data(experiment.data, step)
+            ]
+    return experiment, problems
+
+
+def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
+    if not isinstance(server, dict):
+        return []
+    ways = ("name", "basedir", "build", "dsn")
+    said = [key for key in ways if server.get(key) is not None]
+    if len(said) != 1:
+        return [
+            Problem(("server",), f"says {', '.join(said) or 'no server'}", allowed=f"exactly one of {', '.join(ways)}")
+        ]
+    if server.get("card") is not None and said != ["dsn"]:
+        return [
+            Problem(
+                ("server", "card"), "a server on this host is never reached over a network card", allowed="with dsn"
+            )
+        ]
+    for key in ("ssh", "hooks"):
+        if server.get(key) is not None and said != ["dsn"]:
+            return [
+                Problem(("server", key), "mydyno restarts and samples its own servers by itself", allowed="with dsn")
+            ]
+    if isinstance(server.get("ssh"), str):
+        try:
+            Address.parse(server["ssh"])
+        except UserError as error:
+            return [Problem(("server", "ssh"), error.message, server["ssh"], "user@host or user@host:port")]
+    hooks = server.get("hooks")
+    if isinstance(hooks, dict) and not any(str(hooks.get(key) or "").strip() for key in ("restore", "restart")):
+        return [Problem(("server", "hooks"), "has no command", allowed='restart = "…", restore = "…", or both')]
+    if said == ["name"] and server["name"] not in vocabulary.servers:
+        return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
+    return []
+
+
+def _data_problems(data: object, vocabulary: Vocabulary) -> list[Problem]:
+    workload = data.get("workload", "oltp") if isinstance(data, dict) else "oltp"
+    if workload in FILE_KINDS[:2] and isinstance(data, dict) and workload not in data:
+        return [Problem(("data", "workload"), "is a key of its own", workload, f'{workload} = "FILE"')]
+    if workload in vocabulary.data_workloads:
+        return []
+    return [unknown(("data", "workload"), "data", workload, vocabulary.data_workloads)]
+
+
+def _verdict_problems(verdict: object, arms: list[str], vocabulary: Vocabulary) -> list[Problem]:
+    """Unknown metrics and arms in verdict.primary and verdict.compare."""
+    if not isinstance(verdict, dict):
+        return []
+    problems = []
+    primary = verdict.get("primary")
+    for metric in primary if isinstance(primary, list) else [primary]:
+        if isinstance(metric, str) and split_instance(common_name(metric))[0] not in vocabulary.metrics:
+            problems.append(unknown(("verdict", "primary"), "metric", metric, vocabulary.metrics))
+    compared = verdict.get("compare")
+    for index, table in enumerate(compared if isinstance(compared, list) else ()):
+        try:
+            compare = CompareSpec.model_validate(table)
+        except ValidationError:
+            continue  # told by the experiment's own validation
+        key: Key = ("verdict", "compare", index)
+        for position, metric in enumerate(compare.metrics):
+            if split_instance(metric)[0] not in vocabulary.metrics or metric_source(metric) is None:
+                problems.append(unknown((*key, "metrics", position), "metric", metric, vocabulary.metrics))
+        for arm in (*compare.arms, compare.control):
+            if arm not in arms:
+                problems.append(unknown((*key, "control" if arm == compare.control else "arms"), "arm", arm, arms))
+        if compare.control in compare.arms:
+            problems.append(Problem((*key, "control"), "is among its own arms", compare.control))
+    return problems
+
+
+def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, step in enumerate(steps if isinstance(steps, list) else ()):
+        if not isinstance(step, dict):
+            continue
+        of_file = [kind for kind in FILE_KINDS if kind in step]
+        if not of_file and "workload" not in step:
+            continue
+        workload = of_file[0] if of_file else step["workload"]
+        if not of_file and workload in FILE_KINDS:
+            problems.append(
+                Problem(("steps", index, "workload"), "is a key of its own", workload, f'{workload} = "FILE"')
+            )
+            continue
+        if not isinstance(workload, str):
+            continue  # told already as no text
+        if workload not in vocabulary.workload_options:
+            problems.append(
+                unknown(("steps", index, "workload"), "workload", workload, list(vocabulary.workload_options))
+            )
+            continue
+        driver = step.get("driver", StepSpec.model_fields["driver"].default)
+        if driver not in vocabulary.workload_drivers[workload]:
+            problems.append(unknown(("steps", index, "driver"), f"driver for {workload}", driver,
+                                    vocabulary.workload_drivers[workload]))  # fmt: skip
+        problems += _rate_problems(index, step, steps if isinstance(steps, list) else [])
+        options = vocabulary.workload_options[workload]
+        try:
+            options.model_validate(step.get("options", {}))
+        except ValidationError as error:
+            problems += from_validation(error, ("steps", index, "options"), {"steps": options})
+    return problems
+
+
+def _file_problems(index: int, spec: StepSpec, data: DataSpec) -> list[Problem]:
+    """A file of the user's runs on any tables; memcached has none."""
+    if data.workload != "kv":
+        return []
+    allowed = 'data.workload = "oltp" or "tpcc", data.script or data.sql'
+    return [Problem(("steps", index, spec.workload), "needs tables", spec.script or spec.sql or spec.replay, allowed)]
+
+
+def _speed_problems(index: int, spec: StepSpec) -> list[Problem]:
+    """Captured times are instead of other ones."""
+    if speed_of(spec) is None:
+        return []
+    others = {"rate": spec.rate, "search": spec.search, "options.rate": spec.options.get("rate")}
+    allowed = "either captured times (options.speed) or a rate"
+    return [
+        Problem(("steps", index, *name.split(".")), "is set, and options.speed is set too", allowed=allowed)
+        for name, value in others.items()
+        if value
+    ]
+
+
+def _rate_problems(index: int, step: dict[str, Any], steps: list[Any]) -> list[Problem]:
+    """A report draws the levels of a workload along one axis: connections of closed loops, or rates of open ones."""
+    key: Key = ("steps", index, "rate")
+    rate, connections = step.get("rate"), step.get("connections")
+    if rate is None:
+        return []
+    if isinstance(rate, list) and isinstance(connections, list) and len(rate) > 1 and len(connections) > 1:
+        return [Problem(key, "is a list, and connections is a list too", rate, allowed="only one of the two as a list")]
+    kind = next((key for key in ("workload", *FILE_KINDS) if key in step), "workload")
+    others = [one for one in steps if isinstance(one, dict) and one.get(kind) == step.get(kind)]
+    if any(one.get("rate") is None for one in others):
+        allowed = f"either every step of {step.get(kind)} with a rate, or none: make it two experiments"
+        return [Problem(key, "is set, and other steps have none", rate, allowed=allowed)]
+    return []

@@ -1,0 +1,1 @@
+"""Files and folders that are complete or absent, the journal of a study, and the log of its commands."""
