@@ -20,7 +20,8 @@ import pytest
 from mydyno import reports
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
-from mydyno.reports.result import ReportStep
+from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.sections import answer
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 
@@ -373,6 +374,13 @@ def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[St
     folded = text.split("Every comparison in full")[1].split("</details>")[0]
     assert all(escape(sentence) in folded for sentence in summary.sentences)
     assert not any(escape(sentence) in text.split("Every comparison in full")[0] for sentence in summary.sentences)
+
+
+def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, str, Page]) -> None:
+    result = StudyResult.load(full[0])
+    summary = result.summary.model_copy(update={"answer": ("first.", "second.", "third."), "further": 2})
+    text = answer.build(replace(result, summary=summary)).html
+    assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:

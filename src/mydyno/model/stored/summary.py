@@ -123,6 +123,7 @@ class AnswerText(Record):
     """The beginning of a report in another language."""
 
     answer: tuple[str, ...]
+    further: int = Field(0, exclude_if=is_empty)
     scope: str
     sharpen: tuple[str, ...]
 
@@ -405,7 +406,9 @@ class Summary(Record):
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""
     answer: tuple[str, ...] = ()
-    """One to three short sentences that answer the question."""
+    """One to three short sentences that answer the question, then those on its further metrics."""
+    further: int = Field(0, exclude_if=is_empty)
+    """How many sentences of `answer`, the last ones, are on further metrics."""
     scope: str = ""
     """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
     sharpen: tuple[str, ...] = ()
