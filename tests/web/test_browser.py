@@ -62,7 +62,7 @@ def test_a_permalink_with_the_token_leads_to_its_page(browser: Browser, server: 
     context = browser.new_context()
     page = context.new_page()
     page.goto(at(server, f"/studies/{COMPLETE}#token={server.token}"))
-    expect(page.locator("#report-title")).to_be_visible(timeout=LIMIT_MS)
+    expect(page.locator("a.report")).to_be_visible(timeout=LIMIT_MS)
     context.close()
 
 
@@ -150,11 +150,11 @@ def test_hostile_names_and_reports_run_nothing(page: Page, server: WebServer, st
     assert page.evaluate("origin") == "null", "it has no access to the pages' origin"
 
 
-def test_the_report_is_shown_in_the_page(page: Page, server: WebServer) -> None:
+def test_the_page_of_a_study_leads_to_its_report(page: Page, server: WebServer) -> None:
     page.goto(at(server, f"/studies/{COMPLETE}"))
-    frame = page.frame_locator("iframe")
-    expect(frame.locator("#answer-title")).to_be_visible()
-    expect(frame.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
+    page.get_by_role("link", name="Report: table, charts, evidence").click()
+    expect(page.locator("#answer-title")).to_be_visible()
+    expect(page.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
 
 
 def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
