@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.metrics import phrase_of
+from mydyno.model.phrases import Phrase
 from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
@@ -417,3 +419,7 @@ class Summary(Record):
     """{language: answer, scope and sharpen in it}, of every language but English."""
     sentences: tuple[str, ...] = ()
     """The long form of every verdict, in order, and what limits them."""
+
+    def phrase(self, metric: str) -> Phrase:
+        """The words for a metric, in a study of these workloads."""
+        return phrase_of(metric, {step.workload for step in self.steps})

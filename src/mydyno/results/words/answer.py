@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from mydyno.language import LANGUAGES, joined, listing, percent_sign, speaking, tr
 from mydyno.model.definition.factors import factors_of
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import AnswerText, EffectRecord, Summary
 from mydyno.results.precision import (
@@ -196,7 +195,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
         effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         widths = half_widths(effects)
         if widths:
-            noun = phrase_of(metric).short_subject
+            noun = summary.phrase(metric).short_subject
             shows.append(tr("{width} of {noun}", width=plus_minus_of(widths), noun=noun))
             looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
