@@ -75,6 +75,8 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
         writer.write("second", **LOADED, qps=2000.0 + number)
         expect(page.locator("#tiles dd").first).to_contain_text(f"{2000 + number:,}")
     assert tile(page, "p99") == "3.00 ms"
+    writer.write("precision", blocks=6, made=2, half_widths={"server_cpu_us_per_query": 0.012, "CPU per query": 0.01})
+    expect(page.locator("#precision li")).to_have_text(["±1.2 % of CPU per query", "±1 % of CPU per query"])
     reason = {"gate": "unproved", "text": "the library is not mapped"}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
