@@ -76,7 +76,7 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
         expect(page.locator("#tiles dd").first).to_contain_text(f"{2000 + number:,}")
     assert tile(page, "p99") == "3.00 ms"
     writer.write("precision", blocks=6, made=2, half_widths={"server_cpu_us_per_query": 0.012, "CPU per query": 0.01})
-    expect(page.locator("#precision li")).to_have_text(["±1.2 % of CPU per query", "±1 % of CPU per query"])
+    expect(page.locator("#precision li")).to_have_text(["±1.2 % of CPU per query", "±1.0 % of CPU per query"])
     reason = {"gate": "unproved", "text": "the library is not mapped"}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
@@ -159,6 +159,17 @@ def test_the_page_of_a_study_leads_to_its_report(page: Page, server: WebServer) 
     expect(page.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
 
 
+def test_a_wide_report_has_sentences_and_table_side_by_side(page: Page, server: WebServer) -> None:
+    for width, beside in ((1280, True), (390, False)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(at(server, f"/studies/{COMPLETE}/report.html"))
+        left, right = page.locator(".lead").bounding_box(), page.locator(".tables").bounding_box()
+        assert left is not None and right is not None
+        assert (right["x"] >= left["x"] + left["width"]) == beside, width
+        assert (right["y"] < left["y"] + left["height"]) == beside, width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
     page.get_by_role("searchbox").press_sequentially("20261120T12")
     expect(page.locator("#results .note")).to_contain_text("1 of 7 studies")
@@ -211,7 +222,7 @@ def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: W
             break
     assert {"q", "state", "Show"} <= seen
     page.keyboard.press("Enter")
-    expect(page.locator("#report-title")).to_be_visible()
+    expect(page.locator("a.report")).to_be_visible()
 
 
 @pytest.mark.parametrize(

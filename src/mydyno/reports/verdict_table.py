@@ -135,7 +135,9 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
         "Relative to {control}, with simultaneous {level} intervals",
         control=relative_to, level=level_percent(summary.alpha),
     )  # fmt: skip
-    return VerdictTable(caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes))
+    return VerdictTable(
+        caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
+    )
 
 
 def column_name(metric: str, workloads: Collection[str] = ()) -> str:

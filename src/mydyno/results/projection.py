@@ -36,7 +36,8 @@ class Precision:
     def in_words(self) -> str:
         """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
         widths = ", ".join(
-            f"±{100 * width:.1f} % of {phrase_of(metric, self.workloads).short_noun}" for metric, width in self.half_widths.items()
+            f"±{100 * width:.1f} % of {phrase_of(metric, self.workloads).short_noun}"
+            for metric, width in self.half_widths.items()
         )
         return f"expected at {self.blocks} blocks: {widths}"
 

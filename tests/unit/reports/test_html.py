@@ -22,6 +22,7 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections import answer
+from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 
@@ -381,6 +382,19 @@ def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, s
     summary = result.summary.model_copy(update={"answer": ("first.", "second.", "third."), "further": 2})
     text = answer.build(replace(result, summary=summary)).html
     assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
+
+
+def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> None:
+    one, wide = Figure([], css="double"), Figure([], css="full")
+    beside = [
+        FigureGroup("a", [one]),
+        FigureGroup("b", [wide]),
+        FigureGroup("c", [one, one]),
+        FigureGroup("d", [one], True),
+    ]
+    assert [group.stands_beside for group in beside] == [True, False, False, False]
+    text = render("figures.html", intro="", legend="", groups=beside, empty="")
+    assert text.count('<div class="groups">') == 1 and text.count('<div class="alone">') == 1
 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:

@@ -38,7 +38,7 @@ async def show_live(request: Request) -> Response:
 
 
 def _metric_names(path: Path) -> Markup:
-    """{name in live.jsonl: words} of what the study's precision is of, for the script; of a damaged study the pilot's."""
+    """{name in live.jsonl: words} of what the study's precision is of; of a damaged study those of the pilot."""
     names = {THROUGHPUT: tr(THROUGHPUT), COST: tr(COST)}
     with suppress(MydynoError):
         experiment = StudyFolder.open(path).study().experiment
