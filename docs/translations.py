@@ -21,7 +21,7 @@ from babel.messages.pofile import read_po, write_po
 
 from mydyno.hosts.canary import READINGS
 from mydyno.language import CATALOGUES, DOMAIN, LANGUAGES
-from mydyno.model.metrics import METRICS
+from mydyno.model.metrics import METRICS, OF_WORKLOAD
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.reasons import GATE_LABELS
 from mydyno.results.published.studies import published_studies
@@ -51,7 +51,7 @@ def extracted() -> Catalog:
 
 def _data_messages() -> Iterator[tuple[str, str]]:
     """(file, message) of what the program translates from its tables."""
-    for metric in METRICS.values():
+    for metric in (*METRICS.values(), *(one for of in OF_WORKLOAD.values() for one in of.values())):
         phrase = metric.phrase
         texts = (metric.label, phrase.noun if phrase else "", phrase.short_noun if phrase else "", metric.description)
         yield from (("model/metrics.py", text) for text in texts if text)

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
+from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRecord, LiveRun, LiveSecond
 from mydyno.store.live_log import LiveLog
 from tests.support import ROOT
 from tests.support.patience import first_line
 
-KINDS: dict[str, type[LiveRecord]] = {"second": LiveSecond, "note": LiveNote, "run": LiveRun, "ended": LiveEnded}
+KINDS: dict[str, type[LiveRecord]] = {
+    "second": LiveSecond, "note": LiveNote, "run": LiveRun, "precision": LivePrecision, "ended": LiveEnded,
+}  # fmt: skip
 
 
 class LiveWriter:

@@ -61,7 +61,7 @@ def test_a_study_is_started_from_the_browser_and_seen_to_its_end(
         # The study's process still writes the report, and ends.
         assert wait_until((program.study() / "report.html").is_file, LIMIT_MS / 1000)
         page.get_by_role("link", name="The study, with its report").click()
-        expect(page.locator("iframe.report")).to_be_visible(timeout=LIMIT_MS)
+        expect(page.locator("a.report")).to_be_visible(timeout=LIMIT_MS)
         page.context.close()
         assert wait_until(lambda: not study_processes(), LIMIT_MS / 1000)
         assert interrupt(process) == 0

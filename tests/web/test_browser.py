@@ -62,7 +62,7 @@ def test_a_permalink_with_the_token_leads_to_its_page(browser: Browser, server: 
     context = browser.new_context()
     page = context.new_page()
     page.goto(at(server, f"/studies/{COMPLETE}#token={server.token}"))
-    expect(page.locator("#report-title")).to_be_visible(timeout=LIMIT_MS)
+    expect(page.locator("a.report")).to_be_visible(timeout=LIMIT_MS)
     context.close()
 
 
@@ -75,6 +75,8 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
         writer.write("second", **LOADED, qps=2000.0 + number)
         expect(page.locator("#tiles dd").first).to_contain_text(f"{2000 + number:,}")
     assert tile(page, "p99") == "3.00 ms"
+    writer.write("precision", blocks=6, made=2, half_widths={"server_cpu_us_per_query": 0.012, "CPU per query": 0.01})
+    expect(page.locator("#precision li")).to_have_text(["±1.2 % of CPU per query", "±1.0 % of CPU per query"])
     reason = {"gate": "unproved", "text": "the library is not mapped"}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
@@ -150,11 +152,22 @@ def test_hostile_names_and_reports_run_nothing(page: Page, server: WebServer, st
     assert page.evaluate("origin") == "null", "it has no access to the pages' origin"
 
 
-def test_the_report_is_shown_in_the_page(page: Page, server: WebServer) -> None:
+def test_the_page_of_a_study_leads_to_its_report(page: Page, server: WebServer) -> None:
     page.goto(at(server, f"/studies/{COMPLETE}"))
-    frame = page.frame_locator("iframe")
-    expect(frame.locator("#answer-title")).to_be_visible()
-    expect(frame.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
+    page.get_by_role("link", name="Report: table, charts, evidence").click()
+    expect(page.locator("#answer-title")).to_be_visible()
+    expect(page.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
+
+
+def test_a_wide_report_has_sentences_and_table_side_by_side(page: Page, server: WebServer) -> None:
+    for width, beside in ((1280, True), (390, False)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(at(server, f"/studies/{COMPLETE}/report.html"))
+        left, right = page.locator(".lead").bounding_box(), page.locator(".tables").bounding_box()
+        assert left is not None and right is not None
+        assert (right["x"] >= left["x"] + left["width"]) == beside, width
+        assert (right["y"] < left["y"] + left["height"]) == beside, width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
@@ -209,7 +222,7 @@ def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: W
             break
     assert {"q", "state", "Show"} <= seen
     page.keyboard.press("Enter")
-    expect(page.locator("#report-title")).to_be_visible()
+    expect(page.locator("a.report")).to_be_visible()
 
 
 @pytest.mark.parametrize(

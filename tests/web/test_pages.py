@@ -57,8 +57,9 @@ def test_no_page_of_any_study_fails(server: WebServer, studies: Path) -> None:
 def test_the_page_of_a_study_begins_with_its_answer(server: WebServer, studies: Path) -> None:
     answer = json.loads((studies / COMPLETE / "summary.json").read_text())["answer"]
     page = server.get(f"/studies/{COMPLETE}").text
-    positions = [page.find(text) for text in ('class="lead"', answer[0][:30], "<iframe", 'id="runs-title"')]
+    positions = [page.find(text) for text in ('class="lead"', answer[0][:30], 'class="report"', 'id="runs-title"')]
     assert -1 not in positions and positions == sorted(positions)
+    assert "<iframe" not in page, "the report has the answer again: it is a page of its own"
 
 
 def test_marked_studies_are_compared_in_a_sandbox(server: WebServer, comparable: list[str]) -> None:

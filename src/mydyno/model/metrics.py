@@ -6,7 +6,7 @@ Values of a run are means over the measured window of the per-second samples, ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -289,6 +289,26 @@ METRICS: dict[str, MetricSource] = {
         for rate_name in SPREAD_OF
     },
 }
+OF_WORKLOAD: dict[str, dict[str, MetricSource]] = {
+    "connect": {
+        "tps": replace(
+            METRICS["tps"],
+            label="Connections per second",
+            phrase=rate("complete", "connections per second", "connections per second"),
+        ),
+        "server_cpu_us_per_transaction": replace(
+            METRICS["server_cpu_us_per_transaction"],
+            label="CPU per connection, server",
+            phrase=use("CPU per connection", cost=True),
+        ),
+        "driver_cpu_us_per_transaction": replace(
+            METRICS["driver_cpu_us_per_transaction"],
+            label="CPU per connection, load",
+            phrase=use("CPU per connection in the load program"),
+        ),
+    }
+}
+"""workload → metric → its words where every step is of that workload: a transaction of `connect` is a connection."""
 COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
 """The cost of a query, on which verdict.cost adds verdicts. The ratio, to the load program's CPU per query, exists only
 where the treatment leaves the client alone."""
@@ -317,10 +337,18 @@ def metric_source(metric: str) -> MetricSource | None:
     return replace(source, description=f"{source.description}, of instance {instance}")
 
 
-def phrase_of(metric: str) -> Phrase:
-    """The words for a metric of a run or of one of its instances; an unknown one is called by its name."""
+def worded_source(metric: str, workloads: Collection[str] = ()) -> MetricSource | None:
+    """A metric of a whole run with its words in a study of these workloads; None for an unknown name."""
+    own = OF_WORKLOAD.get(next(iter(workloads)), {}) if len(workloads) == 1 else {}
+    return own.get(metric) or METRICS.get(metric)
+
+
+def phrase_of(metric: str, workloads: Collection[str] = ()) -> Phrase:
+    """The words for a metric of a run or of one of its instances, in a study of these workloads (each once); an unknown
+    one is called by its name.
+    """
     base, instance = split_instance(metric)
-    source = METRICS.get(base)
+    source = worded_source(base, workloads)
     found = (source.phrase if source else None) or default_phrase(base)
     return found if instance is None else found.on_instance(instance)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mydyno.language import percent_sign, tr
-from mydyno.model.metrics import METRICS, split_instance
+from mydyno.model.metrics import split_instance, worded_source
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
@@ -29,12 +30,14 @@ _WORDS = {
 }
 
 
-def metric_name(metric: str) -> str:
-    """A metric's name for a heading: its label, or else the stored name without its unit."""
+def metric_name(metric: str, workloads: Collection[str] = ()) -> str:
+    """A metric's name for a heading in a study of these workloads (each once): its label, or else the stored name
+    without its unit.
+    """
     whole_run, instance = split_instance(metric)
     if instance is not None:
-        return tr("{metric}, instance {instance}", metric=metric_name(whole_run), instance=instance)
-    known = METRICS.get(metric)
+        return tr("{metric}, instance {instance}", metric=metric_name(whole_run, workloads), instance=instance)
+    known = worded_source(metric, workloads)
     if known is not None and known.label:
         return tr(known.label)
     base = next((metric[: -len(suffix)] for suffix in _SUFFIXES if metric.endswith(suffix)), metric)

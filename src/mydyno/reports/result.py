@@ -83,7 +83,7 @@ class StudyResult:
         """The short answer with its scope: as summarised; made now in another language, or where there is none."""
         summary = self.summary
         if summary.answer and current_language() == "en":
-            return Answer(summary.answer, summary.scope, summary.sharpen)
+            return Answer(summary.answer, summary.scope, summary.sharpen, summary.further)
         return answer_study(summary, self.study, tuple(self.records.values()))
 
     @cached_property

@@ -7,7 +7,7 @@ the last factor that suits as columns, the others as rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mydyno.language import comma, marked, percent_sign, tr
@@ -135,12 +135,14 @@ def verdict_table(result: StudyResult) -> VerdictTable | None:
         "Relative to {control}, with simultaneous {level} intervals",
         control=relative_to, level=level_percent(summary.alpha),
     )  # fmt: skip
-    return VerdictTable(caption, tuple(column_name(one) for one in metrics), tuple(steps), grids, tuple(notes))
+    return VerdictTable(
+        caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
+    )
 
 
-def column_name(metric: str) -> str:
+def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     """The heading of a metric's column, short."""
-    return tr("CPU per query") if metric in COST_METRICS else metric_name(metric)
+    return tr("CPU per query") if metric in COST_METRICS else metric_name(metric, workloads)
 
 
 def step_heading(result: StudyResult, step: ReportStep) -> str:
@@ -237,7 +239,7 @@ def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tup
                 rows.append((levels, tuple(cells)))
             heading = step_heading(result, step) if len(result.steps) > 1 else step.level
             names = tuple(factors.factors[index].name for index in down)
-            grids.append(Grid(comma((column_name(metric), heading)), names, columns, tuple(rows)))
+            grids.append(Grid(comma((column_name(metric, result.workloads), heading)), names, columns, tuple(rows)))
     return tuple(grids)
 
 

@@ -30,12 +30,14 @@ class Precision:
     made: int
     half_widths: dict[str, float]
     """Metric → half-width."""
+    workloads: frozenset[str] = frozenset()
 
     @property
     def in_words(self) -> str:
         """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
         widths = ", ".join(
-            f"±{100 * width:.1f} % of {phrase_of(metric).short_noun}" for metric, width in self.half_widths.items()
+            f"±{100 * width:.1f} % of {phrase_of(metric, self.workloads).short_noun}"
+            for metric, width in self.half_widths.items()
         )
         return f"expected at {self.blocks} blocks: {widths}"
 
@@ -61,7 +63,8 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
                                          alpha or experiment.verdict.error_rate)  # fmt: skip
             if width is not None:
                 widths[metric] = round(width, 5)
-    return Precision(blocks, made, widths) if widths else None
+    workloads = frozenset(step.workload for step in experiment.resolved_steps)
+    return Precision(blocks, made, widths, workloads) if widths else None
 
 
 def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:

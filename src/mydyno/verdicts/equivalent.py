@@ -21,7 +21,7 @@ def sentence(case: Case) -> str:
     """Equivalent within the margin, with the interval that shows it."""
     interval = case.equivalence.interval
     assert interval.low is not None and interval.high is not None
-    noun = phrase_of(case.metric.name).noun
+    noun = phrase_of(case.metric.name, (case.scope.workload,)).noun
     return (
         f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {noun} "
         f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.n)}."

@@ -9,7 +9,7 @@ from mydyno.verdicts.words import at_load, signed, where
 
 def sentence(effect: Effect, metric: Metric, scope: Scope) -> str:
     """The ratio as a signed percentage with its interval, as far as the blocks allow one."""
-    subject = f"Exploratory: {phrase_of(metric.name).noun} of {effect.arm} against {effect.control}"
+    subject = f"Exploratory: {phrase_of(metric.name, (scope.workload,)).noun} of {effect.arm} against {effect.control}"
     around = at_load(scope) + where(scope, effect.n)
     if effect.ratio is None:
         return f"{subject}{around}: no ratio{': ' + ', '.join(effect.reasons) if effect.reasons else ''}."

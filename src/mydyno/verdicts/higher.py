@@ -19,7 +19,7 @@ def holds(case: Case) -> bool:
 
 def sentence(case: Case) -> str:
     """X % more than the control, with the interval."""
-    return positive_sentence(case, phrase_of(case.metric.name).past_more)
+    return positive_sentence(case, phrase_of(case.metric.name, (case.scope.workload,)).past_more)
 
 
 def positive_sentence(case: Case, words: str) -> str:

@@ -23,7 +23,8 @@ def holds(case: Case) -> bool:
 def sentence(case: Case) -> str:
     """What the difference could be, what this study can show, and about how many more blocks would decide."""
     interval = case.interval
-    subject = f"the difference in {phrase_of(case.metric.name).noun} between {case.arm} and {case.control}"
+    noun = phrase_of(case.metric.name, (case.scope.workload,)).noun
+    subject = f"the difference in {noun} between {case.arm} and {case.control}"
     scope = f"{at_load(case.scope)}{where(case.scope, case.n)}"
     if interval.low is None or interval.high is None:
         only = signed(case.estimate.ratio or 1.0)

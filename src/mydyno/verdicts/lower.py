@@ -15,7 +15,7 @@ def holds(case: Case) -> bool:
 
 def sentence(case: Case) -> str:
     """X % less than the control, with the interval."""
-    return positive_sentence(case, phrase_of(case.metric.name).past_less)
+    return positive_sentence(case, phrase_of(case.metric.name, (case.scope.workload,)).past_less)
 
 
 RULE = Rule(Verdict.LOWER, holds, sentence)

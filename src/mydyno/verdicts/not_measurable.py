@@ -36,7 +36,7 @@ def because(case: Case) -> str:
 
 def sentence(case: Case) -> str:
     """That it is not measurable here, and why."""
-    subject = f"{phrase_of(case.metric.name).noun} of {case.arm} against {case.control}"
+    subject = f"{phrase_of(case.metric.name, (case.scope.workload,)).noun} of {case.arm} against {case.control}"
     count = case.tried if case.failure else case.n
     return f"Not measurable here: {subject}{at_load(case.scope)}{where(case.scope, count)}: {because(case)}."
 

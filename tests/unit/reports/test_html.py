@@ -20,7 +20,9 @@ import pytest
 from mydyno import reports
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
-from mydyno.reports.result import ReportStep
+from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.sections import answer
+from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 
@@ -373,6 +375,26 @@ def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[St
     folded = text.split("Every comparison in full")[1].split("</details>")[0]
     assert all(escape(sentence) in folded for sentence in summary.sentences)
     assert not any(escape(sentence) in text.split("Every comparison in full")[0] for sentence in summary.sentences)
+
+
+def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, str, Page]) -> None:
+    result = StudyResult.load(full[0])
+    summary = result.summary.model_copy(update={"answer": ("first.", "second.", "third."), "further": 2})
+    text = answer.build(replace(result, summary=summary)).html
+    assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
+
+
+def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> None:
+    one, wide = Figure([], css="double"), Figure([], css="full")
+    beside = [
+        FigureGroup("a", [one]),
+        FigureGroup("b", [wide]),
+        FigureGroup("c", [one, one]),
+        FigureGroup("d", [one], True),
+    ]
+    assert [group.stands_beside for group in beside] == [True, False, False, False]
+    text = render("figures.html", intro="", legend="", groups=beside, empty="")
+    assert text.count('<div class="groups">') == 1 and text.count('<div class="alone">') == 1
 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:

@@ -158,10 +158,10 @@ def test_the_answer_is_by_factors_and_in_chinese_too() -> None:
     of = study()
     _, summary = record_of(logs(1, CROSSING, narrow=-1.5), of)
     found = saved(logs(1, CROSSING, narrow=-1.5), of, alpha=ALPHA)
-    answer = answer_sentences(summary, found.study, found.runs)
-    assert len(answer) == 3 and all(one.startswith("In queries per second, ") for one in answer)
+    answer, further = answer_sentences(summary, found.study, found.runs)
+    assert len(answer) == 3 and not further and all(one.startswith("In queries per second, ") for one in answer)
     with speaking("zh"):
-        assert not any("instead of" in one for one in answer_sentences(summary, found.study, found.runs))
+        assert not any("instead of" in one for one in answer_sentences(summary, found.study, found.runs)[0])
 
 
 def test_of_several_loads_the_sentences_are_of_the_highest_and_name_it() -> None:
@@ -197,11 +197,11 @@ def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     found = saved(logs(1, CROSSING), of, alpha=ALPHA, latency=True, also_primary=("latency_p99_us",))
     every = list(families(of, found.summary.runs, ("qps", "latency_p99_us"), {}))
     record = factors_record(of, found.summary.runs, every, ALPHA, "")
-    answer = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, found.runs)
-    heads = [one.partition(",")[0] for one in answer]
-    assert heads[0] == "In queries per second" and heads.count("In 99th-percentile latency") == 1
-    assert "zlib instead of raw: +1" in answer[-1]
-    assert "0 at about 25" in answer[-1], "a metric that is better lower has signs, and the same crossing"
+    answer, further = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, found.runs)
+    assert answer[0].startswith("In queries per second,") and "latency" not in " ".join(answer)
+    assert [one.partition(",")[0] for one in further] == ["In 99th-percentile latency"]
+    assert "zlib instead of raw: +1" in further[-1]
+    assert "0 at about 25" in further[-1], "a metric that is better lower has signs, and the same crossing"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,13 @@ def test_lower_says_how_much_less_with_sizes_in_the_same_direction() -> None:
     assert "jemalloc served 4.8 % fewer queries per second than glibc [4.1 %, 5.5 %]" in effect.sentence
 
 
+def test_a_transaction_of_the_workload_connect_is_a_connection() -> None:
+    family = study(-0.05, metric=Metric("tps", "1/s", "higher"))
+    connecting = {step: replace(scope, workload="connect") for step, scope in family.scopes.items()}
+    effect = jemalloc(replace(family, scopes=connecting))
+    assert "jemalloc completed 4.8 % fewer connections per second than glibc" in effect.sentence
+
+
 def test_a_lower_latency_is_lower_and_the_reader_is_told_that_lower_is_better() -> None:
     effect = jemalloc(study(-0.05, metric=LATENCY))
     assert effect.verdict == "lower"

@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.metrics import phrase_of
+from mydyno.model.phrases import Phrase
 from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
@@ -123,6 +125,7 @@ class AnswerText(Record):
     """The beginning of a report in another language."""
 
     answer: tuple[str, ...]
+    further: int = Field(0, exclude_if=is_empty)
     scope: str
     sharpen: tuple[str, ...]
 
@@ -405,7 +408,9 @@ class Summary(Record):
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""
     answer: tuple[str, ...] = ()
-    """One to three short sentences that answer the question."""
+    """One to three short sentences that answer the question, then those on its further metrics."""
+    further: int = Field(0, exclude_if=is_empty)
+    """How many sentences of `answer`, the last ones, are on further metrics."""
     scope: str = ""
     """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
     sharpen: tuple[str, ...] = ()
@@ -414,3 +419,7 @@ class Summary(Record):
     """{language: answer, scope and sharpen in it}, of every language but English."""
     sentences: tuple[str, ...] = ()
     """The long form of every verdict, in order, and what limits them."""
+
+    def phrase(self, metric: str) -> Phrase:
+        """The words for a metric, in a study of these workloads."""
+        return phrase_of(metric, {step.workload for step in self.steps})

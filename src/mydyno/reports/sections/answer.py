@@ -24,6 +24,7 @@ def build(result: StudyResult) -> Section:
             "answer.html",
             state=_state_words(result),
             answer=found.answer,
+            further=found.further,
             table=table,
             legend=[(SYMBOLS[word], tr(WORDS[word]), css) for word, css in table.words()] if table else [],
             sharpen=found.sharpen,

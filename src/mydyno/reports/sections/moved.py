@@ -52,7 +52,7 @@ def build(result: StudyResult, metrics: Sequence[str], above: str) -> FigureGrou
         "What moved: the {count} effect that is largest against its noise (exploratory)",
         "What moved: the {count} effects that are largest against their noise (exploratory)", len(shown),
     )  # fmt: skip
-    return FigureGroup(heading, [Figure(charts, _table(result, shown), "", "full")], text=text, above=above)
+    return FigureGroup(heading, [Figure(charts, _table(result, shown), "", "double")], text=text, above=above)
 
 
 def strongest(effects: Sequence[EffectRecord]) -> list[EffectRecord]:

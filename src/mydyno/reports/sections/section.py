@@ -88,6 +88,11 @@ class FigureGroup:
     above: str = ""
     """A heading before this group and those that follow."""
 
+    @property
+    def stands_beside(self) -> bool:
+        """Whether a wide page has the group beside its neighbour: it is one chart of part of the width."""
+        return len(self.figures) == 1 and self.figures[0].css != "full" and not (self.folded or self.above)
+
 
 def within(figures: Mapping[str, Sequence[Figure]], room: int) -> tuple[list[str], list[str]]:
     """Which of these (by name, the most wanted first) fit into so many characters, and which are left."""

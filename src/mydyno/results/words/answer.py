@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from mydyno.language import LANGUAGES, joined, listing, percent_sign, speaking, tr
 from mydyno.model.definition.factors import factors_of
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import AnswerText, EffectRecord, Summary
 from mydyno.results.precision import (
@@ -59,14 +58,18 @@ class Answer:
     answer: tuple[str, ...]
     scope: str
     sharpen: tuple[str, ...]
+    further: int = 0
+    """How many of `answer`, the last ones, are on further metrics of the question."""
 
 
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:
     """The answer of a study from its summary; `records` are its finished runs, for times and server versions."""
+    leading, further = answer_sentences(summary, study, records)
     return Answer(
-        answer_sentences(summary, study, records),
+        (*leading, *further),
         scope_line(summary, study, records),
         sharpen_lines(summary, study, records),
+        len(further),
     )
 
 
@@ -78,17 +81,21 @@ def with_answer(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
             made[language] = answer_study(summary, study, records)
     found = made.pop("en")
     translations = {
-        language: AnswerText(answer=one.answer, scope=one.scope, sharpen=one.sharpen) for language, one in made.items()
+        language: AnswerText(answer=one.answer, further=one.further, scope=one.scope, sharpen=one.sharpen)
+        for language, one in made.items()
     }
     return summary.model_copy(
         update={
-            "answer": found.answer, "scope": found.scope, "sharpen": found.sharpen, "translations": translations
+            "answer": found.answer, "further": found.further, "scope": found.scope, "sharpen": found.sharpen,
+            "translations": translations,
         }
     )  # fmt: skip
 
 
-def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
-    """One to three sentences, the most important ones where there are more."""
+def answer_sentences(
+    summary: Summary, study: StudyRecord, records: Sequence[RunRecord]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One to three sentences, the most important ones where there are more; and those on further metrics."""
     nothing = _nothing(summary, study, records)
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
@@ -97,10 +104,10 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
             tr("The control differs from its own copy, so no conclusion is drawn: {alarm}.", alarm=_short_alarm(alarm))
         ]
         found = on_these_hosts(summary, found)
-        return tuple([*found, *failures][:MOST_SENTENCES])
+        return tuple([*found, *failures][:MOST_SENTENCES]), ()
     lead = _host_first(summary, study, records)
     if nothing:
-        return tuple([*lead, nothing, *failures][:MOST_SENTENCES])
+        return tuple([*lead, nothing, *failures][:MOST_SENTENCES]), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
@@ -132,7 +139,7 @@ def answer_sentences(summary: Summary, study: StudyRecord, records: Sequence[Run
         or (*writer.decided_on(metric)[:MOST_OF_FURTHER], *writer.undecided(bool(lead), metric)[:1])
     ]
     leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
-    return (*leading[: len(said)], *of_further, *leading[len(said) :])
+    return tuple(leading), tuple(of_further)
 
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
@@ -188,7 +195,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
         effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         widths = half_widths(effects)
         if widths:
-            noun = phrase_of(metric).short_subject
+            noun = summary.phrase(metric).short_subject
             shows.append(tr("{width} of {noun}", width=plus_minus_of(widths), noun=noun))
             looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mydyno.language import listing, tr, tr_plural
 from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import cost_metric, failure_of, half_widths
 from mydyno.results.words.plain import MOST_NAMES, cut, plus_minus, plus_minus_of, signed, size
@@ -44,7 +43,7 @@ class Clauses:
         others = dict.fromkeys(effect.metric for effect in summary.effects if effect.verdict)
         metrics = dict.fromkeys(filter(None, (summary.primary, cost, *others)))
         if cost:
-            metrics = {metric: None for metric in metrics if metric == cost or not phrase_of(metric).cost
+            metrics = {metric: None for metric in metrics if metric == cost or not summary.phrase(metric).cost
                        or metric == summary.primary}  # fmt: skip
         return self._sentences([metric for metric in metrics if metric not in without], cost)
 
@@ -89,7 +88,7 @@ class Clauses:
         return clauses, told
 
     def _level_clause(self, metric: str, level: str, base: str, part: Sequence[tuple[str, EffectRecord]]) -> str:
-        words = phrase_of(metric)
+        words = self.summary.phrase(metric)
         where = tr(" with {level}", level=listing([rest for rest, _ in part]))
         facts = {
             "who": level, "verb": words.one, "more": words.more, "less": words.less, "control": base, "where": where,
@@ -112,7 +111,7 @@ class Clauses:
         open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
         sentences = []
         if open_:
-            noun = phrase_of(metric).short_subject
+            noun = self.summary.phrase(metric).short_subject
             widths = half_widths(open_)
             hidden = ""
             if widths and max(widths) <= self._margin(metric):
@@ -178,7 +177,7 @@ class Clauses:
     def _clauses(
         self, metric: str, control: str, effects: list[EffectRecord], cost: str | None, merged: set[str]
     ) -> list[str]:
-        words = phrase_of(metric)
+        words = self.summary.phrase(metric)
         clauses: list[str] = []
         for verdict in ("higher", "lower"):
             group = [effect for effect in effects if effect.verdict == verdict and effect.ratio is not None]
@@ -209,7 +208,7 @@ class Clauses:
         cost: str | None, merged: set[str],
     ) -> str:  # fmt: skip
         """What arms of one verdict do more or less of than the control, and by how much."""
-        words = phrase_of(metric)
+        words = self.summary.phrase(metric)
         higher = group[0].verdict == "higher"
         who = self._who([effect.arm for effect in group], [effect.arm for effect in effects])
         verb = words.one if _arms(group) == 1 else words.several
@@ -248,7 +247,7 @@ class Clauses:
         self, metric: str, control: str, level: str, most: Sequence[EffectRecord], rest: Sequence[EffectRecord]
     ) -> str:
         """The same of a factor's level whose arms stand apart from the others."""
-        words = phrase_of(metric)
+        words = self.summary.phrase(metric)
         others = tr_plural("{count} other arm: {size}", "{count} other arms: {size}", _arms(rest), size=_span(rest))
         facts = {
             "count": _arms(most), "level": level, "verb": words.several, "control": control, "size": _span(most),
@@ -289,7 +288,7 @@ class Clauses:
         if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
             return ""
         merged.update(arms)
-        facts = {"noun": phrase_of(cost).short_subject}
+        facts = {"noun": self.summary.phrase(cost).short_subject}
         if times := _times(found):
             return tr(", at {times} times the {noun}", times=times, **facts)
         facts["size"] = _spread(found)

@@ -13,7 +13,6 @@ from math import log
 from mydyno.language import joined, listing, percent_sign, tr
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
 from mydyno.results.words.plain import signed, size
@@ -27,7 +26,7 @@ def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> lis
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    facts = {"noun": phrase_of(metric).short_subject, "step": load_level(step.connections, step.rate)}
+    facts = {"noun": summary.phrase(metric).short_subject, "step": load_level(step.connections, step.rate)}
     words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]

@@ -12,7 +12,6 @@ from typing import Any
 from mydyno.language import comma, current_language, joined, listing, tr, tr_plural
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, RunSummary, StepLevel, Summary
 from mydyno.results.words.plain import MOST_NAMES, plus_minus, signed
 
@@ -76,7 +75,7 @@ def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
 
 def difference_clause(one: HostsEffect, summary: Summary) -> str:
     """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
-    of = "" if one.metric == summary.primary else tr(" on {noun}", noun=phrase_of(one.metric).short_subject)
+    of = "" if one.metric == summary.primary else tr(" on {noun}", noun=summary.phrase(one.metric).short_subject)
     against = "" if one.control == summary.control else tr(" against {control}", control=one.control)
     return tr(
         "{arm}'s effect{of}{against} differs between the hosts{where}: {sizes}",

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mydyno.language import comma, listing, percent_sign, tr
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import InterleavingRecord, Summary
 from mydyno.results.precision import (
@@ -81,7 +80,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     for metric in answered_metrics(summary):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         widths, planned = half_widths(effects), planned_blocks(effects)
-        noun = phrase_of(metric).short_subject
+        noun = summary.phrase(metric).short_subject
         facts = {"noun": f"{noun[:1].upper()}{noun[1:]}", "width": plus_minus_of(widths) if widths else ""}
         if planned is None:
             needed = blocks_for(summary.margin, effects, summary.look or done, summary.alpha, sequential)

@@ -102,7 +102,7 @@
   }
 
   function showPrecision(line) {
-    const names = { tps: tr("transactions/s"), qps: tr("queries/s"), server_cpu_us_per_query: tr("CPU time per query"), server_cpu_ratio: tr("CPU time relative to the load program's") };
+    const names = JSON.parse(byId("metric-names").textContent);
     const list = element("ul");
     list.className = "plain";
     for (const [metric, width] of Object.entries(line.half_widths)) list.append(element("li", tr("±{percent} % of {metric}", { percent: number(100 * width, 2), metric: names[metric] ?? metric })));

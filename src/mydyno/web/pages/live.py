@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from mydyno.errors import MydynoError
+from mydyno.execution.interleaved.pilot import COST, THROUGHPUT
 from mydyno.language import tr
+from mydyno.model.metrics import phrase_of
+from mydyno.reports.page_assets import script_json
+from mydyno.results.families import verdict_metrics
 from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
 from mydyno.web.live_status import stop_study
 from mydyno.web.rendering import render
@@ -24,7 +34,17 @@ async def show_live(request: Request) -> Response:
     if not (path / LIVE_FILE).is_file():
         words = tr("This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts.")
         return render("problem.html", title=tr("There is nothing live to show"), words=words, row=row)
-    return render("live.html", row=row)
+    return render("live.html", row=row, metrics=await run_in_threadpool(_metric_names, path))
+
+
+def _metric_names(path: Path) -> Markup:
+    """{name in live.jsonl: words} of what the study's precision is of; of a damaged study those of the pilot."""
+    names = {THROUGHPUT: tr(THROUGHPUT), COST: tr(COST)}
+    with suppress(MydynoError):
+        experiment = StudyFolder.open(path).study().experiment
+        workloads = {step.workload for step in experiment.resolved_steps}
+        names |= {one: phrase_of(one, workloads).short_subject for one in verdict_metrics(experiment)}
+    return script_json(names)
 
 
 async def show_history(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""/studies/ID: the answer, the runs, the report; and the report by itself."""
+"""/studies/ID: the answer and the runs; and the report, a page of its own."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _page(path: Path, index: StudyIndex) -> Response:
         row=row,
         translated=text is own or current_language() == "en",
         answer=[str(one) for one in _list(text, "answer")],
+        further=text["further"] if isinstance(text.get("further"), int) else 0,
         scope=str(text.get("scope") or ""),
-        sharpen=[str(one) for one in _list(text, "sharpen")],
         arms=[str(one) for one in _list(summary, "arms")],
         control=str(summary.get("control") or ""),
         grid=run_grid(path),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mydyno.language import speaking
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import Metric
@@ -88,7 +89,25 @@ def test_each_metric_of_the_question_has_its_sentence() -> None:
         "jemalloc uses more resident memory than glibc: +12 % (between +9.8 % and +14 %).",
         "tcmalloc is inconclusive: differences in resident memory below about ±4 % are hidden by this host's noise.",
     )
+    assert found.further == 2, "the last two are on a further metric: reports set them smaller"
     assert [line.partition(":")[0] for line in found.sharpen[:2]] == ["Queries per second", "Resident memory"]
+
+
+def test_where_every_step_connects_the_words_are_connections() -> None:
+    of = experiment(("plain", "1.3"), steps=(StepSpec(workload="connect", connections=(16,)),))
+    cpu = "server_cpu_us_per_transaction"
+    effects = [effect("1.3", "lower", -91.0, metric="tps", control="plain")]
+    effects += [effect("1.3", "higher", 90.0, metric=cpu, control="plain")]
+    made = summary(of, effects, primary="tps", also_primary=(cpu,))
+    said = answer_study(made, study(of), records(of)).answer
+    assert said[0].startswith("1.3 completes fewer connections per second than plain: −91 %")
+    assert said[1].startswith("1.3 uses more CPU per connection than plain: +90 %")
+    with speaking("zh"):
+        said = answer_study(made, study(of), records(of)).answer
+    assert "每秒连接数" in said[0] and "每个连接的 CPU 时间" in said[1]
+    mixed = (*made.steps, made.steps[0].model_copy(update={"id": "tpcc-16", "workload": "tpcc"}))
+    said = answer_study(made.model_copy(update={"steps": mixed}), study(of), records(of)).answer
+    assert said[0].startswith("1.3 serves fewer transactions than plain")
 
 
 def test_what_is_open_beside_what_is_decided_is_named() -> None:
