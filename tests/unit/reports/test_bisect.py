@@ -83,7 +83,7 @@ def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
         ({"state": "no difference", "first_bad": None, "comparisons": ()}, "do not differ in QPS"),
         (
             {"state": "no difference", "first_bad": None},
-            f"{commit(0).short} is bad already: give that commit as --good",
+            f"{commit(0).short} is bad already: set that commit as --good",
         ),
         ({"state": "better", "first_bad": None, "comparisons": ()}, "is better than the good end"),
         ({"state": "undecided", "first_bad": None, "comparisons": ()}, "It is undecided whether"),

@@ -50,8 +50,8 @@ def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
     if result.state == "no difference":
         beyond = "" if record.threshold is None else f" by more than {record.threshold * 100:.3g} %"
         return [
-            f"{ends} do not differ{beyond} in {what}: there is nothing to look for. If {record.bad.short} is known to "
-            f"be worse than an older commit, {record.good.short} is bad already: give that commit as --good."
+            f"{ends} do not differ{beyond} in {what}: there is no such commit. If {record.bad.short} is known to "
+            f"be worse than an older commit, {record.good.short} is bad already: set that commit as --good."
         ]
     if result.state == "better":
         return [f"The bad end, {record.bad.short}, is better than the good end, {record.good.short}, in {what}: there "
@@ -162,9 +162,9 @@ def notes(record: BisectRecord, result: BisectResult) -> list[str]:
     ]
     if result.ends is not None and result.ends.limit is not None:
         found.append(
-            f"The chance that the named commit or range is wrong is at most {share_words(record.error_rate)}: every "
-            "study has its share of that, and the path is right if every decision is. That is about noise. It does "
-            "not include what the layout of each build's code changes: see `builds`."
+            f"The probability that the named commit or range is wrong is at most {share_words(record.error_rate)}; it "
+            "is divided over the studies. It covers noise, but not what the layout of each build's code changes: see "
+            "`builds`."
         )
     if record.longest_s is not None:
         found.append(f"A commit that is undecided after {format_duration(record.longest_s)} is skipped.")
