@@ -26,7 +26,7 @@ from tests.support.not_run import ListNotRun
 from tests.support.progress import Progress
 from tests.support.real import Program, lend_cache
 
-# How long an example takes is the host's matter. The same examples in every run but those of everything.
+# No deadline: the duration depends on the host. The same examples in every run but those of everything.
 settings.register_profile(
     "any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not ALL, database=None
 )

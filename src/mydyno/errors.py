@@ -34,7 +34,7 @@ class HostError(MydynoError):
 
 
 class ArchiveError(HostError):
-    """A package archive or registry did not deliver, also when asked again: it cannot be reached, or lacks the file."""
+    """A package archive or registry failed, also on retry: it cannot be reached, or lacks the file."""
 
 
 class BuildError(HostError):

@@ -56,7 +56,7 @@ async def run_study(
     """A new study, from check to summary. `opener` makes the study environment; tests pass a fake one.
 
     Raises UserError and HostError before anything is started, StudyError when it went wrong on the way; what was
-    finished is kept, and resume_study goes on from there.
+    finished is kept, and resume_study continues from there.
     """
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())

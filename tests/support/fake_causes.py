@@ -62,7 +62,7 @@ def study(
     random = np.random.default_rng(seed)
     experiment = Experiment(
         name="causes",
-        question="What came with it?",
+        question="Which costs changed with the effect?",
         server=ServerSpec(name="mariadb-10.11"),
         control="base",
         arms=(ArmSpec(name="base"), ArmSpec(name="changed", treatments={"variables": {"innodb_io_capacity": 1}})),

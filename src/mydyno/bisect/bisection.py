@@ -1,6 +1,6 @@
 """The order of a bisection: the ends, then commit after commit as git bisect names them, then the result.
 
-Every finished comparison is in the journal; a bisection that was interrupted repeats their marks and goes on.
+Every finished comparison is in the journal; an interrupted bisection repeats their marks and continues.
 """
 
 from __future__ import annotations

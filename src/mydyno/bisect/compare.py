@@ -1,7 +1,7 @@
 """Compares one commit with the good end: a study with the good end as control, decided by its verdict.
 
 The two ends are compared first. They must be shown to differ at a load level, and by what they differ every other
-commit is decided there: a commit is bad if it is shown to be beyond the limit, good if it is shown to be within it
+commit is decided there: a commit is bad if it is significantly beyond the limit, good if significantly within it
 (verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
 ratio): a commit that has the whole difference and one that has none are then equally far from it. But an estimate can
 be more than twice the truth; so the limit is never beyond the near end of the interval, which the true difference is
@@ -136,7 +136,7 @@ async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools
     try:
         await _build(experiment, commit, tools)
     except BuildError as error:
-        # The message goes on with lines of the log, the hint has the log's path.
+        # The message continues with lines of the log, the hint has the log's path.
         return _skipped(commit, "build", "; ".join(filter(None, (error.message.partition("\n")[0], error.hint))))
     try:
         study, summary, times = await _study(folder, experiment, tools, _is_decided, record.longest_s)
@@ -145,7 +145,7 @@ async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools
         return _skipped(commit, "start", cut(error.message))
     (found,) = gate_study(study, summary).comparisons
     effect = next(iter(_effects(summary, record.metric)), None)
-    outcomes: dict[judged.Outcome, Outcome] = {judged.Outcome.WORSE: "bad", judged.Outcome.FINE: "good"}
+    outcomes: dict[judged.Outcome, Outcome] = {judged.Outcome.WORSE: "bad", judged.Outcome.PASSED: "good"}
     made = _comparison(commit, outcomes.get(found.outcome, "skipped"), study, summary, effect, times, folder.path)
     if made.outcome != "skipped":
         return made
@@ -259,7 +259,7 @@ def _end_state(study: StudyFolder, summary: Summary, record: BisectRecord) -> tu
         outcomes = {one.step: one.outcome for one in gate_study(study, summary).comparisons}
         worse = [one for one in effects if outcomes.get(one.step) is judged.Outcome.WORSE]
         better: list[EffectRecord] = []
-        done = bool(outcomes) and all(one is judged.Outcome.FINE for one in outcomes.values())
+        done = bool(outcomes) and all(one is judged.Outcome.PASSED for one in outcomes.values())
     else:
         lower_is_worse = is_higher_better(record.metric)
         worse = [one for one in effects if one.verdict == ("lower" if lower_is_worse else "higher")]

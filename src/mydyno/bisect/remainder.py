@@ -1,4 +1,4 @@
-"""Whether the named commit accounts for what the ends differ by; if not, the bisection that goes on.
+"""Whether the named commit accounts for what the ends differ by; if not, the bisection that continues.
 
 The commit and the bad end are each compared with the good end. If their intervals do not overlap, a later commit
 changed the metric again: it made it worse still, or undid a part.

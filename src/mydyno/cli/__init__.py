@@ -29,7 +29,7 @@ COMMANDS = {
     "list": Command("list_", "List the built-in experiments and the studies."),
     "report": Command("report", "Write a study's report again: html, md, csv, json."),
     "serve": Command("serve", "Show studies, and the one that runs, in a browser."),
-    "compare": Command("compare", "Set studies, or arms of one study, side by side."),
+    "compare": Command("compare", "Compare studies, or arms of one study."),
     "history": Command("history", "Show all studies of an experiment, and what changed."),
     "gate": Command("gate", "Decide by exit code whether an arm is worse than allowed."),
     "bisect": Command("bisect", "Find the commit that made a server worse."),
@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 def make_app(commands: Sequence[str]) -> typer.Typer:
-    """The program with these commands; without any, all of them as far as the help page goes.
+    """The program with these commands; without any, those of the help page.
 
     Only the modules of `commands` are loaded: a start must not cost what it does not use.
     """

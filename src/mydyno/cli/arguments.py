@@ -149,7 +149,7 @@ def all_settings(
 
 
 def study_path(study: str, studies: Path) -> Path:
-    """The folder that the user meant: the path itself, or the name below the studies folder."""
+    """The study's folder: the path itself, or the name below the studies folder."""
     path = Path(study)
     return path if path.exists() or "/" in study else studies / study
 

@@ -57,7 +57,7 @@ Time = Annotated[
 Longest = Annotated[
     str | None,
     typer.Option(
-        help="Longest time for one comparison that is not decided; then the commit is skipped (default: three "
+        help="Maximum time for one comparison; a commit that is then undecided is skipped (default: three "
         "times --time).",
         metavar="DURATION",
     ),
@@ -65,7 +65,7 @@ Longest = Annotated[
 Error = Annotated[
     str | None,
     typer.Option(
-        help=f"Largest chance that a wrong commit is named (default: {DEFAULT_ERROR}); a smaller one takes longer.",
+        help=f"Maximum probability of naming a wrong commit (default: {DEFAULT_ERROR}); a smaller one takes longer.",
         metavar="PERCENT",
     ),
 ]
@@ -86,10 +86,10 @@ def bisect(
     longest: Longest = None,
     blocks: Annotated[
         int | None,
-        typer.Option(help="A fixed number of blocks for each comparison, in place of a time.", min=6, metavar="N"),
+        typer.Option(help="A fixed number of blocks for each comparison, instead of a time.", min=6, metavar="N"),
     ] = None,
     first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="Of merges, follow the first parent alone (as git bisect does).")
+        bool, typer.Option("--first-parent", help="Follow only the first parent of merges (as git bisect does).")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commits, builds and time; build and start nothing.")
@@ -154,7 +154,7 @@ def bisect(
 
 
 def _existing(target: str, bisections: Path) -> Path | None:
-    """The folder of a bisection that the user meant; None for an experiment."""
+    """The folder of an existing bisection; None for an experiment."""
     for path in (Path(target), bisections / target):
         if (path / "bisect.json").is_file():
             return path

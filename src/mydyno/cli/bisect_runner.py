@@ -156,7 +156,7 @@ async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, 
         print(f"time      {experiment.design.blocks} blocks for each study (mydyno plan prints how long that is)")
     else:
         most = record.longest_s
-        longest = "" if most is None else f"; {format_duration(most)} for one that is not decided"
+        longest = "" if most is None else f"; {format_duration(most)} for an undecided one"
         print(f"time      at most {format_duration(one_s)} for each study, {format_duration(needed * one_s)} in all, "
               f"besides the builds{longest}")  # fmt: skip
     listed = await host.run(

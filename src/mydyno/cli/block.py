@@ -39,12 +39,13 @@ def block(
     study: Annotated[str, typer.Argument(help="A folder with study.json and plan.json.", metavar="STUDY")],
     number: Annotated[int | None, typer.Option("--block", help="The block to execute.", min=1, metavar="N")] = None,
     prepare: Annotated[
-        bool, typer.Option("--prepare", help="Fetch servers and make the data that blocks need, and end.")
+        bool, typer.Option("--prepare", help="Fetch the servers and create the data that blocks need, then exit.")
     ] = False,
     length: Annotated[
         str | None,
         typer.Option(
-            help="Of an interleaved block, e.g. 60s: as many cycles as fit (default: the experiment's own number).",
+            help="Length of an interleaved block, e.g. 60s; it has as many cycles as fit (default: the experiment's "
+            "number).",
             metavar="DURATION",
         ),
     ] = None,
@@ -52,17 +53,17 @@ def block(
         str | None, typer.Option(help="Load before each measured slice (default: design.washout).", metavar="DURATION")
     ] = None,
     skip_arm: Annotated[
-        list[str] | None, typer.Option("--skip-arm", help="An arm not to start. Repeatable.", metavar="ARM")
+        list[str] | None, typer.Option("--skip-arm", help="Do not start this arm. Repeatable.", metavar="ARM")
     ] = None,
     group: Annotated[
         str,
-        typer.Option(help="The host group that the block's runs name: one name for each host.", metavar="NAME"),
+        typer.Option(help="Name of the host group, recorded in each run.", metavar="NAME"),
     ] = "",
     heartbeat: Annotated[
         str | None,
         typer.Option(
-            help="End, and undo everything, when standard input ends or is silent for so long. Default: input is not "
-            "read.",
+            help="Stop and undo all changes if standard input closes, or sends nothing for this time. Default: input "
+            "is not read.",
             metavar="DURATION",
         ),
     ] = None,
@@ -70,7 +71,7 @@ def block(
         list[str] | None,
         typer.Option(
             "--load-host",
-            help="A host that the load comes from, started by the controller on standard input. Repeatable.",
+            help="A host that generates the load; the controller connects it through standard input. Repeatable.",
             metavar="NAME",
         ),
     ] = None,
@@ -126,7 +127,7 @@ def _load_hosts(names: list[str] | None, listen: str | None, heartbeat: str | No
 
 
 def _emit(message: Any) -> None:
-    """One line on standard output; where nobody reads it any more, the end of standard input says so."""
+    """Print one line on standard output; that its reader has gone is seen from the end of standard input."""
     sys.stdout.write(message.model_dump_json() + "\n")
     sys.stdout.flush()
 
@@ -160,7 +161,7 @@ def _leave(error: BaseException) -> None:
 
 
 async def _silence(limit_s: float, take: Callable[[str], None]) -> None:
-    """Passes lines on; returns when standard input has ended, or had no line for so long."""
+    """Passes lines on; returns when standard input has ended, or had no line for this time."""
     reader = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

@@ -1,4 +1,4 @@
-"""`mydyno compare A B …`: studies side by side, or arms of one study."""
+"""`mydyno compare A B …`: compare studies, or arms of one study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = ("text", "html", "json", "md")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="compare", help="Set studies, or arms of one study, side by side.")(compare)
+    app.command(name="compare", help="Compare studies, or arms of one study.")(compare)
 
 
 def compare(

@@ -19,9 +19,9 @@ class ExitCode(IntEnum):
     HOST_CANNOT = 3
     """This host cannot do it; nothing was started."""
     GATE_WORSE = 4
-    """`mydyno gate`: an arm is shown to be worse than its threshold allows, or it failed."""
+    """`gate`: an arm is worse than its threshold allows, or it failed."""
     GATE_OPEN = 5
-    """`gate`: it cannot be told whether the arms are fine or one is worse. `bisect`: no commit is found, or not all."""
+    """`gate`: undecided. `bisect`: no commit is found, or not all."""
     INTERRUPTED = 130
     """Interrupted by Ctrl-C or SIGTERM; `mydyno resume` continues the study."""
 

@@ -72,7 +72,7 @@ class FleetProgress:
         self._show(group, "idle")
 
     def group_lost(self, group: str, why: str, for_good: bool) -> None:
-        """Why a group takes no blocks, and whether it is tried again."""
+        """Why a group takes no blocks, and whether it is retried."""
         then = "it takes no blocks of this study" if for_good else "its block is executed again"
         self.say(f"{group} LOST: {shorten(why, 400, placeholder=' …')}; {then}")
         self._blocks.pop(group, None)

@@ -1,4 +1,4 @@
-"""`mydyno gate STUDY|EXPERIMENT`: an exit code for CI: shown to be fine, shown to be worse, or cannot be told."""
+"""`mydyno gate STUDY|EXPERIMENT`: an exit code for CI: passed, worse or undecided."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Thresholds = Annotated[
     list[str] | None,
     typer.Option(
         "--threshold",
-        help="A limit in place of the experiment's for this metric: qps='no worse than -2%'. Repeatable.",
+        help="A limit that replaces the experiment's for this metric: qps='no worse than -2%'. Repeatable.",
         metavar="METRIC=LIMIT",
     ),
 ]
@@ -49,11 +49,10 @@ def gate(
     target: Target,
     thresholds: Thresholds = None,
     base: Annotated[
-        str | None, typer.Option(help="Compare two commits of the control's repository: the control.", metavar="REF")
+        str | None,
+        typer.Option(help="Compare two commits of the control's repository; this is the control.", metavar="REF"),
     ] = None,
-    head: Annotated[
-        str | None, typer.Option(help="With --base: the commit that is compared with it.", metavar="REF")
-    ] = None,
+    head: Annotated[str | None, typer.Option(help="With --base: the commit to compare with it.", metavar="REF")] = None,
     junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE")] = None,
     markdown: Annotated[File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE")] = None,
     as_json: Annotated[File, typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE")] = None,

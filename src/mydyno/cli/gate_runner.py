@@ -26,7 +26,7 @@ from mydyno.study import Request, run_study
 from mydyno.verdicts.threshold import Outcome
 
 WRITERS: dict[str, Callable[[GateResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}
-CODES = {Outcome.FINE: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outcome.UNDECIDED: ExitCode.GATE_OPEN}
+CODES = {Outcome.PASSED: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outcome.UNDECIDED: ExitCode.GATE_OPEN}
 
 
 def run_experiment(

@@ -30,7 +30,7 @@ def history(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="An experiment's name, one of its studies, or the studies that count.",
+            help="An experiment's name, one of its studies, or the studies to include.",
             metavar="EXPERIMENT|STUDY",
         ),
     ],
@@ -42,7 +42,7 @@ def history(
         typer.Option(help="This host's studies; default: that of the study named, or of the newest.", metavar="HOST"),
     ] = None,
     calibration: Annotated[
-        bool, typer.Option("--calibration", help="Only: do A/A intervals cover as often as they claim?")
+        bool, typer.Option("--calibration", help="Print only the calibration: the coverage of the A/A intervals.")
     ] = False,
     format_: Annotated[
         str | None,

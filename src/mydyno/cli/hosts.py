@@ -77,7 +77,7 @@ def prepare_hosts(
         ),
     ] = None,
     undo: Annotated[
-        bool, typer.Option("--remove", help="Remove from the hosts all that was copied, and what studies left.")
+        bool, typer.Option("--remove", help="Remove everything copied to the hosts, and what studies left there.")
     ] = False,
     verbose: arguments.Verbose = False,
 ) -> None:

@@ -38,7 +38,9 @@ def script(
     blocks: arguments.Blocks = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     program: Annotated[str, typer.Option(help="How the nodes start mydyno.", metavar="COMMAND")] = "mydyno",
-    parallel: Annotated[int | None, typer.Option(help="Blocks at the same time, at most.", min=1, metavar="N")] = None,
+    parallel: Annotated[
+        int | None, typer.Option(help="Maximum number of concurrent blocks.", min=1, metavar="N")
+    ] = None,
     image: Annotated[
         str | None, typer.Option(help="Kubernetes: an image with mydyno on its PATH.", metavar="IMAGE")
     ] = None,
@@ -58,7 +60,7 @@ def script(
         )
     resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks))
     if resolved.design.time is not None:
-        # A job has no looks: nobody examines effects between its tasks.
+        # A job has no looks: effects are not examined between its tasks.
         fixed = ['design.time="none"', f"design.blocks={resolved.design.blocks}"]
         resolved, source = experiments.load(experiment, scale, [*arguments.all_settings(settings, blocks), *fixed])
     check_server(resolved, "hosts script", "use `mydyno run`")

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="List the servers that mydyno can download, or download one.", invoke_without_command=True)
     group.callback()(list_servers)
     group.command(name="install", help="Download and unpack a server into the cache.")(install)
-    group.command(name="add", help="Add a server from a vendor's archive or an image, by a name of your own.")(add)
+    group.command(name="add", help="Add a server from a vendor's archive or an image, under a chosen name.")(add)
     group.command(name="remove", help="Remove a server that was added, or a build from source.")(remove)
     app.add_typer(group, name="servers")
 
@@ -131,7 +131,7 @@ def add(
         str, typer.Option(help="The vendor's tar archive (.tar.gz, .tar.xz, .tar.bz2).", metavar="FILE|URL")
     ] = "",
     oci: Annotated[
-        str, typer.Option(help="Instead: a container image in an OCI image layout.", metavar="FOLDER[:TAG]")
+        str, typer.Option(help="Instead of --archive: a container image (OCI image layout).", metavar="FOLDER[:TAG]")
     ] = "",
     sha256: Annotated[
         str,
@@ -202,7 +202,7 @@ def _check_name(name: str) -> None:
         raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
 
 
-def remove(name: Annotated[str, typer.Argument(help="A name that was added, or that of a build.")]) -> None:
+def remove(name: Annotated[str, typer.Argument(help="Name of an added server, or of a build.")]) -> None:
     """Remove a server that was added, or a build from source."""
     cache = cache_folder()
     added, builds = read_added(cache), read_builds(cache)

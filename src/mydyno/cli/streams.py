@@ -1,7 +1,7 @@
 """Standard output and standard error, whose reader may go away and whose encoding may lack a character.
 
-What nobody reads is dropped, and the command goes on: a study does not depend on the pager that shows its progress. A
-character that the encoding lacks is written as its escape, and so is a control character.
+Output without a reader is dropped, and the command continues: a study does not depend on the pager that shows its
+progress. A character that the encoding lacks is written as its escape, and so is a control character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 
 
 class BestEffort(io.RawIOBase):
-    """The file descriptor of a stream; it becomes /dev/null at the first write that nobody can read."""
+    """The file descriptor of a stream; it becomes /dev/null at the first write without a reader."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

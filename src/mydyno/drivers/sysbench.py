@@ -82,7 +82,7 @@ class Sysbench(Driver):
             else f"mysql-host={address.host}\nmysql-port={address.port}"
         )
         if address.tls is not None and address.tls.of_load is not None:
-            # Its --mysql-ssl=on goes on in plain text where the server has no TLS, and it takes no version or suite.
+            # Its --mysql-ssl=on continues in plain text where the server has no TLS, and it takes no version or suite.
             raise DriverError('sysbench 1.0.20 cannot prove TLS; use driver = "dynoload"')
         if address.compression not in ("off", "zlib"):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')

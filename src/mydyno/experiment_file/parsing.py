@@ -243,7 +243,7 @@ def _verdict_problems(verdict: object, arms: list[str], vocabulary: Vocabulary) 
         try:
             compare = CompareSpec.model_validate(table)
         except ValidationError:
-            continue  # told by the experiment's own validation
+            continue  # reported by the experiment's own validation
         key: Key = ("verdict", "compare", index)
         for position, metric in enumerate(compare.metrics):
             if split_instance(metric)[0] not in vocabulary.metrics or metric_source(metric) is None:
@@ -271,7 +271,7 @@ def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
             )
             continue
         if not isinstance(workload, str):
-            continue  # told already as no text
+            continue  # already reported as not a text
         if workload not in vocabulary.workload_options:
             problems.append(
                 unknown(("steps", index, "workload"), "workload", workload, list(vocabulary.workload_options))

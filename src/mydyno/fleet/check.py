@@ -1,4 +1,4 @@
-"""`doctor` on many hosts: facts and abilities side by side, and the offset of each host's clock.
+"""`doctor` on many hosts: compares facts and abilities, and the offset of each host's clock.
 
 The offset is that of the answer with the shortest round trip, as in NTP's clock filter (RFC 5905, section 10): the
 host's time against the middle of the round trip here; wrong by half the round trip at most. One round trip includes

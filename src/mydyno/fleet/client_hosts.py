@@ -133,7 +133,7 @@ class ClientSession:
     def _link(self, client: str) -> HostLink:
         link = self._links.get(client)
         if link is None:
-            raise HostError(f"{client} is no client of this group")
+            raise HostError(f"{client} is not a client of this group")
         return link
 
     async def _attend(self, opened: Opened, process: HostProcess, lines: asyncio.Queue[str | None]) -> str:

@@ -51,7 +51,7 @@ _numbers = itertools.count(1)
 
 
 class GroupLostError(Exception):
-    """A group cannot go on with its block: connection lost, host full, version wrong."""
+    """A group cannot continue its block: connection lost, host full, version wrong."""
 
 
 def _remove_scratch_of_killed_controllers() -> None:

@@ -1,4 +1,4 @@
-"""What the controller and `mydyno block` on a host say to each other: JSON lines on its standard output."""
+"""Messages between the controller and `mydyno block` on a host: JSON lines on its standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mydyno.model.stored.records import SliceRecord
 HEARTBEAT_S = 15.0
 """The controller writes a line to the block's standard input this often."""
 SILENCE_S = 120.0
-"""Without a line for so long, the block undoes everything and ends."""
+"""Without a line for this time, the block undoes everything and ends."""
 GRACE_S = 90.0
 """For a block to stop its servers and undo everything."""
 

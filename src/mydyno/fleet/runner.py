@@ -56,7 +56,7 @@ Result = TypeVar("Result", Prepared, Finished)
 
 
 class GroupUnfitError(GroupLostError):
-    """The host cannot execute blocks of this study at all; it is not tried again."""
+    """The host cannot execute blocks of this study at all; it is not retried."""
 
 
 class GroupRunner:

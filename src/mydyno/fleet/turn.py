@@ -18,13 +18,13 @@ from mydyno.hosts.lock import CLEANING, Holder, lock_holder, study_lock
 MOST_WAITING_S = SILENCE_S + GRACE_S
 """An earlier block notices that it was left, and undoes everything."""
 MOST_UNKNOWN_S = 10.0
-"""A holder that does not answer: it may have let go just now."""
+"""The holder does not answer: it may just have released the lock."""
 STEP_S = 0.5
 
 
 @asynccontextmanager
 async def own_turn(study: str, address: str, say: Callable[[str], None]) -> AsyncIterator[None]:
-    """Hold the host's lock, after an earlier block of this study, or `mydyno clean`, has let it go.
+    """Hold the host's lock, after an earlier block of this study, or `mydyno clean`, has released it.
 
     Raises HostError for another study, StudyError if the earlier block does not end.
     """

@@ -109,7 +109,7 @@ def start_apart(argv: Sequence[str]) -> tuple[subprocess.Popen[str], StartedComm
 
 
 class DetachedCommand:
-    """A program that goes on after this one."""
+    """A program that continues after this one ends."""
 
     def __init__(self, process: subprocess.Popen[bytes], started: StartedCommand) -> None:
         self.pid = process.pid

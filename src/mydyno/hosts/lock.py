@@ -83,7 +83,7 @@ class Holder:
 
 
 def lock_holder(address: str = ADDRESS) -> Holder | None:
-    """Who holds the host's lock; None: nobody."""
+    """The process that holds the host's lock; None: it is free."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asker:
             asker.settimeout(2)

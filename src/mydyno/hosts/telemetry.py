@@ -12,7 +12,7 @@ from mydyno.hosts.paths import HostPaths
 EVERYTHING = "everything"
 """In place of a family where there is no sample at all."""
 STATUS = ("mysql_", "innodb_")
-"""How names of families begin that are read by SQL: what fails at first is tried again at each sample."""
+"""How names of families begin that are read by SQL: those that fail at first are retried at each sample."""
 TIMEOUT_S = 10.0
 
 

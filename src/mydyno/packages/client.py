@@ -1,4 +1,4 @@
-"""The user's own settings of package clients (proxies, Java), which children otherwise do not inherit."""
+"""What package clients share: the user's own settings (proxies, Java), which children otherwise do not inherit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 
 NAMES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 JAVA_NAMES = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "MAVEN_OPTS", "MAVEN_ARGS", *NAMES)
+HASH_HINT = "retry; if it differs again, the registry serves another file"
+"""Where a downloaded file does not have its hash."""
 
 
 def client_environment(names: tuple[str, ...] = NAMES) -> dict[str, str]:

@@ -112,7 +112,7 @@ class DebianRelease:
         told = await self._host.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
         for line in told.output.splitlines():
             uri, codename, component, origin = (line.split("|") + [""] * 4)[:4]
-            # Of a machine that never read its lists, apt tells no origin; then the archive's usual path tells.
+            # On a machine that never read its lists, apt reports no origin; the archive's usual path identifies it.
             debian = origin == "Debian" or (origin.startswith("$") and uri.rstrip("/").endswith("/debian"))
             if debian and component == "main" and not re.search("-(security|updates|backports)", codename):
                 return uri.rstrip("/")

@@ -13,7 +13,7 @@ from pathlib import Path
 from mydyno.errors import ArchiveError, HostError
 from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.client import JAVA_NAMES, client_environment
+from mydyno.packages.client import HASH_HINT, JAVA_NAMES, client_environment
 from mydyno.packages.progress import Say, told_progress
 
 
@@ -76,7 +76,7 @@ class MavenRepository:
         found = sha256_of(path)
         if found != artifact.sha256:
             self.forget(artifact)
-            raise HostError(f"{artifact.coordinates} has SHA-256 {found}, not {artifact.sha256}", "try once more")
+            raise HostError(f"{artifact.coordinates} has SHA-256 {found}, not {artifact.sha256}", HASH_HINT)
         return path
 
     def forget(self, artifact: Artifact) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from mydyno.errors import ArchiveError, HostError
 from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.client import NAMES, client_environment
+from mydyno.packages.client import HASH_HINT, NAMES, client_environment
 from mydyno.packages.progress import Say, told_progress
 
 CONFIGURATION_PREFIX = "npm_config_"
@@ -53,5 +53,5 @@ async def pack(package: NpmPackage, folder: Path, host: LocalHost, say: Say) -> 
         raise ArchiveError(f"npm could not get {package.coordinates}: {words[0]}", "is the registry reachable?")
     checksum = sha256_of(found[0])
     if checksum != package.sha256:
-        raise HostError(f"{package.coordinates} has SHA-256 {checksum}, not {package.sha256}", "try once more")
+        raise HostError(f"{package.coordinates} has SHA-256 {checksum}, not {package.sha256}", HASH_HINT)
     return found[0]

@@ -23,9 +23,9 @@ class Claim:
     claim: str
     here: str
     answer: str
-    """agrees, disagrees, or cannot tell."""
+    """agrees, disagrees or undecided."""
     next_step: str = ""
-    """Of a claim that cannot be told: what would decide it."""
+    """What would decide an undecided claim."""
     stored: bool = False
     """Whether `here` is a stored text."""
 
@@ -75,7 +75,7 @@ def conditions(result: StudyResult) -> list[str]:
 
 
 def counted(answers: Iterable[str]) -> str:
-    """The number of each answer: "2 agree, 1 cannot tell"."""
+    """The number of each answer: "2 agree, 1 undecided"."""
     found = Counter(answers)
     return comma(_counted(one, count) for one, count in found.most_common())
 
@@ -85,4 +85,4 @@ def _counted(answer: str, count: int) -> str:
         return tr_plural("{count} agrees", "{count} agree", count)
     if answer == "disagrees":
         return tr_plural("{count} disagrees", "{count} disagree", count)
-    return tr("{count} cannot tell", count=count) if answer == "cannot tell" else f"{count} {answer}"
+    return tr("{count} undecided", count=count) if answer == "cannot tell" else f"{count} {answer}"

@@ -49,7 +49,7 @@ class Accompanied:
 
 
 def accompanied(result: StudyResult, record: CostsRecord) -> list[Accompanied]:
-    """Every effect that is looked at (results/why/explained.py), with what came with it."""
+    """Every effect that is looked at (results/why/explained.py), with the costs that changed with it."""
     found = []
     for effect in explained(result.summary.effects):
         own = [(_named(result, record, one), one) for one in result.summary.candidates if _of(one, effect)]

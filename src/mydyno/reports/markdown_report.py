@@ -29,7 +29,7 @@ from mydyno.reports.server_settings import differing_settings
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
 
-ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("cannot tell")}
+ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("undecided")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
 COMPARISONS, SERVERS, PUBLISHED = (
     marked("Every comparison in full"),
@@ -39,7 +39,7 @@ COMPARISONS, SERVERS, PUBLISHED = (
 INVALID, WAITS, COSTS = (
     marked("Runs that are not valid"),
     marked("What the server waits for"),
-    marked("What came with it"),
+    marked("Costs that changed with the effect"),
 )
 HOSTS, EFFECTS = marked("Hosts"), marked("effects of the primary metric")
 OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID, WAITS, COSTS, HOSTS, EFFECTS)
@@ -199,7 +199,7 @@ def _host_row(result: StudyResult, one: HostsEffect) -> str:
 
 
 def _costs(result: StudyResult) -> str:
-    """What came with the effects; nothing where no effect is shown that has a cause looked for."""
+    """Costs that changed with the effects; empty where no such effect is shown."""
     record = result.summary.costs
     found = accompanied(result, record) if record is not None and not result.before_first_look else []
     if not found:

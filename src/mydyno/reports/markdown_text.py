@@ -57,7 +57,7 @@ def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str
 
 def _note(omitted: Sequence[str], whole: str) -> tuple[str, str]:
     return "", tr(
-        "Left out, because a comment of a pull request has at most 65,536 characters: {parts}. The whole: {whole}",
+        "Omitted, because a comment on a pull request has at most 65,536 characters: {parts}. Complete: {whole}",
         parts=", ".join(omitted),
         whole=whole,
     )

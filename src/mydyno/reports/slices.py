@@ -1,4 +1,4 @@
-"""The slices of an interleaved study for its report: read once, with the blocks' segments set side by side in time.
+"""The slices of an interleaved study for its report: read once, with the blocks' segments one after another.
 
 A segment is one step of one block: its slices follow one another without a gap. The time axis of a step joins its
 segments, so that no time without load takes room.

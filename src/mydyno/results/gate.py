@@ -145,7 +145,7 @@ def _comparisons(
     alpha: float | None,
     looks: Looks | None,
 ) -> tuple[Comparison, ...]:
-    """Every comparison that the thresholds mean, in their order; what was not measured can not be told."""
+    """Every comparison that the thresholds mean, in their order; undecided where nothing was measured."""
     runs = [run for run in summary.runs if run.block in examined]
     bounds, meant = [], []
     for one in thresholds:
@@ -189,7 +189,7 @@ def _time(
 ) -> tuple[float | None, str]:
     """(the further time that a decision takes, a sentence with the command); None and "" where neither is known.
 
-    One comparison that is shown to be worse decides the gate; to be fine it takes all.
+    One worse comparison decides the gate; it passes only if all comparisons pass.
     """
     length = block_duration_s(records)
     done = len({record.block for record in records})
@@ -197,10 +197,10 @@ def _time(
     next_look = plan.schedule.next_after(done) if plan.schedule is not None else None
     if next_look is not None and not any(one.n for one in open_ if one.ratio is not None):
         needed: int | None = next_look
-        begin = "It takes about"
+        begin = "A decision takes about"
     else:
         needed = _blocks_needed(open_)
-        begin = "If the effects are as estimated, it takes about"
+        begin = "If the effects are as estimated, a decision takes about"
     if needed is None or length is None:
         return None, ""
     if plan.schedule is not None and needed <= plan.schedule.last:

@@ -1,6 +1,6 @@
 """The host group as a factor of a study: each group's effect, whether they differ, and what may be said of other hosts.
 
-A verdict is of these hosts: the mean over the study's host groups, each counting alike (stats/groups.py). It is claimed
+A verdict is of these hosts: the mean over the study's host groups, with equal weights (stats/groups.py). It is claimed
 of hosts like these only where there are three groups or more, the interval over the groups' means, adjusted by
 Bonferroni over all contrasts with verdicts, shows the same, and no group's own interval shows the opposite. Groups
 differ where the test of equal effects, adjusted by Holm over the same contrasts, is at most the study's error rate.

@@ -48,7 +48,7 @@ class ServerBuild:
 
     @property
     def identity(self) -> str:
-        """Names the build for template keys: path, size and time tell a rebuilt server from the one before."""
+        """Names the build for template keys: path, size and time distinguish a rebuilt server from the previous one."""
         facts = self.program.stat()
         return f"{self.program.resolve()}:{facts.st_size}:{facts.st_mtime_ns}:{self.version.text}"
 

@@ -5,7 +5,7 @@ Tried with 5.6.14; where its code says more, storage/innobase's plugin/innodb_me
   afterwards changes nothing until it is installed again. So rows are written first, and there is one of each;
 - `loose_` keeps a server that does not have the plugin yet from refusing its options at the start;
 - flush_all would TRUNCATE the table (innodb_api.c): its policy is always disabled;
-- SHOW VARIABLES shows daemon_memcached_option cut at its first space once the plugin runs: stats tell what was taken.
+- SHOW VARIABLES shows daemon_memcached_option cut at its first space once the plugin runs: stats report what was taken.
 """
 
 from __future__ import annotations

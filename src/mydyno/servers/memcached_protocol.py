@@ -49,7 +49,7 @@ class MemcachedClient:
         return (await self._request("version")).decode(errors="replace").removeprefix("VERSION ")
 
     async def stats(self, group: str = "") -> dict[str, str]:
-        """What `stats` tells, or one of its groups (settings, slabs)."""
+        """The output of `stats`, or of one of its groups (settings, slabs)."""
         line = await self._request(f"stats {group}".strip())
         found = {}
         while line != b"END":

@@ -128,7 +128,7 @@ class Control:
         try:
             self._connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            connecting.add_done_callback(_close_late)  # the thread goes on, and nobody else would close it
+            connecting.add_done_callback(_close_late)  # the thread continues, and nothing else would close it
             raise
         return self
 
@@ -219,7 +219,7 @@ class Control:
             raise ServerError(f"{sql.partition(' IDENTIFIED')[0][:120]}: {_words(error)}") from error
 
     def _kill(self) -> None:
-        """End the statement that the server would otherwise go on with."""
+        """Kill the statement, which the server would otherwise continue."""
         lost: Any = self._connection
         other = Control(self._address, timeout_s=5, plain=self._plain)
         with suppress(ServerError, pymysql.MySQLError, OSError), closing(other._connect()) as connection:
@@ -245,7 +245,7 @@ class Control:
         return found
 
     def raw_socket(self) -> socket.socket:
-        """The connection's socket, for one who goes on in the protocol by himself; the session is then spent."""
+        """The connection's socket, for callers that continue the protocol; the session must not be used afterwards."""
         assert self._connection is not None
         found: socket.socket = self._connection._sock  # type: ignore[attr-defined]  # the stubs leave it out
         return found

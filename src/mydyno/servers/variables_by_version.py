@@ -83,7 +83,7 @@ def _log_size_text(size: Scalar, files: Scalar | None) -> str:
 
 
 def _binary_log(version: ServerVersion, variables: dict[str, Scalar], notes: list[str]) -> None:
-    """`log_bin = false`: MySQL >= 8.0 logs unless told not to, and takes log_bin's value for a file name."""
+    """`log_bin = false`: MySQL >= 8.0 logs by default, and takes log_bin's value for a file name."""
     value = variables.get("log_bin")
     if value is None or str(value).upper() not in NO_BINARY_LOG:
         return

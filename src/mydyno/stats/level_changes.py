@@ -33,7 +33,7 @@ from mydyno.stats.division import divide
 from mydyno.stats.paired import t_quantile
 
 FEWEST_SESSIONS = 4
-"""With fewer nothing is left to tell a change from the scatter of sessions."""
+"""With fewer, a change cannot be distinguished from the scatter of sessions."""
 DRAWS = 999
 MOST_FREEDOM = 200
 """Beyond it Student's t is normal."""

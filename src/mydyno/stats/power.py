@@ -26,7 +26,7 @@ from mydyno.stats.permutation import smallest_p
 from mydyno.stats.tost import FEWEST_BLOCKS
 
 MOST_BLOCKS = 10_000
-"""Beyond this the answer is this: nobody runs that many, and the noise is what must change."""
+"""Beyond this the answer is this: so many are impractical, and the noise must be reduced."""
 SD_QUANTILES = 500
 SHARE_OF_A_A = 0.75
 """Variance of X − mean(A, A′) as a share of that of A′ − A: (1 + 1/2) / (1 + 1)."""

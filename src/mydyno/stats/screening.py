@@ -26,7 +26,7 @@ from mydyno.stats.simultaneous import largest_t
 Array = NDArray[np.float64]
 
 ALIASED = 0.999
-"""From this correlation on two effects cannot be told apart."""
+"""From this correlation on two effects cannot be separated."""
 
 
 @dataclass(frozen=True, slots=True)

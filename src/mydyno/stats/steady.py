@@ -2,7 +2,7 @@
 state.
 
 No single rule is trusted. A window is `not steady` if noise does not explain what was seen, `undecided` if the window
-is too short or too noisy to tell (then only a longer window helps, and the verdict says so), `steady` otherwise.
+is too short or too noisy to decide (then only a longer window helps, and the verdict says so), `steady` otherwise.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def judge(
         broken.append(f"throughput drifts by {_signed(line.change)} over the window, limit ±{_percent(margin / 2.0)}")
     elif line.may_exceed(margin / 2.0):
         doubts.append(
-            f"a drift of {_signed(line.change)} over the window may be noise: the window is too short to tell"
+            f"a drift of {_signed(line.change)} over the window may be noise: the window is too short to decide"
         )
     broken += [f"the level changes by {_signed(step.change)} at {step.at} s of the window" for step in steps]
     cycles = {state.name: complete_cycles(state.values) for state in states if len(state.values)}

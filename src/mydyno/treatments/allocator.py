@@ -140,7 +140,7 @@ class AllocatorTreatment(Treatment):
     async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:
         """The library, from Debian's package, the user's path, or the system (glibc); asks it for its version.
 
-        Raises HostError if it cannot be obtained, UserError where the user's library tells no version of its kind.
+        Raises HostError if it cannot be obtained, UserError where the user's library reports no version of its kind.
         """
         if self.setting.library is not None:
             self._library = Path(self.setting.library).resolve()

@@ -50,7 +50,7 @@ class Bindings:
     output: str
 
     def of(self, symbol: str) -> dict[str, list[str]]:
-        """provider → users of one symbol; empty if nobody binds it."""
+        """provider → users of one symbol; empty if none binds it."""
         return self.providers.get(symbol, {})
 
     def served_by(self, symbol: str, program: Path) -> set[Path]:

@@ -1,4 +1,4 @@
-"""What counts as proof of a link: transfers in both directions, compared with Ethernet of the requested speed."""
+"""The proof of a link: transfers in both directions, compared with Ethernet of the requested speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOLERANCE = 0.05
 ATTEMPTS = 6
 """Of a timed transfer that came out wrong: other load on the CPUs disturbs it."""
 TIMED_ATTEMPTS = 3
-"""Of a transfer in which the receiver waited so long for a CPU that there was nothing to time."""
+"""The rate of a transfer in which the receiver waited for a CPU until there was nothing left to time."""
 CPU_BOUND = 0.85
 STRICT_SHARE = 0.25
 """A cap below this share of what the bare pair delivers must be reached, however busy the CPUs are."""

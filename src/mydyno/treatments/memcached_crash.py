@@ -51,7 +51,7 @@ async def _killed_and_counted(instance: RunningServer) -> dict[str, Any]:
             acknowledged += await client.set(f"mydyno-crash-{number}", VALUE)
         instance.process.send(signal.SIGKILL)  # behind the last reply, with no moment between
     await instance.process.wait(DEATH_S)
-    as_private(instance).socket.unlink(missing_ok=True)  # the killed server's: nobody answers there
+    as_private(instance).socket.unlink(missing_ok=True)  # the killed server's: no process listens on it
     instance.settings.init_sql.clear()  # tables, policy and plugin are in the data directory by now
     await instance.start()
     async with MemcachedClient(options.listen, options.port) as client:

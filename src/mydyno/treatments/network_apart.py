@@ -255,7 +255,7 @@ class ApartLink:
 
 
 async def _accepted(listener: socket.socket, half: Callable[[socket.socket], Transfer]) -> Transfer:
-    """This host's half. When it is cancelled, no thread goes on waiting for the other host: asyncio.run() would wait
+    """This host's half. When it is cancelled, no thread continues to wait for the other host: asyncio.run() would wait
     for that thread, up to TIMEOUT_S.
     """
     listener.setblocking(False)

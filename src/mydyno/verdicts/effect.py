@@ -116,7 +116,7 @@ class Effect:
     """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
 
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
-    these groups, each counting alike (stats/groups.py); they are None if too few blocks are
+    these groups, with equal weights (stats/groups.py); they are None if too few blocks are
     valid (a ratio needs one, an interval two) and where arm or control failed. For metrics with verdicts the interval
     is simultaneous over the study and `p` that of the joint permutation of labels; for others both are unadjusted, `p`
     is the larger of the t's and the permutation's, and `verdict` is None.

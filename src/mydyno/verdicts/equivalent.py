@@ -1,7 +1,7 @@
 """Equivalent within ±margin: the 1 − 2·alpha interval lies inside the margin (two one-sided tests), from 6 blocks on.
 
-Per contrast and not adjusted over the family. It is the only verdict that a change does nothing: a wide interval around
-1 is `inconclusive`.
+Per contrast and not adjusted over the family. Only this verdict states that there is no relevant difference: a wide
+interval around 1 is `inconclusive`.
 """
 
 from __future__ import annotations

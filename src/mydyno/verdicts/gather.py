@@ -187,7 +187,7 @@ def _why(observation: Observation) -> str:
 
 
 def _failure(who: str, reasons: Sequence[str], tried: int) -> str:
-    """That somebody failed, in how many blocks, and why: the commonest reason first; empty if nobody did."""
+    """The failed arm, with the number of blocks and the most frequent reason; empty if it did not fail."""
     if not reasons:
         return ""
     counted = Counter(reasons).most_common()

@@ -1,4 +1,4 @@
-"""Inconclusive: the data allow a difference and none. Always holds; tried last.
+"""Inconclusive: the interval contains both a difference and no difference. Always holds; tried last.
 
 The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
 difference that this study can show, and about how many blocks would decide. Outside the looks of a sequential study,

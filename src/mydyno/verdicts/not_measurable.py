@@ -26,7 +26,7 @@ def because(case: Case) -> str:
     if n == 0:
         return f"no block has a valid run of both arms{': ' + gates if gates else ''}"
     if lost > n:
-        return f"{lost} of {lost + n} blocks do not count: {gates}"
+        return f"{lost} of {lost + n} blocks are not used: {gates}"
     if case.copies_differ is None:
         return (
             f"the second copy of {case.noise_of} has no valid run, so the difference between equal servers is unknown"

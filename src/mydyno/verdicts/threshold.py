@@ -1,4 +1,4 @@
-"""Thresholds: is an arm shown to be within its limit, shown to be beyond it, or can it not be told?
+"""Thresholds: is an arm within its limit, beyond it, or undecided?
 
 Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate (5
 % unless set otherwise), or that of the look (model/definition/looks.py), whose rates sum to it. Each p is the larger of
@@ -39,12 +39,12 @@ LEAST_DISTANCE = 0.1
 
 
 class Outcome(StrEnum):
-    """What a comparison, or a whole gate, is shown to be."""
+    """The result of a comparison, or of a whole gate."""
 
-    FINE = "fine"
+    PASSED = "passed"
     WORSE = "worse"
     FAILED = "failed"
-    UNDECIDED = "cannot be told"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Comparison:
     metric of which more is better to be above it. `p_within` and `p_beyond` are adjusted. Ratio, bounds and p are None
     where nothing may be examined, or there is nothing to examine. `arm_value` is the geometric mean of the arm's
     values. `blocks_needed` is how many blocks in all would decide this comparison if the ratio is what it seems; None
-    where that is not known or it is decided. `reason` is why it cannot be told or what failed.
+    where that is not known or it is decided. `reason` is why it is undecided or what failed.
     """
 
     metric: Metric
@@ -119,11 +119,11 @@ def judge(
 
 
 def overall(comparisons: Sequence[Comparison]) -> Outcome:
-    """Worse or failed if any comparison is; fine if all are; else it cannot be told. Of none nothing can be told."""
+    """Worse if any comparison is worse or failed; passed if all passed; else undecided, as without comparisons."""
     found = {one.outcome for one in comparisons}
     if Outcome.WORSE in found or Outcome.FAILED in found:
         return Outcome.WORSE
-    return Outcome.FINE if found == {Outcome.FINE} else Outcome.UNDECIDED
+    return Outcome.PASSED if found == {Outcome.PASSED} else Outcome.UNDECIDED
 
 
 def _better_than(bound: Bound, one: MeasuredContrast) -> Exchange:
@@ -172,14 +172,14 @@ def _compared(
     if p_beyond <= alpha + SLACK:
         return outcome(Outcome.WORSE, "")
     if p_within <= alpha + SLACK:
-        return outcome(Outcome.FINE, "")
+        return outcome(Outcome.PASSED, "")
     if not found.n:
         lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(gathered.lost.items()))
-        why = tr("no block counts: {reasons}", reasons=lost) if lost else tr("no block counts, as nothing was measured")
+        why = tr("no valid block: {reasons}", reasons=lost) if lost else tr("no valid block: nothing was measured")
         return outcome(Outcome.UNDECIDED, why)
     needed = _blocks_needed(one, test, bound.limit, alpha, looks, comparisons)
     if found.n < FEWEST_BLOCKS:
-        why = tr("{count} of the {fewest} blocks that it takes at least", count=found.n, fewest=FEWEST_BLOCKS)
+        why = tr("only {count} of the {fewest} blocks required", count=found.n, fewest=FEWEST_BLOCKS)
         return outcome(Outcome.UNDECIDED, why, needed)
     return outcome(Outcome.UNDECIDED, tr("the interval contains the limit"), needed)
 

@@ -70,13 +70,13 @@ def scope_words(scope: Scope) -> str:
 
 
 def lost_blocks(case: Case) -> str:
-    """How many blocks do not count and why, as a sentence with a space before it; empty if all count."""
+    """How many blocks are not used and why, as a sentence with a space before it; empty if all are."""
     lost = sum(case.lost.values())
     if not lost:
         return ""
     why = ", ".join(f"{reason} ({count})" if lost > 1 else reason for reason, count in sorted(case.lost.items()))
-    verb = "does" if lost == 1 else "do"
-    return f" {blocks(lost).capitalize()} of {lost + case.n} {verb} not count: {why}."
+    verb = "is" if lost == 1 else "are"
+    return f" {blocks(lost).capitalize()} of {lost + case.n} {verb} not used: {why}."
 
 
 def caveats(case: Case) -> str:

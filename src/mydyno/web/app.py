@@ -61,7 +61,7 @@ async def _problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     titles = {404: tr("Not found"), 405: tr("Not allowed")}
     title = titles.get(error.status_code, tr("This cannot be shown"))
-    of_router = {404: tr("There is no such page."), 405: tr("This page does not take requests of this kind.")}
+    of_router = {404: tr("There is no such page."), 405: tr("This page does not accept this kind of request.")}
     words = error.detail
     if words == HTTPStatus(error.status_code).phrase:  # what Starlette's router has, in English
         words = of_router.get(error.status_code, words)

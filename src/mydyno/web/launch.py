@@ -1,6 +1,6 @@
 """Starts a study for `serve --allow-run`: `mydyno run` as a process of its own, one at a time.
 
-The study goes on when the server ends, as one that was started in another terminal: its output is a file, and it has a
+The study continues when the server ends, like one started in another terminal: its output is a file, and it has a
 session of its own, so that neither Ctrl-C nor the end of the terminal reaches it. Its live page, of this server or of
 the next, stops it.
 """

@@ -24,7 +24,7 @@ from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_li
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 
 SILENT_S = 15.0
-"""A study that this host cannot see is thought to be gone after so long without a line."""
+"""A study that this host cannot see is considered gone after this time without a line."""
 _OPENED = b'{"record":"opened"'
 
 LiveKind = Literal["none", "running", "ended", "killed", "copied", "elsewhere", "silent"]

@@ -24,7 +24,7 @@ from mydyno.web.launch import Launcher
 
 DEFAULT_PORT = 7227
 LINGER_S = 10.0
-"""How long the server of `run --serve` goes on after a study that was killed: its pages are to say so."""
+"""How long the server of `run --serve` continues after a study that was killed, so that its pages show it."""
 TICK_S = 10.0
 """How often the header Date is made again."""
 SOCKET_PATH_BYTES = 107

@@ -104,7 +104,7 @@ def program(
         pytest.param({6: -0.1}, (), 0, "The first bad commit is {6} (Commit 6;", id="found"),
         pytest.param({3: -0.2, 7: -0.1}, (), 5, "It is not the whole answer: it changes QPS by", id="not all"),
         pytest.param({6: -0.1}, (5, 6), 5, "The first bad commit is one of 3:", id="only a range"),
-        pytest.param({}, (), 5, "do not differ in QPS: there is nothing to look for", id="no difference"),
+        pytest.param({}, (), 5, "do not differ in QPS: there is no such commit", id="no difference"),
         pytest.param({4: 0.2}, (), 5, "is better than the good end", id="better"),
     ],
 )

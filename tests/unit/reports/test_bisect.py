@@ -66,7 +66,7 @@ def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
     assert "1 commit was skipped: 1 did not build." in text
     assert f"{commit(3).short}: its command ended with exit code 2" in text
     assert "9 commits after" in text
-    assert "is not decided within 3 min is skipped" in text
+    assert "is undecided after 3 min is skipped" in text
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
         ({"state": "no difference", "first_bad": None, "comparisons": ()}, "do not differ in QPS"),
         (
             {"state": "no difference", "first_bad": None},
-            f"{commit(0).short} is bad already: give that commit as --good",
+            f"{commit(0).short} is bad already: set that commit as --good",
         ),
         ({"state": "better", "first_bad": None, "comparisons": ()}, "is better than the good end"),
-        ({"state": "undecided", "first_bad": None, "comparisons": ()}, "It cannot be told whether"),
+        ({"state": "undecided", "first_bad": None, "comparisons": ()}, "It is undecided whether"),
     ],
 )
 def test_every_other_state_is_told(changes: dict[str, object], words: str) -> None:

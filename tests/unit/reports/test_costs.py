@@ -61,12 +61,12 @@ def study(
 def test_what_came_with_an_effect_is_named_with_the_experiment_that_tests_it(tmp_path: Path) -> None:
     folder = study(tmp_path / "s", CostsRecord(costs=COSTS), "lower", NAMED)
     page = render_page(folder)
-    assert "What came with it" in page
+    assert "Costs that changed with the effect" in page
     assert "Fsync calls of InnoDB: 0.0040 → 0.60 per transaction (× 120). This can account for up to 60" in page
     assert "mydyno run allocators --time 10m --set &#39;arms={" in page
     assert "innodb_flush_log_at_trx_commit = 2" in page
     assert "only an experiment that changes one of them on purpose shows which" in page
-    assert "None, or next to none, on either side: temporary tables on disk." in page
+    assert "None, or almost none, in both arms: temporary tables on disk." in page
 
 
 def test_an_effect_without_a_cost_that_explains_it_says_so(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_an_effect_on_the_servers_cpu_time_alone_is_looked_at_too(tmp_path: Path
     costs = (cost("server_cpu_user_us", 700.0, 735.0, 1.05, beyond=True),)
     made = study(tmp_path / "s", CostsRecord(costs=costs), "higher", named, metric=CPU)
     text = render_page(made).replace("\u00a0", " ")
-    assert "What came with it" in text
+    assert "Costs that changed with the effect" in text
     assert "Server CPU, user: 700 µs → 735 µs per transaction" in text
     assert "This accounts for all of the change." in text
     assert "Of an effect on the server&#39;s CPU time, shares are of the change in that time" in text

@@ -25,7 +25,7 @@ from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 
 QPS, P99 = Metric("qps", "1/s", "higher"), Metric("latency_p99_us", "µs", "lower")
-FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.FINE, "", 10, 1.003, 0.991, 1.0154, 0.0004,
+FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED, "", 10, 1.003, 0.991, 1.0154, 0.0004,
                   1.0, 10432.5)  # fmt: skip
 WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, "", 10, 1.31, 1.19, 1.44, 1.0, 0.001,
                    9123.0)  # fmt: skip
@@ -58,8 +58,8 @@ def result(*comparisons: Comparison, **changes: object) -> GateResult:
     outcome = (
         Outcome.WORSE
         if found & {Outcome.WORSE, Outcome.FAILED}
-        else Outcome.FINE
-        if found == {Outcome.FINE}
+        else Outcome.PASSED
+        if found == {Outcome.PASSED}
         else Outcome.UNDECIDED
     )
     plain = GateResult(
@@ -83,10 +83,10 @@ def result(*comparisons: Comparison, **changes: object) -> GateResult:
 
 
 RESULTS = {
-    "fine": result(FINE, alpha=0.05, look=None),
+    "passed": result(FINE, alpha=0.05, look=None),
     "worse": result(FINE, WORSE, OPEN, FAILED, late=True, builds="new: a8a67d39836c (Fix), old: d9e1d3b3763d (Begin)"),
     "undecided": result(
-        FINE, OPEN, more_s=3600.0, next_step="If the effects are as estimated, it takes about 1 hour more: "
+        FINE, OPEN, more_s=3600.0, next_step="If the effects are as estimated, a decision takes about 1 hour more: "
             "mydyno resume flush-20261123 --time 1h",
     ),
     "interrupted": result(
@@ -118,9 +118,9 @@ def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> 
     summary = plain.summary()
     assert summary is not None
     found = gate_study(StudyFolder.open(plain.path), summary)
-    assert found.outcome is Outcome.FINE, found
-    assert "Both comparisons are shown to be within their limits." in page
-    assert page.count(">fine<") == len(found.comparisons) == 2
+    assert found.outcome is Outcome.PASSED, found
+    assert "Both comparisons are within their limits." in page
+    assert page.count(">passed<") == len(found.comparisons) == 2
     assert 'id="gate"' in page
 
 
@@ -150,7 +150,7 @@ def test_junit_counts_failures_and_errors_and_is_well_formed() -> None:
 def test_the_json_is_what_bencher_takes(name: str) -> None:
     document = json.loads(bencher(RESULTS[name]))
     jsonschema.validate(document, BMF)
-    if name == "fine":
+    if name == "passed":
         assert document == {
             "flush: new against old, oltp_read_write-16": {
                 "qps": {"value": 10432.5},

@@ -105,7 +105,7 @@ def test_the_answer_and_the_scope_name_the_hosts(two: StudyFolder) -> None:
     assert summary.answer[0].startswith("On these two hosts, ")
     assert any("differs between the hosts" in sentence for sentence in summary.answer)
     assert summary.scope.startswith("2 hosts: vm01 and vm02 (16 CPUs, 64.0 GiB each); effects are means")
-    assert "the claims are about these two hosts alone" in summary.scope
+    assert "the claims apply to these two hosts only" in summary.scope
     assert all("8 blocks on 2 hosts" in one.sentence for one in summary.effects if one.verdict)
 
 

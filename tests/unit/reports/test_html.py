@@ -401,7 +401,7 @@ def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder,
     visible = full[2].visible
     assert "18 of 20 runs valid, treatment not proved in 1 run " in visible
     assert "the control differs from its own copy by up to" in visible
-    assert re.search(r"Comparison with published figures \d (agrees?|cannot tell|disagrees?)", visible)
+    assert re.search(r"Comparison with published figures \d (agrees?|undecided|disagrees?)", visible)
 
 
 def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
     folder.write_summary(summary.model_copy(update={"conclusions": conclusions, "published": ()}))
     text, page = make(folder)
     assert_clean(page)
-    assert "Claims of published studies, and what this host shows: 2 agree, 1 cannot tell" in page.visible
+    assert "Claims of published studies, and what this host shows: 2 agree, 1 undecided" in page.visible
     assert text.index("What published studies claim") < text.index("Every comparison in full")
     assert "It would take a study at 1 connection: --set 'steps.connections=[1]'." in page.visible
     assert "Network bandwidth, protocol compression and TLS (2019); two bare-metal hosts" in page.visible

@@ -18,7 +18,7 @@ def test_parts_are_left_out_in_the_declared_order_and_named() -> None:
     assert "aaa" in text
     assert "bbb" in text
     last = text.splitlines()[-1]
-    assert last.endswith("at most 65,536 characters: c. The whole: report.html")
+    assert last.endswith("at most 65,536 characters: c. Complete: report.html")
     assert text.splitlines()[-3] == "end"
 
 
@@ -28,4 +28,4 @@ def test_what_is_still_too_long_is_cut_after_a_line() -> None:
     assert LONGEST - 100 < len(text) <= LONGEST
     *lines, _, last = text.splitlines()
     assert all(line.startswith("| row ") and line.endswith(" |") for line in lines[2:])
-    assert last.endswith("characters: a, what follows here. The whole: report.html")
+    assert last.endswith("characters: a, what follows here. Complete: report.html")

@@ -100,7 +100,7 @@ def test_bytes_per_transaction_have_their_chart_here_and_not_among_other_metrics
 
 def test_conclusions_stand_with_their_answers(made: tuple[StudyResult, str, Page]) -> None:
     _, text, page = made
-    assert "Compression pays <there> ? cannot tell no link was full" in page.visible
+    assert "Compression pays <there> ? undecided no link was full" in page.visible
     assert "A full link is full = agrees slow sent 98 %" in page.visible
     assert "pays <there>" not in text
     assert "small against slow" in page.visible

@@ -1,4 +1,4 @@
-"""What a study of factors finds and says: main effects, interactions, the crossing, and nothing that is not decided."""
+"""What a study of factors finds and says: main effects, interactions, the crossing, and nothing that is undecided."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_without_a_decided_interaction_the_mean_over_the_others_is_said() -> Non
 def test_a_sign_that_changes_without_being_decided_is_no_crossing() -> None:
     record, summary = record_of(logs(4, {"10gbit": -1.0, "1gbit": -0.9, "100mbit": 0.01}), study())
     assert not record.crossings
-    assert factor_sentences(summary, "qps")[1].endswith(" at 1 Gbit/s, not decided at 100 Mbit/s.")
+    assert factor_sentences(summary, "qps")[1].endswith(" at 1 Gbit/s, undecided at 100 Mbit/s.")
 
 
 def test_levels_are_numbers_from_what_is_set_not_from_the_names() -> None:

@@ -157,10 +157,10 @@ def test_sentences_that_begin_with_a_word_are_joined_to_the_hosts() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "hosts", "words"),
     [
-        (("higher", "higher"), 2, "the claims are about these two hosts alone"),
-        (("higher", "higher"), 3, "the claims are about hosts like these"),
-        (("higher", "lower"), 3, "the claims are about these hosts, 1 of 2 also about hosts like these"),
-        (("inconclusive", "inconclusive"), 3, "the claims are about these hosts alone"),
+        (("higher", "higher"), 2, "the claims apply to these two hosts only"),
+        (("higher", "higher"), 3, "the claims apply to hosts like these"),
+        (("higher", "lower"), 3, "the claims apply to these hosts, 1 of 2 also to hosts like these"),
+        (("inconclusive", "inconclusive"), 3, "the claims apply to these hosts only"),
     ],
 )
 def test_what_the_claims_are_about(verdicts: tuple[str, str], hosts: int, words: str) -> None:

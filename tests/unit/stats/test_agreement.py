@@ -1,4 +1,4 @@
-"""A published ratio beside our verdict: agrees, disagrees, or cannot tell."""
+"""A published ratio beside our verdict: agrees, disagrees or undecided."""
 
 import pytest
 

@@ -210,7 +210,7 @@ def test_a_window_too_noisy_to_rule_out_a_drift_is_undecided_and_says_so() -> No
     verdicts = [judge(1000.0 * np.exp(run), 0.02) for run in noise(14, 30, sd=0.08, count=50)]
     doubtful = [verdict for verdict in verdicts if verdict.steadiness is Steadiness.UNDECIDED]
     assert len(doubtful) > 30
-    assert "the window is too short to tell" in doubtful[0].reasons[0]
+    assert "the window is too short to decide" in doubtful[0].reasons[0]
 
 
 def test_a_few_seconds_are_undecided() -> None:

@@ -67,7 +67,7 @@ def test_a_lost_block_is_left_out_counted_and_explained() -> None:
     assert (effect.n, effect.verdict) == (7, "higher")
     assert sorted(effect.log_ratios) == [2, 3, 4, 5, 6, 7, 8]
     assert effect.reasons == ("jemalloc: not steady (1 block)",)
-    assert effect.sentence.endswith(" 1 block of 8 does not count: jemalloc: not steady.")
+    assert effect.sentence.endswith(" 1 block of 8 is not used: jemalloc: not steady.")
 
 
 @pytest.mark.parametrize("lost", ["a", "copy"])
@@ -99,7 +99,7 @@ def test_without_any_second_copy_the_noise_is_unknown_and_nothing_is_claimed() -
 def test_more_blocks_lost_than_left_is_not_measurable() -> None:
     effect = jemalloc(three([*ARM[:3], None, None, None, None, None]))
     assert (effect.n, effect.verdict) == (3, "not_measurable")
-    assert "5 of 8 blocks do not count: jemalloc: not steady (5 blocks)" in effect.sentence
+    assert "5 of 8 blocks are not used: jemalloc: not steady (5 blocks)" in effect.sentence
 
 
 @pytest.mark.parametrize("value", [0.0, -5.0, nan, inf])

@@ -1,1 +1,1 @@
-"""What counts something on a few servers during a slice: CPU profiles, waits, events of the kernel."""
+"""Counters on a few servers during a slice: CPU profiles, waits, events of the kernel."""

@@ -1,4 +1,4 @@
-"""What counts something on a few servers during a slice; slices of such counts are in counted_slices.py."""
+"""A counter on a few servers during a slice; slices of such counts are in counted_slices.py."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ READY_LINE = f'"{bpftrace.READY}\\n"'
 
 
 class KernelCounter(Protocol):
-    """What counts: bpftrace, or a test's fake."""
+    """The counter: bpftrace, or a test's fake."""
 
     @property
     def version(self) -> str:
@@ -42,7 +42,7 @@ class KernelCounter(Protocol):
         """{program of MEASURES: why this kernel cannot run it}"""
 
     def start(self, servers: Sequence[RunningServer]) -> Counting[tuple[KernelEvent, ...]]:
-        """What counts for these servers, not yet begun."""
+        """The counter for these servers, not yet started."""
 
 
 class BpftraceCounter:
@@ -55,7 +55,7 @@ class BpftraceCounter:
         self._folder = folder
 
     def start(self, servers: Sequence[RunningServer]) -> BpftraceCounting:
-        """What counts for these servers, not yet begun."""
+        """The counter for these servers, not yet started."""
         return BpftraceCounting(self._host, self._folder, servers)
 
 

@@ -83,7 +83,7 @@ class TaskRecording:
                 passes = passes_ahead(due_s, ended_s, ended_s - began_s, self._interval_s)
                 self._folded.lost += found * (passes - 1)
                 due_s += passes * self._interval_s
-        except Exception as error:  # stop() raises it: the profile is missing, and the study goes on
+        except Exception as error:  # stop() raises it: the profile is missing, and the study continues
             self._error = error
         finally:
             self._states.close()

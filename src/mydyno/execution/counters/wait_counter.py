@@ -1,4 +1,4 @@
-"""What counts the waits of a few servers during a slice: performance_schema, or a test's fake."""
+"""The counter of the waits of a few servers during a slice: performance_schema, or a test's fake."""
 
 from __future__ import annotations
 

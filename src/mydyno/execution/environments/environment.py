@@ -89,10 +89,10 @@ class StudyEnvironment(Protocol):
         """What records CPU profiles of the servers; None: none are wanted."""
 
     def wait_counter(self) -> StartCounting | None:
-        """What counts the servers' waits; None: they are not wanted."""
+        """The counter of the servers' waits; None: not enabled."""
 
     def kernel_counter(self) -> KernelCounter | None:
-        """What counts the kernel's events for the servers; None: they are not wanted."""
+        """The counter of the kernel's events for the servers; None: not enabled."""
 
     async def canary(self) -> dict[str, float]:
         """The present speed of this host: see hosts/canary.py."""

@@ -2,7 +2,7 @@
 
 They follow the same cycles as profiled slices (profiled_slices.py), each lane once in random order, but are never the
 same slices: one kind of counting would be in the figures of the other. Counts that fail are missing, with the reason,
-and the block goes on.
+and the block continues.
 """
 
 from __future__ import annotations

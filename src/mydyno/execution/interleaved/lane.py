@@ -1,7 +1,7 @@
 """One arm (or the control's copy A′) inside a block of an interleaved study: its servers, its treatments, its loads.
 
 All lanes of a block run at the same time and are loaded in turn. Whatever goes wrong in a lane after its data were
-restored is a result of its arm, recorded in `failed`; the other lanes go on.
+restored is a result of its arm, recorded in `failed`; the other lanes continue.
 """
 
 from __future__ import annotations

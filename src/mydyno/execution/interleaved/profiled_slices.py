@@ -2,7 +2,7 @@
 
 After the first cycle of each step, and after every eighth one from there on, each lane has one more slice, in random
 order. Its neighbours in time are measured slices of the same lane, so that the profiler's cost can be measured too. A
-profile that fails is missing, with its reason, and the block goes on.
+profile that fails is missing, with its reason, and the block continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mydyno.model.stored.records import CpuProfile, SliceRecord
 from mydyno.store.stacks import is_waiting, stacks_file, write_stacks
 
 FAILURES = (HostError, StudyError, OSError)
-"""Of a profiler: the profile is missing then, and the block goes on."""
+"""Of a profiler: the profile is missing then, and the block continues."""
 
 
 @dataclass

@@ -70,7 +70,7 @@ class QuietWait:
             self.waited_s += slept_s
 
     async def after_slice(self, server_cpu_s: Callable[[], float]) -> None:
-        """Wait while the server that was loaded goes on working, at most half a second; with waiting off, never."""
+        """Wait while the server that was loaded is still busy, at most half a second; with waiting off, never."""
         if self._longest_s <= 0:
             return
         waited_s = 0.0

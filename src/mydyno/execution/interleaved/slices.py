@@ -116,7 +116,7 @@ class Around:
     idle_servers_cpu_s: float | None = None
     speed: float | None = None
     remote_load: bool = False
-    """Whether the load comes from other hosts: its CPU time is none of this host's."""
+    """Whether the load comes from other hosts: its CPU time is not part of this host's."""
 
 
 def slice_record(

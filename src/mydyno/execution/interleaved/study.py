@@ -97,7 +97,7 @@ class Blocks:
     overheads_s: list[float] = field(default_factory=list)
     """Of the blocks made so far, besides their cycles."""
     _late_to: int = 0
-    """The look to which the study was said to go on."""
+    """The look that was announced as the next one."""
 
     async def run(self, templates: dict[str, Template | None]) -> Summary:
         """Make the blocks that are missing; the summary of the last look (or of all blocks, without a time)."""
@@ -238,7 +238,7 @@ class Blocks:
         else:
             most_s = min(more_s, LATE_SHARE * self.time_s)
             how_long = f"its next look, at {target.blocks} blocks, for {format_duration(most_s)} at most"
-        self.watcher.say(f"blocks take longer here than planned: the study goes on to {how_long} beyond its time")
+        self.watcher.say(f"blocks take longer here than planned: the study continues to {how_long} beyond its time")
 
     async def _block(
         self, number: int, target: TimePlan, steps: dict[str, Step], templates: dict[str, Template | None]

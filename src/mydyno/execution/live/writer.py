@@ -29,7 +29,7 @@ Listener = Callable[[LiveRecord], None]
 class LiveWriter:
     """Writes to a study's live.jsonl, and passes every record to the listeners.
 
-    Until open() nothing is written; notes wait for it. The seconds come from a thread, so that they go on while the
+    Until open() nothing is written; notes wait for it. The seconds come from a thread, so that they continue while the
     study computes.
     """
 
@@ -46,7 +46,7 @@ class LiveWriter:
         """Write to the folder's live.jsonl from now on."""
         identity = ProcessIdentity.of(os.getpid())
         assert identity is not None
-        with contextlib.suppress(OSError):  # a disk that is full: the study goes on without
+        with contextlib.suppress(OSError):  # a full disk: the study continues without it
             self._log = LiveLog(folder)
         self.append(
             LiveOpened(

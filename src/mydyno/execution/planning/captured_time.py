@@ -30,7 +30,7 @@ class CapturedTime:
         self._place_ms: dict[str, int] = {}
 
     def take(self, step: Step, *lengths_s: float) -> int | None:
-        """The place where the next slice begins, ms; the step goes on by its lengths. None without captured times."""
+        """Where the next slice begins, ms; later ones follow by their lengths. None without captured times."""
         if step.id not in self._captured:
             return None
         place_ms = self._place_ms.get(step.id, 0)

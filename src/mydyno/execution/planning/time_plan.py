@@ -2,7 +2,7 @@
 
 More blocks mean more starts of every server, more cycles a better number of each start. The look that is aimed for is
 the largest one whose blocks still have FEWEST_CYCLES cycles of each step; where not even six blocks with one cycle
-fit, the early look. A study that is late goes on to its first look.
+fit, the early look. A study that is late continues to its first look.
 
 Every decision here depends on durations and numbers of blocks, never on an effect.
 """
@@ -21,7 +21,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 2
-"""Of each step in a block, where there is a choice: more starts tell more than longer ones."""
+"""Of each step in a block, where there is a choice: more starts give more information than longer ones."""
 FEWEST_CYCLES_OF_SEARCH = 12
 """The same of a capacity search: fewer slices of a start do not show its capacity (docs/guides/capacity.md)."""
 SLICE_GAP_S = 0.12
@@ -38,7 +38,7 @@ COPY_BYTES_PER_S = 400e6
 """Of a data folder."""
 BLOCK_FIXED_S = 4.0
 LATE_SHARE = 0.1
-"""Of its time that a study goes on beyond it towards a look that is not its first."""
+"""The share of its time by which a study may exceed it to reach a look that is not its first."""
 PREPARATION_RESERVE_S = 5.0
 """For the summary and the report."""
 
@@ -155,7 +155,7 @@ def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
 def is_over(left_s: float, time_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float) -> bool:
     """Whether a study with a time ends after `done` blocks, the median of which took `overhead_s` besides its cycles.
 
-    At a look: if the blocks of the next one do not fit. Before: a study that is late goes on, with one cycle in each
+    At a look: if the blocks of the next one do not fit. Before: a study that is late continues, with one cycle in each
     block, for as long as its time at most until the first look, and for a tenth of its time until another one.
     """
     if done in looks.rates:

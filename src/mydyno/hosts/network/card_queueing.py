@@ -1,4 +1,4 @@
-"""The root queueing discipline of a network card: the kernel's default, mydyno's, or somebody else's (tc(8))."""
+"""The root queueing discipline of a network card: the kernel's default, mydyno's, or another program's (tc(8))."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def card_obstacle(card: str) -> str | None:
 
 
 def remove_root(facts: dict[str, Any]) -> str | None:
-    """Undo a change of the kind `queueing`; returns what remains, or None. Leaves the root of anybody else alone."""
+    """Undo a change of the kind `queueing`; returns what remains, or None. Leaves another program's root alone."""
     card = str(facts["card"])
     try:
         if root_of(card) == facts["handle"]:

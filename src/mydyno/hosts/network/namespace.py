@@ -1,7 +1,7 @@
 """Network namespaces as hosts: created under a name that `ip netns` lists, entered, and removed.
 
 A namespace is kept by a bind mount on a file in /run/netns, as ip-netns(8) does it. That program also mounts the folder
-on itself, once, before its first namespace: over namespaces that are there already, which nobody then reaches any more
+on itself, once, before its first namespace: over namespaces that are there already, which then become unreachable
 by their paths. So the same is done here before; it is taken away with the last file, and ip-netns makes it again.
 """
 
@@ -143,7 +143,7 @@ def entering(path: Path) -> list[str]:
 
 
 def inside(path: Path | None, action: Callable[[], T]) -> T:
-    """Do something short in a namespace, e.g. open a socket, which then stays of that namespace (None: where we are).
+    """Call a function inside a network namespace (None: the current one). A socket opened there belongs to it.
 
     In a thread of its own that ends afterwards, so that no other thread is ever moved. Raises what the action raises,
     and OSError where the namespace cannot be entered.

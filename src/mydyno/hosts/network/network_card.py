@@ -49,7 +49,7 @@ class CardState:
 
 
 def read_state(text: str) -> CardState:
-    """From `ethtool INTERFACE`, whose lists go on over indented lines."""
+    """Parse `ethtool INTERFACE`, whose lists continue over indented lines."""
     reported: dict[str, str] = {}
     key = ""
     for line in text.splitlines():

@@ -8,7 +8,7 @@ A packet is compared with the filters of all classes in turn, some nanoseconds e
 classes is that of the block, which is random.
 
 All classes of a process share one root. It is in the undo journal before it is made, and is removed with its last
-class; the kernel then restores the card's default. A card with a queueing discipline of somebody else is refused.
+class; the kernel then restores the card's default. A card with another program's queueing discipline is refused.
 """
 
 from __future__ import annotations

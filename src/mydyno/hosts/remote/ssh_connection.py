@@ -18,7 +18,7 @@ from mydyno.model.definition.host_groups import SSH_PORT, Address
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 METHODS = "gssapi-with-mic,publickey"
-"""Nobody is there to type a password for twenty hosts."""
+"""Passwords are not entered interactively: there may be twenty hosts."""
 FURTHER_HOST_KEYS = "+ssh-ed25519,ecdsa-sha2-nistp*,rsa-sha2-*"
 """Kinds of host keys that are offered after those of known_hosts, as ssh does: a host with a key of another kind shows
 it, and its fingerprint can be named. Without them both sides hang up at the same moment, and which error is seen

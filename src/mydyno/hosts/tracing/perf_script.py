@@ -1,7 +1,7 @@
 """From the text of `perf script` to folded stacks. Pure.
 
 Symbols are perf's own: a program's symbol table, its debug symbols where they are installed, else its dynamic symbols.
-A function without any is [unknown], one for each module: what it is called can then not be told, only where it lies.
+A function without a symbol is [unknown], one for each module: only its module is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""[verdict] of an experiment: the metrics of the question, and what counts as a difference. Frozen; no I/O."""
+"""[verdict] of an experiment: the metrics of the question, and the criteria of a difference. Frozen; no I/O."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from mydyno.model.frozen_record import Record
 BISECT_FORMAT = 1
 State = Literal["found", "range", "no difference", "better", "undecided", "unfinished"]
 """found: the first bad commit; range: it is one of several, because the others were skipped; the next three are of the
-two ends: they do not differ, bad is better than good, or it cannot be told; unfinished: interrupted."""
+two ends: they do not differ, bad is better than good, or undecided; unfinished: interrupted."""
 Outcome = Literal["good", "bad", "skipped"]
 SkipReason = Literal["", "build", "start", "failed", "undecided", "invalid"]
-"""Why a commit was skipped: it does not build, its server does not start, failed under load, could not be told from
-either end within the longest time, or the study has no valid run."""
+"""Why a commit was skipped: it does not build, its server does not start, failed under load, was undecided
+after the longest time, or the study has no valid run."""
 
 
 class Commit(Record):
@@ -107,7 +107,7 @@ class Remainder(Record):
     named: Literal["more", "less"]
     """What the named commit does, compared with the difference of the ends; their intervals do not overlap."""
     command: str = ""
-    """The bisection that goes on; empty if only the bad end comes after the named commit."""
+    """The bisection that continues; empty if only the bad end comes after the named commit."""
 
 
 class BisectResult(Record):

@@ -158,7 +158,7 @@ class NotCompared(Record):
 
 
 class Comparison(Record):
-    """Two or more studies side by side."""
+    """A comparison of two or more studies."""
 
     format: int = 1
     studies: tuple[ComparedStudy, ...]
@@ -199,7 +199,7 @@ class ArmEffect(Record):
 
 
 class ArmComparison(Record):
-    """Arms of one study side by side."""
+    """A comparison of arms of one study."""
 
     format: int = 1
     study: ComparedStudy

@@ -36,7 +36,7 @@ class StudyCreated(_Event):
 
 
 class StudyResumed(_Event):
-    """`mydyno resume` goes on."""
+    """`mydyno resume` continues it."""
 
     event: Literal["study_resumed"]
 

@@ -25,7 +25,7 @@ class ScreenedFactor(Record):
     active: bool
     """Whether the interval excludes 1."""
     aliases: tuple[str, ...] = ()
-    """Interactions "A × B" that cannot be told from this effect."""
+    """Interactions "A × B" that are aliased with this effect."""
     partial_aliases: int = 0
     """Interactions of two other variables of which a part is in this effect."""
     largest_part: float = 0.0

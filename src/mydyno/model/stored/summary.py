@@ -293,8 +293,8 @@ class HostsEffect(Record):
 
 
 class HostGroupsRecord(Record):
-    """A study over several host groups. Effects and intervals of `Summary.effects` are of the mean over these groups,
-    each counting alike.
+    """A study over several host groups. Effects and intervals of `Summary.effects` are of the mean over these
+    groups, with equal weights.
     """
 
     blocks: dict[str, int]

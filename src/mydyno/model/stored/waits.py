@@ -41,7 +41,7 @@ time, apart from metadata locks, which contain a condition variable's."""
 
 
 def wait_class(name: str) -> str:
-    """The class of a wait event; "" for what is no wait (a stage, a statement) or of none of these classes."""
+    """The class of a wait event; "" for one that is not a wait (a stage, a statement) or is in none of them."""
     return next((of for begin, of in WAIT_CLASSES.items() if name.startswith(begin)), "")
 
 

@@ -1,4 +1,4 @@
-"""A comparison as one self-contained HTML page: answer, effects side by side, settings that differ, load over time."""
+"""A comparison as one self-contained HTML page: answer, effects, settings that differ, load over time."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
 
 def _noise(comparison: Comparison) -> Section:
     found = [tables.noise_table(comparison.studies, comparison.steps), tables.levels_table(comparison)]
-    heading = tr("Noise: two copies of the control, and how far the sessions are apart")
+    heading = tr("Noise: two copies of the control, and the difference between the sessions")
     return section("noise", heading, tr("Noise"),
                    tables=[table for table in found if table is not None])  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A comparison on a terminal and as Markdown: the answer, the effects side by side, what differs, what follows."""
+"""A comparison on a terminal and as Markdown: the answer, the effects, what differs, what follows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mydyno.results.words.plain import blocks
 
 CONCLUSIONS = marked("What may be concluded")
 NOISE = marked("Noise: two copies of the control")
-APART = marked("How far the sessions are apart")
+APART = marked("Difference between the sessions")
 SETTINGS = marked("Settings that differ")
 NONE_DIFFERS = marked("No recorded setting differs")
 INDIRECT = marked("Arms over the common control (exploratory)")
@@ -85,7 +85,7 @@ def title(comparison: Comparison) -> str:
     """The experiment, or experiments, and how many studies."""
     experiments = dict.fromkeys(one.experiment for one in comparison.studies)
     return tr(
-        "{experiments}: {count} studies side by side",
+        "{experiments}: {count} studies compared",
         experiments=all_of(list(experiments)), count=len(comparison.studies),
     )  # fmt: skip
 

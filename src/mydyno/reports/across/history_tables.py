@@ -161,7 +161,7 @@ def change_text(series: HistorySeries) -> str:
         return tr("too few studies")
     if not series.changes:
         if series.detectable and series.detectable < 1:
-            return tr("none shown; ±{size} would be", size=percent(series.detectable))
+            return tr("none shown (detectable: ±{size})", size=percent(series.detectable))
         return tr("none shown")
     last = series.changes[-1]
     return tr("{size} since {study}", size=signed_percent(last.ratio - 1), study=last.study)

@@ -28,7 +28,7 @@ from mydyno.results.across.labels import label as letter
 BUCKETS = 240
 MOST_SERIES = 16
 MOST_ARMS = 4
-"""Arms of each study that are drawn: more lines cannot be told apart."""
+"""Arms of each study that are drawn: more lines cannot be distinguished."""
 WANTED = frozenset((*CORE, *EXPLAINING))
 
 

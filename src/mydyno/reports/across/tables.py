@@ -47,7 +47,7 @@ def studies_table(studies: Sequence[ComparedStudy]) -> Table:
 
 
 def effects_table(comparison: Comparison, judged: bool, metric: str | None = None) -> Table | None:
-    """Effects side by side with their ratios; those with verdicts, or the exploratory ones of a metric."""
+    """Effects with their ratios; those with verdicts, or the exploratory ones of a metric."""
     chosen = [one for one in comparison.effects if one.primary == judged and metric in (None, one.metric)]
     if not chosen:
         return None
@@ -142,7 +142,7 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
 
 
 def levels_table(comparison: Comparison) -> Table | None:
-    """How far the sessions are apart."""
+    """Difference between the sessions."""
     if not comparison.control_levels:
         return None
     rows: list[Sequence[str | Cell]] = [

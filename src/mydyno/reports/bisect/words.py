@@ -17,7 +17,7 @@ SKIPPED = {
     "build": "did not build",
     "start": "did not start",
     "failed": "failed under load",
-    "undecided": "could not be told within the longest time",
+    "undecided": "was undecided after the longest time",
     "invalid": "had no valid run",
 }
 
@@ -39,8 +39,8 @@ def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
         names = [one.short for one in result.suspects]
         shown = listing(names) if len(names) <= MOST_SUSPECTS else f"{names[0]} to {names[-1]}"
         return [
-            f"The first bad commit is one of {len(names)}: {shown}. It cannot be told which, because commits among "
-            "them were skipped."
+            f"The first bad commit is one of {len(names)}: {shown}. It is undecided which, because commits among "
+            f"them were skipped."
         ]
     what = metric_name(record.metric)
     ends = f"{record.good.short} (good) and {record.bad.short} (bad)"
@@ -50,18 +50,18 @@ def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
     if result.state == "no difference":
         beyond = "" if record.threshold is None else f" by more than {record.threshold * 100:.3g} %"
         return [
-            f"{ends} do not differ{beyond} in {what}: there is nothing to look for. If {record.bad.short} is known to "
-            f"be worse than an older commit, {record.good.short} is bad already: give that commit as --good."
+            f"{ends} do not differ{beyond} in {what}: there is no such commit. If {record.bad.short} is known to "
+            f"be worse than an older commit, {record.good.short} is bad already: set that commit as --good."
         ]
     if result.state == "better":
         return [f"The bad end, {record.bad.short}, is better than the good end, {record.good.short}, in {what}: there "
                 "is no commit that made it worse."]  # fmt: skip
     reason = "" if result.ends is None or not result.ends.comparison.reason else f": {result.ends.comparison.reason}"
-    return [f"It cannot be told whether {ends} differ in {what}{reason}.".replace("..", ".")]
+    return [f"It is undecided whether {ends} differ in {what}{reason}.".replace("..", ".")]
 
 
 def _remainder(record: BisectRecord, result: BisectResult) -> list[str]:
-    """What the named commit leaves to find: its effect, why it is not all, and the command that goes on."""
+    """What the named commit leaves to find: its effect, why it is not all, and the command that continues."""
     if result.remainder is None or result.first_bad is None:
         return []
     named = next(one for one in result.comparisons if one.commit.hash == result.first_bad.hash)
@@ -73,7 +73,7 @@ def _remainder(record: BisectRecord, result: BisectResult) -> list[str]:
     )
     if not result.remainder.command:
         return [f"{found}: the bad end, {record.bad.short}, {change}."]
-    why = "If the next commit undid it, this looks for the rest" if is_more else "To go on"
+    why = "If the next commit reverted it, this finds the rest" if is_more else "To continue"
     return [f"{found}: at least one later commit {change}. {why}:", result.remainder.command]
 
 
@@ -98,8 +98,7 @@ def _ends(record: BisectRecord, result: BisectResult) -> list[str]:
         return [found]
     limit = signed(ends.limit - 1.0)
     how = "as set" if record.threshold is not None else "half of that"
-    return [f"{found} A commit is bad if it is shown to be beyond {limit} ({how}), good if it is shown to be within "
-            "it."]  # fmt: skip
+    return [f"{found} A commit is bad if it is significantly beyond {limit} ({how}), good if significantly within it."]
 
 
 def _skips(result: BisectResult) -> list[str]:
@@ -163,12 +162,12 @@ def notes(record: BisectRecord, result: BisectResult) -> list[str]:
     ]
     if result.ends is not None and result.ends.limit is not None:
         found.append(
-            f"The chance that the named commit or range is wrong is at most {share_words(record.error_rate)}: every "
-            "study has its share of that, and the path is right if every decision is. That is about noise. It does "
-            "not include what the layout of each build's code changes: see `builds`."
+            f"The probability that the named commit or range is wrong is at most {share_words(record.error_rate)}; it "
+            "is divided over the studies. It covers noise, but not what the layout of each build's code changes: see "
+            "`builds`."
         )
     if record.longest_s is not None:
-        found.append(f"A commit that is not decided within {format_duration(record.longest_s)} is skipped.")
+        found.append(f"A commit that is undecided after {format_duration(record.longest_s)} is skipped.")
     return found
 
 

@@ -23,7 +23,7 @@ LETTER = 6.4
 NOTHING = -1.0
 """−100 %: no rate lies below."""
 WILD = 5.0
-"""+500 %: an interval that goes farther ends in an arrow, or the others could not be told apart."""
+"""+500 %: an interval that goes farther ends in an arrow, or the others could not be distinguished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ HEADING, RATE, SMALL, GAP = 24.0, 190.0, 66.0, 12.0
 FEW = 250
 """Below so many slices their marks are larger."""
 MANY = 1500
-"""Beyond so many slices all arms have dots, in their colours: shapes could not be told apart, and take room."""
+"""Beyond so many slices all arms have dots, in their colours: shapes could not be distinguished, and take room."""
 
 
 @dataclass(frozen=True, slots=True)

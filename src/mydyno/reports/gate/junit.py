@@ -1,6 +1,6 @@
 """The gate as JUnit XML: a test case for each comparison.
 
-Worse and failed are failures. What cannot be told is an error, because readers of the format count what is skipped as
+Worse and failed are failures. Undecided is an error, because readers of the format count skipped tests as
 passed.
 """
 

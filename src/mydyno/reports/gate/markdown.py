@@ -7,7 +7,7 @@ from mydyno.reports.markdown_text import code, escape, fitted
 from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
 
-SIGNS = {Outcome.FINE: "✅", Outcome.WORSE: "❌", Outcome.FAILED: "❌", Outcome.UNDECIDED: "❔"}
+SIGNS = {Outcome.PASSED: "✅", Outcome.WORSE: "❌", Outcome.FAILED: "❌", Outcome.UNDECIDED: "❔"}
 HEAD = "| | metric | arm | step | limit | effect | bounds | result |"
 RULE = "|---|---|---|---|--:|--:|--:|---|"
 

@@ -16,7 +16,7 @@ from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
 from mydyno.visible import styled
 
-COLOURS = {Outcome.FINE: "green", Outcome.WORSE: "red", Outcome.FAILED: "bold red", Outcome.UNDECIDED: "yellow"}
+COLOURS = {Outcome.PASSED: "green", Outcome.WORSE: "red", Outcome.FAILED: "bold red", Outcome.UNDECIDED: "yellow"}
 
 
 def print_gate(result: GateResult, file: TextIO, width: int | None = None) -> None:

@@ -10,7 +10,7 @@ from mydyno.results.gate import GateResult
 from mydyno.results.words.plain import signed
 from mydyno.verdicts.threshold import Comparison, Outcome
 
-TITLES = {Outcome.FINE: marked("Fine"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Cannot be told")}
+TITLES = {Outcome.PASSED: marked("Passed"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Undecided")}
 MOST_LISTED = 3
 """Comparisons that the answer names; the table has all of them."""
 
@@ -32,12 +32,12 @@ class Row:
 def answer(result: GateResult) -> str:
     """What was asked, answered in one or two sentences."""
     count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
-    if result.outcome is Outcome.FINE:
+    if result.outcome is Outcome.PASSED:
         if count == 2:
-            return tr("Both comparisons are shown to be within their limits.")
+            return tr("Both comparisons are within their limits.")
         return tr_plural(
-            "The comparison is shown to be within its limit.",
-            "All {count} comparisons are shown to be within their limits.",
+            "The comparison is within its limit.",
+            "All {count} comparisons are within their limits.",
             count,
         )
     if result.outcome is Outcome.WORSE:
@@ -47,7 +47,7 @@ def answer(result: GateResult) -> str:
     reasons = list(dict.fromkeys(one.reason for one in open_))
     why = colon() + reasons[0] if len(reasons) == 1 else ""
     if count == 1:
-        return tr("The comparison is not decided{why}.", why=why)
+        return tr("The comparison is undecided{why}.", why=why)
     return _undecided(len(open_), count, why)
 
 
@@ -70,10 +70,10 @@ def _worse(result: GateResult, count: int) -> str:
     more = [tr("{more} more", more=len(worse) - MOST_LISTED)] if len(worse) > MOST_LISTED else []
     which = listing(named + more)
     if count == 1:
-        return tr("The comparison is shown to be beyond its limit: {which}.", which=which)
+        return tr("The comparison exceeds its limit: {which}.", which=which)
     return tr_plural(
-        "{count} of {all} comparisons is shown to be beyond its limit: {which}.",
-        "{count} of {all} comparisons are shown to be beyond their limits: {which}.",
+        "{count} of {all} comparisons exceeds its limit: {which}.",
+        "{count} of {all} comparisons exceed their limits: {which}.",
         len(worse), all=count, which=which,
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def _worse(result: GateResult, count: int) -> str:
 def _failed(result: GateResult) -> str:
     found = {one.arm: one.reason.replace("the arm failed", "failed", 1) for one in of(result, Outcome.FAILED)}
     return sentence_space().join(
-        tr("{arm} {reason}, where {control} did not.", arm=arm, reason=reason, control=_control(result, arm))
+        tr("{arm} {reason}; {control} did not.", arm=arm, reason=reason, control=_control(result, arm))
         for arm, reason in found.items()
     )
 
@@ -96,8 +96,8 @@ def _open(open_: int, count: int) -> str:
 
 def _undecided(open_: int, count: int, why: str) -> str:
     return tr_plural(
-        "{count} of {all} comparisons is not decided{why}.",
-        "{count} of {all} comparisons are not decided{why}.",
+        "{count} of {all} comparisons is undecided{why}.",
+        "{count} of {all} comparisons are undecided{why}.",
         open_, all=count, why=why,
     )  # fmt: skip
 
@@ -107,15 +107,16 @@ def notes(result: GateResult) -> list[str]:
     at = ""
     if result.look is not None:
         at = tr(
-            " at the look of {blocks} blocks, of which all together have an error rate of {rate:.3g} %",
+            " at the look of {blocks} blocks (error rate of all looks together: {rate:.3g} %)",
             blocks=result.look, rate=result.error_rate * 100,
         )  # fmt: skip
     found = []
     if any(one.ratio is not None for one in result.comparisons):
         found.append(
             tr(
-                "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided, each alone. "
-                "A study is wrongly called fine, or wrongly called worse, with at most {rate:.3g} % probability each.",
+                "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided and not adjusted. The "
+                "probability that a study wrongly passes is at most {rate:.3g} %; so is the probability that it is "
+                "wrongly called worse.",
                 level=result.alpha * 100,
                 rate=result.error_rate * 100,
                 at=at,

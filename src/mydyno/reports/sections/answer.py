@@ -38,7 +38,7 @@ def build(result: StudyResult) -> Section:
 
 MOST_CLAIMS = 10
 """Rows of the table; all figures are in the section Published."""
-ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? cannot tell")}
+ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
 
 def _claims(result: StudyResult) -> Table | None:

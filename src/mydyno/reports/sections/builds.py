@@ -44,7 +44,7 @@ def build(result: StudyResult) -> Section | None:
 
 
 INTRO = marked(
-    "In every run that counts the server's process executed exactly this file, by inode and "
+    "In every valid run the server's process executed exactly this file, by inode and "
     "SHA-256. A difference between two builds includes that of their memory layouts, unless an "
     "arm has several builds."
 )

@@ -75,7 +75,7 @@ def _table(records: list[CapacityRecord]) -> Table:
         [tr("arm"), tr("transactions/s"), tr("blocks"), tr("slices"), tr("slices missed the objective by")],
         rows,
         tr(
-            "From slice to slice, what a server carries varies with a standard deviation of {sigma}.",
+            "The capacity varies from slice to slice with a standard deviation of {sigma}.",
             sigma=percent(records[0].sigma),
         ),
     )

@@ -1,4 +1,4 @@
-"""What an operation costs each arm, and what came with the effects: candidates for causes, never causes."""
+"""What an operation costs each arm, and what changed with the effects: candidates for causes, never causes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def build(result: StudyResult) -> Section | None:
     candidates = result.summary.candidates
     return Section(
         "costs",
-        tr("What came with it") if found else tr("What a transaction costs"),
+        tr("Costs that changed with the effect") if found else tr("What a transaction costs"),
         tr("Costs"),
         render(
             "costs.html",
@@ -89,5 +89,5 @@ def _table(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -
         tr("Costs of a transaction: {arm} and {control}", arm=first.arm, control=first.control),
         (tr("cost of a transaction"), first.control, first.arm, tr("change"), tr("interval"), ""),
         rows,
-        tr("None, or next to none, on either side: {absent}.", absent=listing(absent)) if absent else "",
+        tr("None, or almost none, in both arms: {absent}.", absent=listing(absent)) if absent else "",
     )

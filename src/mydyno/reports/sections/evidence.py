@@ -126,7 +126,7 @@ def _facts(evidence: Evidence) -> str:
     if not evidence.facts:
         return ""
     text = json.dumps(evidence.facts, ensure_ascii=False, default=str, sort_keys=True)
-    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + tr(" … (all of it is in run.json)")
+    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + tr(" … (complete in run.json)")
 
 
 def _grid(result: StudyResult) -> list[dict[str, object]]:

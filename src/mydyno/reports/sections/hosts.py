@@ -73,7 +73,7 @@ def _differences(groups: HostGroupsRecord) -> Table | None:
 def _note(groups: HostGroupsRecord) -> str:
     note = tr(
         "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is "
-        "the mean over them, each counting alike, as in the answer."
+        "the mean over them, with equal weights, as in the answer."
     )
     if len(groups.blocks) < FEWEST_HOSTS:
         return note + tr_after("Two hosts support no claim about others.")

@@ -102,9 +102,9 @@ def _intro(of_arm: Mapping[str, Mapping[str, list[Session]]]) -> str:
     unit = display_unit("server_rss_bytes", ends[most])
     return tr(
         "At the end of a run the arms' resident memory lies between {lowest} ({least}) and {highest} "
-        "({most}): an end-to-end spread of {spread}, {share} of the least. Medians over the runs "
-        "that count; under each, the range over them. Reserved huge pages are in no process's "
-        "resident memory. How it got there is in the chart of resident memory over whole runs.",
+        "({most}): an end-to-end spread of {spread}, {share} of the least. Medians over the valid runs; below each, "
+        "their range. Reserved huge pages are in no process's "
+        "resident memory. Its growth is shown in the chart of resident memory over whole runs.",
         lowest=unit.text(ends[least]),
         least=least,
         highest=unit.text(ends[most]),

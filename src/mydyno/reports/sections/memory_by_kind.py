@@ -18,7 +18,7 @@ Cells = Callable[[list[float]], Cell]
 
 
 def table(result: StudyResult, in_bytes: Cells) -> Table | None:
-    """The table; None if no run tells. `in_bytes` writes the values of one arm's runs."""
+    """The table; None if no run has the figures. `in_bytes` writes the values of one arm's runs."""
     of_arm = {arm: found for arm in result.styles if (found := _facts(result, arm))}
     if not of_arm:
         return None

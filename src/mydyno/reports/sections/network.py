@@ -57,7 +57,7 @@ LIMITS = {
     "none": marked("none"),
 }
 SHARES = {"link": marked("link"), "server": marked("server"), "load": marked("load"), "other": marked("other")}
-ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? cannot tell")}
+ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
 
 @dataclass(frozen=True)

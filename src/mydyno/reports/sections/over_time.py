@@ -56,7 +56,7 @@ def _notes(telemetry: Telemetry) -> list[str]:
         steps = joined([f"{step}{colon()}{names(arms)}" for step, arms in telemetry.invalid.items()])
         notes.append(
             tr(
-                "Drawn from runs that are not valid there, because there are no others (for diagnosis): {steps}.",
+                "Drawn from invalid runs, for diagnosis, because no run is valid: {steps}.",
                 steps=steps,
             )
         )

@@ -187,7 +187,7 @@ def _windows(result: StudyResult) -> Table | None:
             load = format_duration(length.warmup_s + length.measure_s) if length else "–"
             cells = [f"{window.from_s:g} s", f"{window.to_s:g} s", load]
             rows.append([step.id, *(Cell(cell, "num") for cell in cells)])
-    caption = tr("Window that counts, in seconds from the start of a step's load: one for all runs of the study")
+    caption = tr("Measured window, in seconds from the start of a step's load: the same for all runs of the study")
     return Table(caption, (tr("step"), tr("from"), tr("to"), tr("load lasts")), rows) if rows else None
 
 

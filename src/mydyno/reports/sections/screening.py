@@ -108,7 +108,7 @@ def _table(record: ScreenRecord) -> Table:
 
 
 def _mixed(one: ScreenedFactor) -> str:
-    """The interactions that cannot be told from an effect, or how many are in it in part."""
+    """The interactions aliased with an effect, or how many are partially aliased."""
     if one.aliases:
         more = tr(" and {count} more", count=len(one.aliases) - 2) if len(one.aliases) > 2 else ""
         return joined(one.aliases[:2]) + more

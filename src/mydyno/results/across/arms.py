@@ -1,4 +1,4 @@
-"""Arms of one study side by side: each against the first that was named, from the same blocks.
+"""A comparison of arms of one study: each against the first that was named, from the same blocks.
 
 A contrast that the experiment declares has the interval and the verdict of the study's report. One that it does not
 declare was chosen after the results were there: it gets an interval, held together over all such contrasts of this

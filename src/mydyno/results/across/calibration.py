@@ -84,9 +84,9 @@ def _sentence(host: str, found: Rate | None, conclusion: str) -> str:
             enough=ENOUGH, **facts,
         )  # fmt: skip
     meaning = {
-        "as stated": tr("the intervals cover as often as they claim"),
+        "as stated": tr("the coverage of the intervals is as stated"),
         "too narrow": tr("the intervals are too narrow on this host: differences are claimed too often"),
-        "too wide": tr("the intervals are wider than they need be"),
+        "too wide": tr("the intervals are wider than necessary"),
     }[conclusion]
     return tr(
         "{count} of {all} A/A intervals on {host} contain no difference; {stated} are stated. "

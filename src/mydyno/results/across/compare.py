@@ -1,4 +1,4 @@
-"""Two or more studies side by side: which of their effects differ, with the noise of both sessions.
+"""A comparison of two or more studies: which of their effects differ, with the noise of both sessions.
 
 What is compared is the effect in one study relative to the effect in another: a ratio of ratios, each to its own
 control in its own blocks (stats/between.py). The first study is the reference of all others. Contrasts that have a

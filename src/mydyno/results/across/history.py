@@ -158,7 +158,7 @@ def why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
     if study.before_first_look:
         return tr("it has not reached its first look, so it has no effects")
     if study.summary.state == "failed":
-        return tr("it failed: no run of it is valid")
+        return tr("it failed: it has no valid run")
     alarm = next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
     if alarm:
         return tr("the control differs from its own copy (A/A alarm)")

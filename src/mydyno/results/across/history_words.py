@@ -124,12 +124,12 @@ def _too_few(count: int) -> str:
     studies = tr_plural("{count} study", "{count} studies", count)
     if count == 2:
         return tr(
-            "{studies} cannot show a change: {needed} are needed to tell it from the scatter between sessions; "
-            "`mydyno compare` sets two side by side.",
+            "{studies} cannot show a change: {needed} are needed to distinguish it from the scatter between "
+            "sessions; `mydyno compare` compares two.",
             studies=studies, needed=FEWEST_SESSIONS,
         )  # fmt: skip
     return tr(
-        "{studies} cannot show a change: {needed} are needed to tell it from the scatter between sessions.",
+        "{studies} cannot show a change: {needed} are needed to distinguish it from the scatter between sessions.",
         studies=studies, needed=FEWEST_SESSIONS,
     )  # fmt: skip
 

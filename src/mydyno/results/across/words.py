@@ -43,7 +43,7 @@ def study_notes(study: SavedStudy) -> list[str]:
     elif study.summary.state == "partial":
         notes.append(tr("it is not finished; more blocks may change its effects"))
     elif study.summary.state == "failed":
-        notes.append(tr("it failed: no run of it is valid"))
+        notes.append(tr("it failed: it has no valid run"))
     return notes
 
 
@@ -81,7 +81,9 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
             )
         )  # fmt: skip
     if different and not _all_causes(comparison):
-        found.append(tr("No recorded setting differs: this is how far two sessions of the same servers are apart."))
+        found.append(
+            tr("No recorded setting differs: this is the difference between two sessions of the same servers.")
+        )
     rest = [pair for pair in judged if pair not in different and pair not in hidden]
     for verdict in ("equivalent", "inconclusive", "not_measurable"):
         of = [pair for pair in rest if pair[1].verdict == verdict]
@@ -107,7 +109,7 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
         found.append(
             tr(
                 "The one recorded setting that differs is {setting}. A difference may be its effect, or one between "
-                "the sessions: a study with both as arms tells them apart.",
+                "the sessions: a study with both as arms separates the two.",
                 setting=causes[0],
             )
         )
@@ -138,16 +140,16 @@ def _scatter_words(comparison: Comparison) -> str:
         few = len(judged) - len(known)
         some = tr_after("{count} effects have too few sessions for it.", count=few) if few else ""
         told = tr(
-            "The intervals contain how much sessions differ on this host when nothing is changed: the sd between "
-            "sessions of an effect is {sd}, from {count} comparable studies.",
+            "The intervals include the variation between sessions on this host: the sd of an effect between sessions "
+            "is {sd}, from {count} comparable studies.",
             sd=size, count=known[0].sessions,
         )  # fmt: skip
         return told + some
     most = max((one.sessions for one in judged), default=0)
     return tr(
-        "How much sessions differ when nothing is changed is not known: it takes {needed} comparable studies "
-        "on one host, and {count} are found. The verdicts are about these sessions alone: sessions of the same servers "
-        "can differ as much.",
+        "The variation between sessions is not known: to estimate it, {needed} comparable studies on one host are "
+        "needed, and {count} are found. The verdicts apply to these sessions only: other sessions of the same "
+        "servers can differ as much.",
         needed=FEWEST_SESSIONS, count=most,
     )  # fmt: skip
 
@@ -159,7 +161,7 @@ def percent(share: float) -> str:
 
 def scatter_reason(sd: float, sessions: int) -> str:
     """Why a difference beyond the noise of both sessions is none."""
-    return tr("not beyond how much {count} sessions differ (sd {sd})", count=sessions, sd=percent(math.expm1(sd)))
+    return tr("within the variation between {count} sessions (sd {sd})", count=sessions, sd=percent(math.expm1(sd)))
 
 
 def difference_words(one: EffectDifference) -> str:
@@ -210,7 +212,7 @@ def _why_not(comparison: Comparison) -> str:
             studies=listing(early),
         )
     reasons = [f"{one.what}{colon()}{one.reason}" for one in comparison.not_compared]
-    start = tr("no arm and control are in all of them") if comparison.steps else tr("they have no step in common")
+    start = tr("they share no pair of arm and control") if comparison.steps else tr("they have no step in common")
     return tr("{clause} ({reasons})", clause=start, reasons=joined(reasons[:4])) if reasons else start
 
 
@@ -368,15 +370,16 @@ def _level_words(comparison: Comparison) -> list[str]:
         }
         found.append(
             tr(
-                "The control is the same in {first} and {second}. {level}: {size} in {second} against {first}: that is "
-                "how far the sessions are apart. Relative to the control, the differences of effects are also those of "
+                "The control is the same in {first} and {second}. {level}: {size} in {second} against {first}: that "
+                "is the difference between the sessions. Relative to the control, the differences of effects are "
+                "also those of "
                 "the arms' levels.",
                 **facts,
             )
             if one.same_control
             else tr(
                 "The controls of {first} and {second} are not the same. {level}: {size} in {second} against {first}: "
-                "server and session cannot be told apart in it, so levels are not compared.",
+                "it contains the effects of both server and session, so levels are not compared.",
                 **facts,
             )
         )

@@ -42,7 +42,7 @@ LEAST_OWN = 0.1
 EXPLAINED = 0.8
 """Share of a cost's change that other costs have which it counts again: it is then not named beside them."""
 LEAST_SHARE = 0.002
-"""Of an operation's time: what a wait or a function is compared with where the control has next to none."""
+"""Of an operation's time: what a wait or a function is compared with where the control has almost none."""
 
 
 @dataclass(frozen=True)

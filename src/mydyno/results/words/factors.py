@@ -104,8 +104,8 @@ class _Words:
         if not open_:
             return clause
         if other.values:
-            return clause + tr(", not decided at {levels}", levels=listing(open_))
-        return clause + tr(", not decided with {levels}", levels=listing(open_))
+            return clause + tr(", undecided at {levels}", levels=listing(open_))
+        return clause + tr(", undecided with {levels}", levels=listing(open_))
 
     def _changed_by(self, effects: Sequence[FactorEffect], factor: FactorLevels, level: str) -> FactorLevels | None:
         """The factor with a decided interaction: a quantitative one first, then the one with the largest."""

@@ -58,14 +58,14 @@ def claim_words(groups: HostGroupsRecord) -> str:
     decided = [effect for effect in groups.effects if effect.holds_on != "no host"]
     general = [effect for effect in decided if effect.holds_on == "hosts like these"]
     if decided and len(general) == len(decided):
-        return tr("the claims are about hosts like these")
+        return tr("the claims apply to hosts like these")
     if general:
         return tr(
-            "the claims are about these hosts, {count} of {all} also about hosts like these",
+            "the claims apply to these hosts, {count} of {all} also to hosts like these",
             count=len(general), all=len(decided),
         )  # fmt: skip
     whose = these_hosts(groups) if len(groups.blocks) < FEWEST_HOSTS else tr("these hosts")
-    return tr("the claims are about {hosts} alone", hosts=whose)
+    return tr("the claims apply to {hosts} only", hosts=whose)
 
 
 def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
@@ -116,7 +116,7 @@ def hosts_sentences(summary: Summary) -> tuple[str, ...]:
     names = [f"{name} ({count})" for name, count in groups.blocks.items()]
     sentences = [
         tr(
-            "Blocks were executed on {count} hosts: {hosts}. Effects are means over these hosts, each counting alike; "
+            "Blocks were executed on {count} hosts: {hosts}. Effects are means over these hosts, with equal weights; "
             "{claim}.",
             count=len(names), hosts=listing(names), claim=claim_words(groups),
         )

@@ -73,7 +73,8 @@ def mixed_words(record: ScreenRecord) -> str:
     wholly = [one for one in record.factors if one.aliases]
     if wholly:
         return tr(
-            "An effect may be that of an interaction of two other variables, which this design cannot tell from it; "
+            "An effect may be that of an interaction of two other variables, which this design does not separate "
+            "from it; "
             "the report names them."
         )
     part = max(one.largest_part for one in record.factors)

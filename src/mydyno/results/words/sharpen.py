@@ -98,7 +98,8 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
             all_ = blocks(most - done) if length is None else duration_words((most - done) * length)
             lines.append(
                 tr(
-                    "{noun}: {width} now; half of the {count} open comparisons need about {needs}; all, about {all}.",
+                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; all, about "
+                    "{all}.",
                     **facts, count=len(effects), needs=needs, all=all_,
                 )
             )  # fmt: skip
@@ -126,7 +127,7 @@ def _needs(summary: Summary, needed: int, done: int, length: float | None, seque
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
-    """The next look of a study that is not decided."""
+    """The next look of an undecided study."""
     done = finished_blocks(summary)
     look, length = looks_of(summary).next_after(max(done, summary.look or 0)), block_duration_s(records)
     if look is None:

@@ -23,7 +23,7 @@ from mydyno.packages.progress import Say
 FETCH_TIMEOUT_S = 3600.0
 MEMCACHED_SOURCE = "memcached.c"
 QUIET_GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0"}
-"""git must not wait for a password that nobody can type."""
+"""git must not wait for a password: nothing is interactive."""
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,7 @@ def _described(
     size_bytes: int,
     image: bool = False,
 ) -> AddedServer:
-    """What the program's version and its list of options tell of it."""
+    """The build as described by the program's version and its list of options."""
     version, options = build.version, build.variables
     first_by_mmap = (10, 5, 0) if version.flavour == "mariadb" else (8, 0, 0)
     needed = build.program.read_bytes()

@@ -191,7 +191,7 @@
     else if (now.arm && now.run) parts.push(lane(now));
     const place = parts.join(" · ");
     const left = running && now.left_s !== undefined ? tr(" About {duration} left.", { duration: duration(now.left_s) }) : "";
-    const words = running || process.kind === "none" ? `${WORDS[now.state] ?? ""}${left}` : over ? "" : tr("This is the last that was written.");
+    const words = running || process.kind === "none" ? `${WORDS[now.state] ?? ""}${left}` : over ? "" : tr("This is the last state that was written.");
     const holder = byId("now");
     const wanted = [place, words].filter(Boolean);
     if ([...holder.children].map((one) => one.textContent).join("\n") !== wanted.join("\n")) holder.replaceChildren(...wanted.map((text) => element("p", text)));

@@ -15,7 +15,7 @@
       }
       if (output.textContent !== status.output) output.textContent = status.output;
       if (status.state === "ended") {
-        note.textContent = tr("The study has ended before its first run, with exit code {code}. Why, is the last thing that it printed:", { code: status.exit_code });
+        note.textContent = tr("The study ended before its first run, with exit code {code}. Its last output:", { code: status.exit_code });
         return;
       }
       if (status.state === "none") {

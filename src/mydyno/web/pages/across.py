@@ -1,4 +1,4 @@
-"""/compare and /history: studies, or arms of one, side by side, and an experiment over all its studies on a host.
+"""/compare and /history: studies, or arms of one, compared, and an experiment over all its studies on a host.
 
 The documents are those of `mydyno compare` and `mydyno history`, in the sandbox of a report, inside a page of this
 server. They are made when they are requested, since studies may have been added.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mydyno.results.across.history import Choices, Selection
 
 MOST_STUDIES = 12
-"""More side by side cannot be read."""
+"""More are unreadable."""
 MOST_NAMES = 20
 """Of arms or steps that a message lists."""
 
@@ -59,7 +59,7 @@ def _missing(message: str, name: str, known: Sequence[str]) -> HTTPException:
 
 @dataclass(frozen=True)
 class _Compared:
-    """What /compare sets side by side: studies, or arms of one study, of which the first is the reference."""
+    """What /compare compares: studies, or arms of one study, of which the first is the reference."""
 
     paths: tuple[Path, ...]
     arms: tuple[str, ...]

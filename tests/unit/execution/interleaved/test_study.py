@@ -348,13 +348,13 @@ async def test_a_study_that_is_late_goes_on_to_its_first_look(
     _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=600, cycles=None))
     assert (summary.look, summary.state) == (4, "complete")
     (late,) = (line for line in watcher.said if "longer here than planned" in line)
-    assert "goes on to its first look, at 4 blocks, about " in late
+    assert "continues to its first look, at 4 blocks, about " in late
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("over_s", "look", "said"),
-    [(30.0, 10, ["goes on to its next look, at 10 blocks, for 1 min at most beyond its time"]), (90.0, 6, [])],
+    [(30.0, 10, ["continues to its next look, at 10 blocks, for 1 min at most beyond its time"]), (90.0, 6, [])],
 )
 async def test_a_study_that_is_late_after_a_look_goes_on_for_a_tenth_of_its_time(
     script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

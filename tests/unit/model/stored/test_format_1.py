@@ -108,7 +108,7 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
         (("report", "old", "--format", "csv"), 0, "jemalloc"),
         (("report", "old", "--format", "json"), 0, '"format": 3'),
         (("list",), 0, "old"),
-        (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Cannot be told."),
+        (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Undecided."),
         (("compare", "old", "other"), 0, "allocators"),
         (("compare", "old", "--arms", "glibc,jemalloc"), 0, "jemalloc"),
         (("history", "allocators"), 0, "old"),

@@ -47,7 +47,7 @@ def test_a_difference_without_any_differing_setting_is_said_to_be_one_of_session
     """A host whose state changes an effect gives this: nothing that was recorded explains it."""
     found = compare_studies((saved(draw(1, 0.02, 0.0), name="a"), saved(draw(2, 0.12, 0.0), name="b")))
     assert found.effects[0].differences[0].verdict == "higher"
-    assert found.answer[1].startswith("No recorded setting differs: this is how far two sessions")
+    assert found.answer[1].startswith("No recorded setting differs: this is the difference between two sessions")
     changed = saved(draw(2, 0.12, 0.0), name="b", variables={**VARIABLES, "innodb_io_capacity": "9"})
     assert not any(
         "No recorded" in one for one in compare_studies((saved(draw(1, 0.02, 0.0), name="a"), changed)).answer
@@ -72,7 +72,7 @@ def test_a_difference_no_larger_than_sessions_have_is_not_claimed() -> None:
     assert (one.verdict, one.sessions) == ("inconclusive", 6)
     assert one.session_sd == pytest.approx(0.05, abs=0.03)
     assert (one.ci_low or 1.0) < (alone.ci_low or 1.0)
-    assert "not beyond how much 6 sessions differ" in one.reason
+    assert "within the variation between 6 sessions" in one.reason
     assert "no difference is claimed" in found.answer[0]
     assert "from 6 comparable studies" in found.conclusions[-1]
 
@@ -87,7 +87,7 @@ def test_with_too_few_sessions_their_scatter_is_said_to_be_unknown() -> None:
     sessions = _sessions((0.02, 0.03, 0.02))
     found = compare_studies(sessions[:2], sessions[2:])
     assert found.effects[0].differences[0].session_sd is None
-    assert found.conclusions[-1].startswith("How much sessions differ when nothing is changed is not known: it takes 4")
+    assert found.conclusions[-1].startswith("The variation between sessions is not known: to estimate it, 4")
     assert "and 3 are found" in found.conclusions[-1]
 
 

@@ -131,7 +131,7 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
         "to ±46 %) are hidden by this host's noise.",
     )
     assert found.sharpen[0].startswith(
-        "Queries per second: ±5 % (±4 % to ±46 %) now; half of the 3 open comparisons need about 20 minutes more"
+        "Queries per second: ±5 % (±4 % to ±46 %) now; half of the 3 undecided comparisons need about 20 minutes more"
     )
     assert found.sharpen[0].endswith("; all, about 70 minutes.") or found.sharpen[0].endswith("; all, about 1 hour.")
 
