@@ -1,0 +1,22 @@
+"""The precision to be expected, in the words of a progress line."""
+
+from __future__ import annotations
+
+from mydyno.reports.verdict_table import column_name
+from mydyno.results.projection import Precision
+
+WIDTHS = {"tps": 0.097, "server_cpu_us_per_transaction": 0.108}
+
+
+def test_a_progress_line_names_metrics_in_words() -> None:
+    said = Precision(6, 2, WIDTHS, frozenset({"oltp_read_only"})).in_words
+    assert said == "expected at 6 blocks: ±9.7 % of transactions per second, ±10.8 % of CPU per transaction"
+
+
+def test_where_every_step_connects_line_and_table_speak_of_connections() -> None:
+    said = Precision(6, 2, WIDTHS, frozenset({"connect"})).in_words
+    assert said == "expected at 6 blocks: ±9.7 % of connections per second, ±10.8 % of CPU per connection"
+    assert [column_name(metric, ("connect",)) for metric in WIDTHS] == [
+        "Connections per second", "CPU per connection, server",
+    ]  # fmt: skip
+    assert column_name("tps", ("connect", "tpcc")) == "TPS"
