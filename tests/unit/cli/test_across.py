@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_studies_are_compared_in_every_format(made: Path) -> None:
     text = mydyno(made, "compare", "allocators-1", "allocators-2")
     assert (text.returncode, text.stderr) == (0, "")
-    assert text.stdout.startswith("allocators: 2 studies side by side\n  ")
+    assert text.stdout.startswith("allocators: 2 studies compared\n  ")
     found = Comparison.model_validate_json(
         mydyno(made, "compare", "allocators-1", "allocators-2", "--format", "json").stdout
     )
