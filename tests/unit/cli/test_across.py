@@ -41,7 +41,7 @@ def test_studies_are_compared_in_every_format(made: Path) -> None:
     )
     assert [one.study for one in found.studies] == ["allocators-1", "allocators-2"]
     markdown = mydyno(made, "compare", "allocators-1", "studies/allocators-2", "--format", "md").stdout
-    assert markdown.startswith("# allocators: 2 studies side by side\n")
+    assert markdown.startswith("# allocators: 2 studies compared\n")
     done = mydyno(made, "compare", "allocators-1", "allocators-2", "-o", "page.html")
     assert done.stdout == "page.html\n"
     assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")
