@@ -81,7 +81,7 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
     page.get_by_role("button", name="Stop the study").click()
-    page.get_by_role("button", name="Stop the study").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop the study").click()
     expect(page.locator("#ended")).to_contain_text("interrupted; finished runs are kept")
     assert ended(writer.process, "the study") == 130
 
