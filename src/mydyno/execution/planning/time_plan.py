@@ -29,8 +29,8 @@ SLICE_GAP_S = 0.12
 PROFILE_GAP_S = 1.0
 """The same around a profiled slice: the profiler begins and ends, and stacks are made (measured)."""
 START_S_PER_SERVER = 1.2
-"""Start, prove, prewarm and stop, with small data and two CPUs: up to twice what an idle host takes (0.6 to 1 s,
-measured). What blocks take replaces it.
+"""Start, prove, prewarm and stop, with small data and two CPUs. With BLOCK_FIXED_S it is 1.3 to 2 times what blocks of
+5 to 15 servers took on an idle host (5 to 16 s, measured). What blocks take replaces it.
 """
 LINK_S_PER_SERVER = 1.1
 """What a link between network namespaces and its proof add (measured)."""

@@ -1,4 +1,4 @@
-"""The answer in one to three short sentences, its scope, and what would improve it.
+"""The answer in short sentences, its scope, and what would improve it.
 
 Pure: made from the summary's effects with their verdicts. A sentence claims what a verdict says and nothing beyond it.
 The sentences in full, one for each contrast, are in Summary.sentences.
@@ -95,7 +95,9 @@ def with_answer(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
 def answer_sentences(
     summary: Summary, study: StudyRecord, records: Sequence[RunRecord]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One to three sentences, the most important ones where there are more; and those on further metrics."""
+    """One to three sentences, the most important ones where there are more, or up to five where arms have several
+    controls; and those on further metrics.
+    """
     nothing = _nothing(summary, study, records)
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)

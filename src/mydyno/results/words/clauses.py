@@ -382,7 +382,7 @@ class Clauses:
         return tr(" at {count} of {all} load levels", count=len(chosen), all=len(among))
 
     def _by_steps(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> list[list[EffectRecord]]:
-        """Split the group by the steps at which its arms have the verdict; unsplit if no two arms share steps."""
+        """Split the group by the steps at which its arms have the verdict; unsplit where that makes too many parts."""
         parts: dict[frozenset[str], list[EffectRecord]] = {}
         for arm in dict.fromkeys(effect.arm for effect in group):
             of_arm = [effect for effect in group if effect.arm == arm]
