@@ -114,10 +114,11 @@ class Clauses:
             noun = self.summary.phrase(metric).short_subject
             widths = half_widths(open_)
             hidden = ""
-            if widths and max(widths) <= self._margin(metric):
+            largest = _largest_difference(open_)
+            if largest is not None and largest <= self._margin(metric):
                 hidden = tr(
                     "the difference in {noun} is at most about {width}, but calling that equivalent needs more blocks",
-                    noun=noun, width=plus_minus(max(widths)),
+                    noun=noun, width=plus_minus(largest),
                 )  # fmt: skip
             elif widths and self.summary.host_groups is None:
                 hidden = tr(
@@ -430,6 +431,13 @@ def _span(effects: Sequence[EffectRecord]) -> str:
         )  # fmt: skip
     low, high = signed(ratios[0]), signed(ratios[-1])
     return tr("about {size}", size=low) if low == high else tr("{low} to {high}", low=low, high=high)
+
+
+def _largest_difference(effects: Sequence[EffectRecord]) -> float | None:
+    """The end of an interval that is farthest from no difference, as a share; None if one has no interval."""
+    ends = [end for effect in effects for end in (effect.ci_low, effect.ci_high)]
+    known = [abs(end - 1.0) for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
 
 
 def _times(effects: Sequence[EffectRecord]) -> str:

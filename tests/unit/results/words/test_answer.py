@@ -357,9 +357,12 @@ def test_an_arm_has_its_size_with_each_workload_and_large_costs_are_factors() ->
 def test_intervals_within_the_margin_that_are_not_yet_a_verdict_say_so() -> None:
     effects = [effect("jemalloc", "inconclusive", 0.1, 0.4), effect("tcmalloc", "higher", 7.0)]
     assert answer(effects).endswith(
-        "jemalloc is inconclusive: the difference in queries per second is at most about ±0.4 %, but calling that "
+        "jemalloc is inconclusive: the difference in queries per second is at most about ±0.5 %, but calling that "
         "equivalent needs more blocks."
     )
+    aside = effect("jemalloc", "inconclusive", -1.1, 1.7)  # its interval is narrow, and reaches beyond the margin
+    assert "at most" not in answer([aside, effects[1]])
+    assert "differences in queries per second below about ±1.7 % are hidden" in answer([aside, effects[1]])
 
 
 def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:
