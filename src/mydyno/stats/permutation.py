@@ -9,7 +9,9 @@ servers that are alike (exact if these four vary alike).
 
 The contrasts of a study are permuted together: in a block every contrast has the same label. A sum is divided by the
 root of the sum of the mean squares of its blocks' possible d, which no assignment changes, so that contrasts of any
-noise compare, and each contrast's own test stays exact. The adjusted p is the share of assignments in which the largest
+noise compare, and each contrast's own test stays exact. To each mean square the square of a `floor` is added (as s0 in
+Tusher, Tibshirani and Chu, PNAS 98 (2001)): the statistic is bounded, and a contrast whose values are nearly all equal
+would reach the bound by a difference of any size, as often as there are such contrasts. The adjusted p is the share of assignments in which the largest
 statistic of the contrasts still in play is at least this one's, from the largest down (Westfall and Young,
 Resampling-Based Multiple Testing (1993), algorithm 4.1). Unlike Holm's, it can be as small as a single contrast's.
 """
@@ -43,12 +45,14 @@ Table = NDArray[np.float64]
 class Exchange:
     """One contrast: {block: every d that it could have had, the observed one first}, and the weights of the blocks.
 
-    `apart` is by how much the effect on a block's host is known to differ from the mean over the hosts.
+    `apart` is by how much the effect on a block's host is known to differ from the mean over the hosts. `floor` is the
+    size of d, a log ratio, far below which differences count for less than their share of the noise.
     """
 
     differences: Mapping[int, tuple[float, ...]]
     weights: Mapping[int, float]
     apart: Mapping[int, float] = field(default_factory=dict)
+    floor: float = 0.0
 
     def moved(self, effect: float) -> Exchange:
         """The same if the arm's log values were smaller by `effect`."""
@@ -65,11 +69,13 @@ class Exchange:
                 for block, of in self.differences.items()
             },
             self.weights,
+            floor=self.floor,
         )
 
     def mirrored(self) -> Exchange:
         """The same with arm and control in each other's place."""
-        return Exchange({block: tuple(-d for d in of) for block, of in self.differences.items()}, self.weights)
+        differences = {block: tuple(-d for d in of) for block, of in self.differences.items()}
+        return Exchange(differences, self.weights, floor=self.floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +166,12 @@ def joint_test(contrasts: Sequence[Exchange], seed: int = 1, one_sided: bool = F
 
 
 def _summed(one: Exchange) -> tuple[Table, Table, Table]:
-    """Of each block the weight, the observed d, and the mean square of all possible d."""
+    """Of each block the weight, the observed d, and the mean square of all possible d with that of the floor."""
     blocks = one.differences
     return (
         np.array([one.weights[block] for block in blocks]),
         np.array([of[0] for of in blocks.values()]),
-        np.array([float(np.mean(np.square(of))) for of in blocks.values()]),
+        np.array([float(np.mean(np.square(of))) + one.floor**2 for of in blocks.values()]),
     )
 
 

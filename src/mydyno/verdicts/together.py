@@ -26,6 +26,11 @@ from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
 
 FEWEST_TO_CORRELATE = 8
 """Residuals that two steps or metrics must share before their correlation is used; else they count as independent."""
+FLOOR_OF_MARGIN = 0.1
+"""Share of the margin far below which a difference counts for less than its share of the noise.
+
+A metric with hardly any noise (every key found, the bytes of a transaction) then does not hide the others' effects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ def exchange(gathered: ContrastBlocks, family: Family) -> Exchange:
         {block: possible(values, pairs.get(block)) for block, values in gathered.blocks.items()},
         block_weights(gathered.blocks, family.host_groups),
         group_deviations(log_ratios(gathered.blocks), family.host_groups),
+        floor=family.margin * FLOOR_OF_MARGIN,
     )
 
 

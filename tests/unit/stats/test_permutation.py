@@ -1,5 +1,6 @@
 """The joint label permutation: counted as brute force counts, exact under exchangeability, and its interval."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -69,6 +70,23 @@ def test_three_blocks_reach_one_in_27_and_six_one_in_729_among_thirty_too() -> N
     assert set(joint_test([contrast(of.tolist()) for of in clear]).adjusted) == {1.0 / 729.0}
 
 
+def test_values_that_hardly_differ_do_not_hide_a_large_effect() -> None:
+    """Each of ten metrics is the same in all lanes but one in each block, where it differs by 0.05 %."""
+    random = np.random.default_rng(7)
+    clear = contrast((random.normal(0.0, 0.05, (4, 3)) + np.array([-3.0, 0.0, 0.0])).tolist())
+    still = []
+    for _ in range(10):
+        lanes = np.zeros((4, 3))
+        lanes[range(4), random.integers(0, 3, 4)] = 5e-4
+        still.append(contrast(lanes.tolist()))
+    assert joint_test([clear, *still]).adjusted[0] > 5.0 / 81.0
+    found = joint_test([replace(one, floor=0.002) for one in (clear, *still)])
+    assert found.adjusted[0] == pytest.approx(1.0 / 81.0)
+    assert found.alone == joint_test([clear, *still]).alone, "one contrast's own test does not depend on the floor"
+    low, high = found.interval(1, 0.05) or (-1.0, 1.0)
+    assert -0.004 < low < high < 0.004
+
+
 def test_with_one_control_it_is_the_sign_flip() -> None:
     assert p_of([[1.0, 0.0]] * 6) == pytest.approx(2.0 / 64.0)
     assert smallest_p([2] * 6) == pytest.approx(2.0 / 64.0)
@@ -115,7 +133,7 @@ def test_the_interval_ends_where_the_statistic_is_the_critical_one(labels: int) 
         + ([0.3] + [0.0] * (labels - 2 + (labels < 4)))[: 2 if labels == 4 else labels]
     )
     one = contrast(values.tolist(), random.normal(0.0, 0.1, 8).tolist() if labels == 4 else None)
-    one = Exchange(one.differences, {block: 0.5 + block / 8.0 for block in range(8)})
+    one = Exchange(one.differences, {block: 0.5 + block / 8.0 for block in range(8)}, floor=0.02)
     found = joint_test([one])
     ends = found.interval(0, 0.05)
     assert ends is not None
@@ -123,7 +141,9 @@ def test_the_interval_ends_where_the_statistic_is_the_critical_one(labels: int) 
     for end in ends:
         moved = one.moved(end)
         total = sum(one.weights[block] * of[0] for block, of in moved.differences.items())
-        squares = sum(one.weights[block] ** 2 * np.mean(np.square(of)) for block, of in moved.differences.items())
+        squares = sum(
+            one.weights[block] ** 2 * (np.mean(np.square(of)) + 0.02**2) for block, of in moved.differences.items()
+        )
         assert abs(total) / np.sqrt(squares) == pytest.approx(critical)
     assert (
         ends[0] < sum(one.weights[b] * of[0] for b, of in one.differences.items()) / sum(one.weights.values()) < ends[1]
