@@ -28,7 +28,7 @@ class MetricSource:
     of `of`, each a mean of its own scope, times `factor`, over tps."""
     of: tuple[str, ...] = ()
     factor: float = 1.0
-    together: Literal["sum", "mean", "spread"] = "sum"
+    together: Literal["sum", "mean", "least", "spread"] = "sum"
     """How the value of a run with several instances is made from theirs. Latencies come from all histograms merged."""
     label: str = ""
     """The name in headings and tables; empty: made from the metric's own name."""
@@ -108,6 +108,20 @@ METRICS: dict[str, MetricSource] = {
         label="TpmC per instance",
         phrase=rate(
             "complete", "New-Order transactions per minute and instance", "New-Order transactions per instance"
+        ),
+    ),
+    "tpmc_worst_instance": MetricSource(
+        "1/min",
+        "higher",
+        "New-Order transactions per minute of the run's instance that completed the fewest",
+        "driver",
+        of=("tpmc",),
+        together="least",
+        label="TpmC of the worst instance",
+        phrase=rate(
+            "complete",
+            "New-Order transactions per minute of the worst instance",
+            "New-Order transactions on the worst instance",
         ),
     ),
     "ops": MetricSource(
@@ -309,6 +323,8 @@ OF_WORKLOAD: dict[str, dict[str, MetricSource]] = {
     }
 }
 """workload → metric → its words where every step is of that workload: a transaction of `connect` is a connection."""
+OF_ALL_INSTANCES = ("tpmc_per_instance", "tpmc_worst_instance")
+"""Rates that are made of all instances' rates, so that no single instance has them."""
 COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
 """The cost of a query, on which verdict.cost adds verdicts. The ratio, to the load program's CPU per query, exists only
 where the treatment leaves the client alone."""
@@ -332,7 +348,7 @@ def metric_source(metric: str) -> MetricSource | None:
     source = METRICS.get(base)
     if source is None or instance is None:
         return source
-    if source.scope == "host" or source.together == "spread" or base == "tpmc_per_instance":
+    if source.scope == "host" or source.together == "spread" or base in OF_ALL_INSTANCES:
         return None
     return replace(source, description=f"{source.description}, of instance {instance}")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mydyno.drivers.dynoload_output import measure_unix_ns
 from mydyno.model.definition.experiment import Step
-from mydyno.model.metrics import SPREAD_OF, of_instance
+from mydyno.model.metrics import of_instance
 from mydyno.model.stored.records import KERNEL_COUNTERS, SliceRecord
 from mydyno.servers.running.base import RunningServer
 from mydyno.stats.percentiles import PERCENTILES
@@ -253,7 +253,7 @@ def _latency(records: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def _rates(parts: Sequence[PartOfSlice], length_s: float) -> dict[str, float]:
-    """What only some workloads have, and with several servers each one's own rates and their spread."""
+    """What only some workloads have, and with several servers each one's own rates."""
     found: dict[str, float] = {}
     apart: list[dict[str, float]] = []
     for part in parts:
@@ -310,10 +310,6 @@ def _add_instances(
         own["qps"] = int(part.record["queries"]) / length_s
         own["tps"] = int(part.record["counts"]["transactions"]) / length_s
         found |= {of_instance(name, number): value for name, value in own.items()}
-    for rate in SPREAD_OF:
-        rates = [own[rate] for own in apart if rate in own]
-        if len(rates) == len(apart) and sum(rates) > 0:
-            found[f"{rate}_spread_pct"] = 100.0 * (max(rates) - min(rates)) / (sum(rates) / len(rates))
 
 
 def _share(host: dict[str, float], name: str) -> float | None:

@@ -108,6 +108,6 @@ def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dic
             continue
         (source,) = metric.of or (name,)
         if all(source in own for own in apart):
-            total = sum(own[source] for own in apart)
-            found[name] = total / len(apart) if metric.together == "mean" else total
+            parts = [own[source] for own in apart]
+            found[name] = {"sum": sum(parts), "mean": sum(parts) / len(parts), "least": min(parts)}[metric.together]
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.metrics import METRICS, ordered, split_instance
+from mydyno.model.metrics import METRICS, SPREAD_OF, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
@@ -374,6 +374,21 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         base = name.rpartition("_instance_")[0] or name
         if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
             found[name] = float(np.mean([one.rates[name] for one in own]))
+    return found | _between_instances(found, own)
+
+
+def _between_instances(means: Mapping[str, float], own: Sequence[SliceRecord]) -> dict[str, float]:
+    """The worst instance and the spread between instances, of their means over the lane's slices.
+
+    Of means, as the noise of slices would make any spread larger. With one instance it is the worst.
+    """
+    found = {}
+    for rate in SPREAD_OF:
+        rates = [value for name, value in means.items() if name.startswith(f"{rate}_instance_")]
+        if len(rates) > 1 and sum(rates) > 0:
+            found[f"{rate}_spread_pct"] = 100.0 * (max(rates) - min(rates)) / (sum(rates) / len(rates))
+        if rate == "tpmc" and all("tpmc" in one.rates for one in own):
+            found["tpmc_worst_instance"] = min(rates, default=float(np.mean([one.rates["tpmc"] for one in own])))
     return found
 
 
