@@ -147,6 +147,9 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
             assert plain[metric] == pytest.approx(factor * work[own].sum() / per[own].sum(), rel=1e-6)
             better = (work * np.exp(-exponent))[own].sum()
             assert adjusted[metric] == pytest.approx(factor * better / per[own].sum(), rel=2e-6)
+    for run in summary["runs"]:
+        (values,) = run["values"].values()
+        assert 20e6 < values["server_rss_after_bytes"] < 2 * values["server_rss_bytes"]
     for metric in ("qps", "server_cpu_us_per_query"):
         effect = effect_of(summary, "jemalloc", metric)
         value = {(run["arm"], run["copy"], run["block"]): next(iter(run["values"].values()))[metric]

@@ -183,6 +183,15 @@ METRICS: dict[str, MetricSource] = {
         label="Resident memory, peak",
         phrase=use("peak resident memory"),
     ),
+    "server_rss_after_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "resident memory of the server after the load was disconnected: what it did not give back",
+        "instance",
+        "slices",
+        label="Resident memory after the load",
+        phrase=use("resident memory after the load"),
+    ),
     "server_vsize_bytes": MetricSource(
         "bytes",
         "lower",

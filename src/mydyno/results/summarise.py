@@ -58,6 +58,7 @@ from mydyno.verdicts.words import blocks, listing
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
+RSS_AFTER = "server_rss_after_bytes"
 OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strangers_mean")
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
 SETTING_TREATMENTS = ("variables", "environment", "sysctl")
@@ -282,9 +283,12 @@ def _measured(runs: Sequence[RunSummary]) -> list[str]:
 
 def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
     lane = (run.block, run.arm, run.copy_number)
-    return _run_summary(run, values.adjusted.get(lane, {}), steps).model_copy(
-        update={"unadjusted": values.unadjusted.get(lane, {})}
+    after = {step.id: {RSS_AFTER: step.rss_after_bytes} for step in run.steps if step.rss_after_bytes is not None}
+    adjusted, unadjusted = (
+        {step: own | after.get(step, {}) for step, own in of.get(lane, {}).items()}
+        for of in (values.adjusted, values.unadjusted)
     )
+    return _run_summary(run, adjusted, steps).model_copy(update={"unadjusted": unadjusted})
 
 
 def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Sequence[Step]) -> RunSummary:

@@ -264,12 +264,12 @@ class _Block:
                     await self._cycle_apart(apart, step, cycle)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
         throttled = throttled_since(before_quota)
-        for lane in self.lanes:
-            command = lane.load_command
-            counted = await lane.disconnect(step)
+        commands = [lane.load_command for lane in self.lanes]
+        counters = [await lane.disconnect(step) for lane in self.lanes]
+        for lane, command, counted in zip(self.lanes, commands, counters, strict=True):
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
-            memory = lane.connection_memory.get(step.id)
-            load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory)
+            memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
+            load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory, after)
             failed = lane.failed_steps.get(step.id, lane.failed)
             record = step_record(
                 step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled

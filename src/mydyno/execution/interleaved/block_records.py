@@ -37,6 +37,8 @@ class LoadFacts:
     """The hosts that it came from; empty: the servers' host."""
     connection_memory_bytes: float | None = None
     """Growth of the servers' resident memory by one connection; None: not known."""
+    rss_after_bytes: float | None = None
+    """The servers' resident memory once the load of every lane was disconnected; None: not known."""
 
 
 def step_record(
@@ -63,6 +65,7 @@ def step_record(
     return StepRecord(
         id=step.id,
         connection_memory_bytes=load.connection_memory_bytes,
+        rss_after_bytes=load.rss_after_bytes,
         workload=step.workload,
         connections=step.connections,
         started_unix_ns=began_unix_ns,

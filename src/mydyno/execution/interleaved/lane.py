@@ -184,18 +184,18 @@ class Lane:
         try:
             for instance in self.instances:
                 self.begun[instance.number] = await instance.counters()
-            before = self._rss_bytes()
+            before = self.rss_bytes()
             self.loads = await all_or_none([self._hold(instance, step) for instance in self.instances])
         except StudyError as error:
             await self._step_failed(step, error)
             return
-        after = self._rss_bytes()
+        after = self.rss_bytes()
         if before is not None and after is not None and not self.connected:
             connections = step.connections * len(self.instances)
             self.connection_memory[step.id] = max(0.0, after - before) / connections
         self.connected = True
 
-    def _rss_bytes(self) -> float | None:
+    def rss_bytes(self) -> float | None:
         """Resident memory of its servers; None where it cannot be read."""
         found = [LaneReadings.read(instance).memory for instance in self.instances]
         return sum(one["server_rss_bytes"] for one in found) if all(found) else None

@@ -312,6 +312,8 @@ class StepRecord(Record):
     connection_memory_bytes: float | None = Field(None, exclude_if=lambda value: value is None)
     """Interleaved, a lane's first step: how much the servers' resident memory grew by connecting the load, per
     connection. Later steps reuse memory of earlier connections, so nothing is known there."""
+    rss_after_bytes: float | None = Field(None, exclude_if=lambda value: value is None)
+    """Interleaved: the servers' resident memory once the load of every lane was disconnected."""
     start_spread_s: float = 0.0
     """How long after the first driver's load the last one's began."""
     throttled: dict[str, float] = Field(default_factory=dict, exclude_if=is_empty)
