@@ -17,11 +17,12 @@ from pathlib import Path
 
 from mydyno.errors import MydynoError
 from support import programs
-from support.pairs import Figure, Line
-from support.programs import BenchError, Interrupted, Program, say
+from support.pairs import MOST_TAKEN, Figure, Line
+from support.programs import BenchError, Interrupted, Program, others, say
 from support.servers import PrivateServers, private_folders
 
 Lines = list[Line | Figure]
+LOOK_S = 1.0
 
 
 @dataclass
@@ -66,6 +67,7 @@ def parser(description: str, pairs: int, seconds: float, parts: Sequence[str]) -
     result.add_argument("--seconds", type=_positive_int, default=int(seconds), help=f"length of a run [{seconds:g}]")
     result.add_argument("--only", nargs="+", choices=parts, metavar="PART", help=f"only these: {', '.join(parts)}")
     result.add_argument("--dynoload", type=Path, metavar="PATH", help="another dynoload than the one of this tree")
+    result.add_argument("--busy", action="store_true", help="measure although other programs take the CPUs")
     result.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     return result
 
@@ -114,6 +116,7 @@ async def _run(
 def _measure(bench: Bench, options: argparse.Namespace, parts_of: Callable[[Bench], Mapping[str, Part]]) -> int:
     began = time.monotonic()
     try:
+        check_others(options.busy)
         parts = parts_of(bench)
     except Interrupted:
         return 130
@@ -135,7 +138,22 @@ def _measure(bench: Bench, options: argparse.Namespace, parts_of: Callable[[Benc
         print(json.dumps(_record(bench, options, lines, failed, elapsed_s), indent=1))
     else:
         _show(bench, options, lines, failed, elapsed_s)
-    return 1 if failed or any(line.verdict == "MISSED" for line in lines) else 0
+    if failed or any(line.verdict == "MISSED" for line in lines):
+        return 1
+    return 3 if any(line.verdict.startswith("not judged") for line in lines) else 0
+
+
+def check_others(anyway: bool) -> None:
+    """Raises BenchError where others take more than MOST_TAKEN of the CPUs now, unless it is to be measured anyway."""
+    others.begin()
+    programs.sleep(LOOK_S)
+    others.add(0.0)
+    taken = others.take()
+    if taken > MOST_TAKEN:
+        words = f"other programs take {taken:.0%} of this host's CPUs, so no ratio would hold"
+        if not anyway:
+            raise BenchError(f"{words}: wait until they are done, or measure with --busy")
+        say(f"{words}; measuring with --busy")
 
 
 def host_text() -> str:

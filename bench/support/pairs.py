@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from scipy import stats
 
-from support.programs import BenchError, say
+from support.programs import BenchError, others, say
 
 CONFIDENCE = 0.95
+MOST_TAKEN = 0.10
+"""Share of this host's CPU time that others may take: above it no target is judged."""
 Measured = TypeVar("Measured")
 
 
@@ -29,6 +31,8 @@ class Ratio:
     low: float
     high: float
     pairs: int
+    taken: float = 0.0
+    """Share of the host's CPU time that other programs and the hypervisor took meanwhile, 0 to 1."""
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> Ratio:
@@ -56,7 +60,9 @@ class Target:
     at_most: bool = True
 
     def verdict(self, ratio: Ratio) -> str:
-        """Holds or MISSED where the whole interval says so, else undecided."""
+        """Holds or MISSED where the whole interval says so, else undecided; nothing where others took the CPUs."""
+        if ratio.taken > MOST_TAKEN:
+            return f"not judged: others took {ratio.taken:.0%} of the CPUs"
         ends = [ratio.value if math.isnan(end) else end for end in (ratio.low, ratio.high)]
         within = [end <= self.limit if self.at_most else end >= self.limit for end in ends]
         if all(within):
@@ -128,10 +134,13 @@ class Pairs(Generic[Measured]):
     """The runs of both programs, in pairs."""
 
     runs: list[tuple[Measured, Measured]]
+    taken: float = 0.0
+    """Share of the host's CPU time that other programs and the hypervisor took meanwhile, 0 to 1."""
 
     def ratio(self, figure: str) -> Ratio:
         """The ratio of one figure, ours to theirs."""
-        return Ratio.of([getattr(mine, figure) / getattr(other, figure) for mine, other in self.runs])
+        found = Ratio.of([getattr(mine, figure) / getattr(other, figure) for mine, other in self.runs])
+        return replace(found, taken=self.taken)
 
     def records(self) -> list[dict[str, float]]:
         """The figures of every pair."""
@@ -148,6 +157,7 @@ class Pairs(Generic[Measured]):
 def paired(count: int, ours: Callable[[], Measured], theirs: Callable[[], Measured]) -> Pairs[Measured]:
     """Runs of both programs in the order ABBA ABBA …"""
     runs = []
+    others.take()
     for pair in range(count):
         if pair % 2 == 0:
             mine = ours()
@@ -156,7 +166,7 @@ def paired(count: int, ours: Callable[[], Measured], theirs: Callable[[], Measur
             other = theirs()
             mine = ours()
         runs.append((mine, other))
-    return Pairs(runs)
+    return Pairs(runs, others.take())
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.hosts.quiet import HostCpu, process_cpu_s
+
 REPOSITORY = Path(__file__).parents[2]
 MEMORY_INTERVAL_S = 0.05
 
@@ -56,6 +58,40 @@ class Execution:
     peak_rss_bytes: float
     """VmHWM, the last reading before the end."""
     elapsed_s: float
+
+
+class OtherPrograms:
+    """What other programs and the hypervisor take of this host's CPUs while the benchmark's own programs run."""
+
+    def __init__(self) -> None:
+        self.servers: set[int] = set()
+        """The processes of the benchmark's servers."""
+        self._taken_s = self._total_s = 0.0
+        self._own_s = 0.0
+        self._host = HostCpu.read()
+
+    def begin(self) -> None:
+        """From now on."""
+        self._own_s, self._host = self._own(), HostCpu.read()
+
+    def add(self, child_cpu_s: float) -> None:
+        """What was taken since begin(), by others than a child that has used `child_cpu_s` and ended."""
+        used = HostCpu.read().since(self._host)
+        own_s = self._own() - self._own_s + child_cpu_s
+        self._taken_s += max(0.0, used.busy_s - own_s) + used.steal_s
+        self._total_s += used.total_s
+
+    def take(self) -> float:
+        """The share of all CPU time that was taken, 0 to 1; then it is counted anew."""
+        share = self._taken_s / self._total_s if self._total_s else 0.0
+        self._taken_s = self._total_s = 0.0
+        return share
+
+    def _own(self) -> float:
+        return time.process_time() + sum(process_cpu_s(pid) or 0.0 for pid in self.servers)
+
+
+others = OtherPrograms()
 
 
 class _Running:
@@ -113,6 +149,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     it forked, which hides every smaller one.
     """
     start = time.monotonic()
+    others.begin()
     process = _running.start(command, cwd, environment or {})
     assert process.stdout is not None and process.stderr is not None
     ended = threading.Event()
@@ -127,6 +164,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     reader.join()
     _, status, usage = os.wait4(process.pid, 0)
     elapsed_s = time.monotonic() - start
+    others.add(usage.ru_utime + usage.ru_stime)
     ended.set()
     watcher.join()
     process.returncode = os.waitstatus_to_exitcode(status)

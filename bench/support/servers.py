@@ -25,7 +25,7 @@ from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer
-from support.programs import BenchError, Program, say
+from support.programs import BenchError, Program, others, say
 
 Result = TypeVar("Result")
 USER = "bench"
@@ -122,6 +122,7 @@ class PrivateServers:
         await initialise(server)
         self._started.append(server)
         await server.start()
+        others.servers.add(server.pid)
         async with server.control() as control:
             for account in (f"'{USER}'@'localhost'", f"'{USER}'@'{LOOPBACK}'"):
                 await control.rows(f"CREATE USER {account}")
@@ -151,6 +152,7 @@ class PrivateServers:
         server = MemcachedServer(build=await self._build("memcached"), settings=settings, **self._settings())
         self._started.append(server)
         await server.start()
+        others.servers.add(server.pid)
         return server, options.port
 
     def memcached_version(self) -> str:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from random import Random
 from types import ModuleType
 
 import pytest
 
+from mydyno.hosts.quiet import HostCpu
 from tests.support import ROOT, first_in_gate
 
 BENCH = ROOT / "bench"
@@ -62,6 +64,32 @@ def test_a_target_holds_or_is_missed_only_with_its_whole_interval(pairs: ModuleT
         ratio = of((low + high) / 2, low, high, 5)
         assert (at_most.verdict(ratio), at_least.verdict(ratio)) == (expected, opposite)
     assert at_most.verdict(of(1.0, math.nan, math.nan, 1)) == "holds"
+
+
+def test_no_target_is_judged_where_other_programs_took_the_cpus(
+    pairs: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 s of two CPUs: 3.6 s busy and 0.2 s of steal, of which the program used 1 s and the server 0.8 s."""
+    programs = importlib.import_module("support.programs")
+    command = importlib.import_module("support.command")
+    host = HostCpu(user_s=0.0, system_s=0.0, irq_s=0.0, idle_s=0.0, iowait_s=0.0, steal_s=0.0, cpus=2)
+    readings = iter([host, replace(host, user_s=2.0, system_s=1.6, idle_s=0.2, steal_s=0.2)] * 2)
+    monkeypatch.setattr(programs.HostCpu, "read", lambda: next(readings))
+    served = iter([5.0, 5.8, 5.8, 5.8])
+    monkeypatch.setattr(programs, "process_cpu_s", lambda _pid: next(served))
+    monkeypatch.setattr(programs.time, "process_time", lambda: 1.0)
+    others = programs.others
+    monkeypatch.setattr(others, "servers", {1})
+    others.take()
+    others.begin()
+    others.add(1.0)
+    taken = others.take()
+    assert taken == pytest.approx((3.6 - 1.0 - 0.8 + 0.2) / 4.0)
+    assert others.take() == 0.0
+    assert pairs.Target(1.1).verdict(replace(pairs.Ratio(0.5, 0.4, 0.6, 5), taken=taken)).startswith("not judged")
+    monkeypatch.setattr(programs, "sleep", lambda _seconds: None)
+    with pytest.raises(Exception, match="other programs take 95% of this host's CPUs, .* with --busy"):
+        command.check_others(False)
 
 
 def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
