@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mydyno.language import comma, tr, tr_plural
 from mydyno.model.stored.summary import PublishedEntry
-from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.numbers import signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
 from mydyno.results.published.next_step import NextSteps
@@ -47,7 +47,7 @@ def claims(result: StudyResult) -> list[Claim]:
 
 def _figure(result: StudyResult, one: PublishedEntry) -> str:
     where = (one.step,) if len(result.steps) > 1 else ()
-    facts = {"figure": comma((metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
+    facts = {"figure": comma((result.metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
     return tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
 
 

@@ -13,7 +13,7 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitsContrast
 from mydyno.reports import kernel, profiles, waits
-from mydyno.reports.numbers import NARROW_SPACE, display_unit, metric_name, signed_percent, significant
+from mydyno.reports.numbers import NARROW_SPACE, display_unit, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.suggested import suggestion
 from mydyno.reports.verdict_table import step_heading
@@ -58,7 +58,7 @@ def accompanied(result: StudyResult, record: CostsRecord) -> list[Accompanied]:
         ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
-                f"{contrast(result, effect)}{colon()}{metric_name(effect.metric)} {signed_percent(ratio - 1)}",
+                f"{contrast(result, effect)}{colon()}{result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
                 tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
                 "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",

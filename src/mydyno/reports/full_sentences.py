@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 
@@ -21,7 +21,9 @@ def full_sentences(result: StudyResult) -> tuple[str, ...]:
 def _sentence(result: StudyResult, effect: EffectRecord) -> str:
     step = next((step for step in result.steps if step.id == effect.step), None)
     of = tr("{arm} against {control}", arm=effect.arm, control=effect.control)
-    where = comma(filter(None, (metric_name(effect.metric), step_heading(result, step) if step else effect.step)))
+    where = comma(
+        filter(None, (result.metric_name(effect.metric), step_heading(result, step) if step else effect.step))
+    )
     word = verdict_text(result, effect)
     facts = [_figure(result, effect), tr_plural("{count} block", "{count} blocks", effect.n)]
     if effect.p is not None:

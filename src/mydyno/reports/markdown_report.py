@@ -23,7 +23,7 @@ from mydyno.reports.hosts import (
 )
 from mydyno.reports.markdown_text import code, escape, fitted, rule
 from mydyno.reports.markdown_waits import waits_part
-from mydyno.reports.numbers import level_percent, metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
@@ -139,7 +139,7 @@ def _effects(result: StudyResult) -> str:
     heads = (tr("load level"), tr("arm"), tr("effect"), interval, "p", tr("blocks"), tr("noise floor"), tr("verdict"))
     head = f"| {' | '.join(heads)} |"
     title = tr(
-        "{metric} relative to {relative_to}", metric=metric_name(primary), relative_to=escape(result.relative_to)
+        "{metric} relative to {relative_to}", metric=result.metric_name(primary), relative_to=escape(result.relative_to)
     )
     lines = [f"### {title}", "", head, rule(head, 2)]
     return "\n".join([*lines, *rows])
@@ -178,7 +178,7 @@ def _hosts(result: StudyResult) -> str:
         parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
     for metric in dict.fromkeys(effect.metric for effect in effects):
         heads = (*map(escape, groups.blocks), tr("these hosts"), tr("hosts like these"), tr("do they differ?"))
-        head = f"| {metric_name(metric)} | {' | '.join(heads)} |"
+        head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
         lines = [_host_row(result, one) for one in effects if one.metric == metric]
         parts.append("\n".join([head, rule(head, 1), *lines]))
     return "\n\n".join(parts)

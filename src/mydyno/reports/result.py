@@ -14,6 +14,7 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
+from mydyno.reports.numbers import metric_name
 from mydyno.results.precision import is_sequential
 from mydyno.results.words.answer import Answer, answer_study
 from mydyno.results.words.hosts import block_groups
@@ -119,6 +120,10 @@ class StudyResult:
     def workloads(self) -> tuple[str, ...]:
         """The workloads in the order of the experiment."""
         return tuple(dict.fromkeys(step.workload for step in self.steps))
+
+    def metric_name(self, metric: str) -> str:
+        """A metric's name for a heading of this study."""
+        return metric_name(metric, self.workloads)
 
     @cached_property
     def styles(self) -> dict[str, ArmStyle]:

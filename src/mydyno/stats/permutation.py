@@ -11,9 +11,10 @@ The contrasts of a study are permuted together: in a block every contrast has th
 root of the sum of the mean squares of its blocks' possible d, which no assignment changes, so that contrasts of any
 noise compare, and each contrast's own test stays exact. To each mean square the square of a `floor` is added (as s0 in
 Tusher, Tibshirani and Chu, PNAS 98 (2001)): the statistic is bounded, and a contrast whose values are nearly all equal
-would reach the bound by a difference of any size, as often as there are such contrasts. The adjusted p is the share of assignments in which the largest
-statistic of the contrasts still in play is at least this one's, from the largest down (Westfall and Young,
-Resampling-Based Multiple Testing (1993), algorithm 4.1). Unlike Holm's, it can be as small as a single contrast's.
+would reach the bound by a difference of any size, as often as there are such contrasts. The adjusted p is the share of
+assignments in which the largest statistic of the contrasts still in play is at least this one's, from the largest down
+(Westfall and Young, Resampling-Based Multiple Testing (1993), algorithm 4.1). Unlike Holm's, it can be as small as a
+single contrast's.
 """
 
 from __future__ import annotations

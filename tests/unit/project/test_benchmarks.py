@@ -88,7 +88,7 @@ def test_no_target_is_judged_where_other_programs_took_the_cpus(
     assert others.take() == 0.0
     assert pairs.Target(1.1).verdict(replace(pairs.Ratio(0.5, 0.4, 0.6, 5), taken=taken)).startswith("not judged")
     monkeypatch.setattr(programs, "sleep", lambda _seconds: None)
-    with pytest.raises(Exception, match="other programs take 95% of this host's CPUs, .* with --busy"):
+    with pytest.raises(Exception, match=r"other programs take 95% of this host's CPUs, .* with --busy"):
         command.check_others(False)
 
 

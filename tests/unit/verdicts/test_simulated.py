@@ -96,7 +96,9 @@ def test_two_primary_metrics_of_identical_arms_claim_a_difference_in_at_most_the
                 steps[step] = tuple(
                     Observation(block, arm, float(np.exp(noise[4 * block + lane])), copy)
                     for block in range(4)
-                    for lane, (arm, copy) in enumerate((("memcached", 1), ("memcached", 2), ("caching", 1), ("roomy", 1)))
+                    for lane, (arm, copy) in enumerate(
+                        (("memcached", 1), ("memcached", 2), ("caching", 1), ("roomy", 1))
+                    )
                 )
             families.append(Family(Metric(metric), "memcached", ("caching", "roomy"), steps, 0.03))
         wrong += any(effect.verdict in ("higher", "lower") for effect in decide_study(families, alpha))

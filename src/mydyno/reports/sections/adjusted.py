@@ -9,7 +9,7 @@ from markupsafe import Markup
 from mydyno.language import listing, marked, percent_sign, tr
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import NARROW_SPACE, metric_name, signed_percent, significant
+from mydyno.reports.numbers import NARROW_SPACE, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.reports.verdict_table import interval_text, step_heading
@@ -76,7 +76,7 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         Markup(
             forest_chart(
                 f"adjusted:{metric}{suffix}",
-                tr("{metric}: effects with and without the adjustment", metric=metric_name(metric)),
+                tr("{metric}: effects with and without the adjustment", metric=result.metric_name(metric)),
                 tr("Thick lines are adjusted, thin lines with hollow dots are not."),
                 groups,
                 result.margin_of(metric),
@@ -86,8 +86,10 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         for suffix, width in (("", 560.0), (":narrow", 350.0))
     ]
     head = (tr("arm"), tr("adjusted"), tr("unadjusted"), tr("narrower by"))
-    caption = tr("{metric} relative to {relative_to}", metric=metric_name(metric), relative_to=result.relative_to)
-    return Figure(charts, Table(caption, head, rows), metric_name(metric), "double")
+    caption = tr(
+        "{metric} relative to {relative_to}", metric=result.metric_name(metric), relative_to=result.relative_to
+    )
+    return Figure(charts, Table(caption, head, rows), result.metric_name(metric), "double")
 
 
 def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:

@@ -12,7 +12,6 @@ from typing import Any
 
 from mydyno.language import marked, tr, tr_plural
 from mydyno.model.definition.plan import builds_of
-from mydyno.reports.numbers import metric_name
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
 from mydyno.results.words.plain import signed
@@ -96,7 +95,7 @@ def _layouts(result: StudyResult) -> Table:
     return Table(
         tr(
             "{metric}: the mean effect in the blocks of each build (no verdict)",
-            metric=metric_name(result.summary.primary),
+            metric=result.metric_name(result.summary.primary),
         ),
         (tr("arm"), tr("step"), tr("build"), tr("blocks"), tr("effect")), rows,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from mydyno.language import names as comma_names
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, p_value, percent, signed_percent
+from mydyno.reports.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import moved
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
@@ -41,14 +41,14 @@ def build(result: StudyResult) -> Section:
     judged = [metric for metric in others if metric not in without and _is_judged(result, metric)]
     figures = {metric: _figures(result, metric) for metric in others if metric not in without}
     kept, left = within({metric: figures[metric] for metric in figures if metric not in judged}, EXPLORATORY_CHARACTERS)
-    groups = [FigureGroup(metric_name(primary), _figures(result, primary))]
-    groups += [FigureGroup(name, found) for name, found in _by_metric(judged, figures).items()]
+    groups = [FigureGroup(result.metric_name(primary), _figures(result, primary))]
+    groups += [FigureGroup(name, found) for name, found in _by_metric(result, judged, figures).items()]
     above = tr("Other metrics: exploratory, with unadjusted intervals and without verdicts")
     explored = moved.build(result, [metric for metric in figures if metric not in judged], above)
     if explored is not None:
         groups.append(explored)
         above = ""
-    for name, found in _by_metric(kept, figures).items():
+    for name, found in _by_metric(result, kept, figures).items():
         groups.append(FigureGroup(name, found, folded=True, above=above))
         above = ""
     groups = [group for group in groups if group.figures]
@@ -71,13 +71,16 @@ def _is_judged(result: StudyResult, metric: str) -> bool:
     return metric == result.summary.primary or any(effect.verdict for effect in result.effects(metric))
 
 
-def _by_metric(metrics: Sequence[str], figures: Mapping[str, list[Figure]]) -> dict[str, list[Figure]]:
+def _by_metric(
+    result: StudyResult, metrics: Sequence[str], figures: Mapping[str, list[Figure]]
+) -> dict[str, list[Figure]]:
     """Heading → figures: those of a run and those of its instances under one heading."""
     groups: dict[str, list[Figure]] = {}
     for metric in metrics:
         base, instance = split_instance(metric)
         known = base in metrics or instance is None
-        heading = metric_name(base) if known else tr("{metric}, each instance", metric=metric_name(base))
+        name = result.metric_name(base)
+        heading = name if known else tr("{metric}, each instance", metric=name)
         groups.setdefault(heading, []).extend(figures[metric])
     return groups
 
@@ -92,14 +95,14 @@ def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
         margin=percent(result.summary.margin),
     )
     if without:
-        note += tr_after("No ratio can be formed for: {names}.", names=_names(without))
+        note += tr_after("No ratio can be formed for: {names}.", names=_names(result, without))
     if left:
-        note += tr_after("Only in summary.json, to limit the size of the page: {names}.", names=_names(left))
+        note += tr_after("Only in summary.json, to limit the size of the page: {names}.", names=_names(result, left))
     return note
 
 
-def _names(metrics: Sequence[str]) -> str:
-    return comma_names(dict.fromkeys(metric_name(split_instance(metric)[0]) for metric in metrics))
+def _names(result: StudyResult, metrics: Sequence[str]) -> str:
+    return comma_names(dict.fromkeys(result.metric_name(split_instance(metric)[0]) for metric in metrics))
 
 
 def _figures(result: StudyResult, metric: str) -> list[Figure]:
@@ -115,7 +118,7 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             continue
         title = tr(
             "{metric}, {workload}: effect of each arm relative to {relative_to}",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             workload=workload,
             relative_to=result.relative_to,
         )
@@ -182,7 +185,7 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
             row = _table_row(result, effect, noise)
             rows.append(row if judged else [*row[:3], *row[4:6]])
     return Table(
-        tr("{metric}, {workload}, by {levels}", metric=metric_name(metric), workload=workload, levels=levels),
+        tr("{metric}, {workload}, by {levels}", metric=result.metric_name(metric), workload=workload, levels=levels),
         head,
         rows,
     )

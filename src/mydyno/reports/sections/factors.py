@@ -11,7 +11,7 @@ from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
-from mydyno.reports.numbers import display_unit, level_percent, metric_name, signed_percent
+from mydyno.reports.numbers import display_unit, level_percent, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render, swatch
 from mydyno.reports.verdict_table import interval_text, step_heading
@@ -29,7 +29,7 @@ def build(result: StudyResult) -> Section | None:
         for metric in dict.fromkeys(one.metric for one in record.effects if one.step == step.id):
             effects = [one for one in record.effects if (one.metric, one.step) == (metric, step.id)]
             charts = [_lines(result, factors, over, metric, step) for over in record.factors if over.values]
-            caption, css = ("", "") if charts else (metric_name(metric), "full")
+            caption, css = ("", "") if charts else (result.metric_name(metric), "full")
             figures.append(Figure(charts, _table(result, record, effects), caption, css, not charts))
         groups.append(FigureGroup(step_heading(result, step), figures))
     groups = [group for group in groups if group.figures]
@@ -98,10 +98,10 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
     return Markup(
         sweep_chart(
             f"factors:{over.name}:{metric}:{step.id}",
-            metric_name(metric),
+            result.metric_name(metric),
             tr(
                 "{metric} over {factor}, a line for each combination of the other factors; dots are runs.",
-                metric=metric_name(metric), factor=over.name,
+                metric=result.metric_name(metric), factor=over.name,
             ),
             display_unit(metric, max(values, default=1.0), known.unit if known else ""),
             series,
@@ -135,7 +135,7 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
         tr("level"), tr("where"), tr("effect"), tr("{level} interval", level=level_percent(result.summary.alpha)),
         tr("decided"),
     )  # fmt: skip
-    return Table(tr("Effects of the factors on {metric}", metric=metric_name(first.metric)), head, rows)
+    return Table(tr("Effects of the factors on {metric}", metric=result.metric_name(first.metric)), head, rows)
 
 
 def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:

@@ -20,7 +20,7 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
-from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.numbers import signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.results.precision import cost_metric
@@ -40,7 +40,7 @@ def build(result: StudyResult) -> Section | None:
     first = [name for name in (result.summary.primary, cost_metric(result.summary)) if name in metrics]
     figures = [
         FigureGroup(
-            metric_name(metric),
+            result.metric_name(metric),
             [_figure(result, metric, [one for one in shown if one.metric == metric])],
             folded=metric not in first,
         )
@@ -89,7 +89,7 @@ def _note(groups: HostGroupsRecord) -> str:
 def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
     shown = [one for one in effects if one.arm in result.styles]
     chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
-    title = tr("{metric}: effect of each arm on each host", metric=metric_name(metric))
+    title = tr("{metric}: effect of each arm on each host", metric=result.metric_name(metric))
     charts = [
         Markup(
             forest_chart(
@@ -111,7 +111,9 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
     head = (tr("host"), tr("effect"), tr("interval"), tr("blocks"))
     caption = tr(
-        "{metric} relative to {relative_to}, on each host", metric=metric_name(metric), relative_to=result.relative_to
+        "{metric} relative to {relative_to}, on each host",
+        metric=result.metric_name(metric),
+        relative_to=result.relative_to,
     )
     return Figure(charts, Table(caption, head, rows), "", "double", numbers_open=len(rows) <= OPEN_ROWS)
 

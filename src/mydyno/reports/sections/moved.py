@@ -16,7 +16,7 @@ from markupsafe import Markup
 from mydyno.language import comma, tr, tr_after, tr_plural
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import metric_name, signed_percent, significant
+from mydyno.reports.numbers import signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Table, glyph
 from mydyno.reports.verdict_table import interval_text
@@ -79,7 +79,7 @@ def size_over_noise(effect: EffectRecord) -> float:
 def _label(result: StudyResult, effect: EffectRecord) -> str:
     """The metric, with workload and load level where there are several of them."""
     step = next((one for one in result.steps if one.id == effect.step), None)
-    parts = [metric_name(effect.metric)]
+    parts = [result.metric_name(effect.metric)]
     if step is not None and len(result.workloads) > 1:
         parts.append(step.workload)
     if step is not None and len({one.level for one in result.steps}) > 1:

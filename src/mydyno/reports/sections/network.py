@@ -18,7 +18,7 @@ from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, percent, signed_percent
+from mydyno.reports.numbers import DisplayUnit, display_unit, percent, signed_percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.over_time import time_series
@@ -202,7 +202,9 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
         rows.append([comma((step.workload, step.level)), *cells])
     head = [tr("load"), *(tr("{arm} against {control}", arm=arm, control=control) for arm, control in pairs)]
     return Table(
-        tr("{metric} of each pair, with its 95 % interval", metric=metric_name(result.summary.primary)), head, rows
+        tr("{metric} of each pair, with its 95 % interval", metric=result.metric_name(result.summary.primary)),
+        head,
+        rows,
     )
 
 

@@ -16,7 +16,7 @@ from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.position import position_chart
-from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, signed_percent, significant
+from mydyno.reports.numbers import display_unit, p_value, percent, signed_percent, significant
 from mydyno.reports.result import ReportStep, StudyResult, joined_reasons
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.stats.residuals import block_residuals, order_effect_p
@@ -33,7 +33,7 @@ def build(result: StudyResult) -> Section:
             tr("The host before each block"), [_canaries(canaries)] if canaries else [], text=_canary_words(canaries)
         ),
         FigureGroup(tr("The control against itself, and the order effect"), first, text=_order_words(result, metric)),
-        FigureGroup(tr("{metric} of every run, in order of execution", metric=metric_name(metric)), runs),
+        FigureGroup(tr("{metric} of every run, in order of execution", metric=result.metric_name(metric)), runs),
     ]
     groups = [group for group in groups if group.figures]
     return Section(
@@ -152,7 +152,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         return None
     chart = noise_chart(
         f"noise:{metric}",
-        tr("{metric}: the control and its copy", metric=metric_name(metric)),
+        tr("{metric}: the control and its copy", metric=result.metric_name(metric)),
         tr("Each dot is one block; the bracket is the noise floor, the band the declared margin."),
         result.styles[control],
         rows,
@@ -160,7 +160,9 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         356,
     )
     head = (tr("level"), tr("blocks"), tr("copy relative to control"), tr("noise floor"))
-    return Figure([Markup(chart)], Table(tr("A/A differences of {metric}", metric=metric_name(metric)), head, table))
+    return Figure(
+        [Markup(chart)], Table(tr("A/A differences of {metric}", metric=result.metric_name(metric)), head, table)
+    )
 
 
 def _short(step: ReportStep) -> str:
@@ -176,7 +178,7 @@ def _position(result: StudyResult, metric: str) -> Figure | None:
         by_position[position].append(residual)
     chart = position_chart(
         f"position:{metric}",
-        tr("{metric}: effect of the position in a block", metric=metric_name(metric)),
+        tr("{metric}: effect of the position in a block", metric=result.metric_name(metric)),
         tr("The residual of every valid run after removing its arm's and its block's level, by position in the block."),
         points,
     )
@@ -258,7 +260,7 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
     heading = f"{_short(step)}" if len(result.workloads) > 1 else step.short_level
     chart = order_chart(
         f"order:{metric}:{step.id}",
-        f"{metric_name(metric)}, {heading}",
+        f"{result.metric_name(metric)}, {heading}",
         tr("{count} runs in order of execution; the order inside every block was drawn at random.", count=len(points)),
         unit,
         points,

@@ -150,7 +150,7 @@ def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: s
         tr(
             "{metric} ({scope}) of {workload} at {level}: median of each arm's runs, with the range of "
             "all its runs as a band.",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             scope=scope_name(scope),
             workload=step.workload,
             level=step.level,

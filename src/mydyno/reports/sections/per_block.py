@@ -10,7 +10,7 @@ from mydyno.language import tr
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.block_dots import ArmBlocks, block_dots_chart
 from mydyno.reports.charts.palette import copy_style
-from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.numbers import signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.verdict_table import step_heading
@@ -23,7 +23,7 @@ def build(result: StudyResult) -> Section | None:
     judged = dict.fromkeys(effect.metric for effect in result.summary.effects if effect.verdict)
     metrics = [result.summary.primary, *(metric for metric in judged if metric != result.summary.primary)]
     groups = [
-        FigureGroup(metric_name(metric), figures)
+        FigureGroup(result.metric_name(metric), figures)
         for metric in metrics
         if (figures := [figure for step in result.steps if (figure := _figure(result, metric, step))])
     ]
@@ -66,7 +66,7 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
         step_heading(result, step),
         tr(
             "{metric} of {count} servers relative to {control}, block by block.",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             count=len(arms),
             control=control,
         ),
@@ -83,7 +83,7 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
     ]
     caption = tr(
         "{metric}, {step}: effect in each block",
-        metric=metric_name(metric),
+        metric=result.metric_name(metric),
         step=step_heading(result, step),
     )
     return Figure([Markup(chart)], Table(caption, [tr("arm"), *map(str, blocks)], rows))

@@ -10,7 +10,7 @@ from mydyno.language import comma, marked, tr
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.claims import counted
-from mydyno.reports.numbers import metric_name, signed_percent
+from mydyno.reports.numbers import signed_percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
@@ -51,7 +51,7 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
     for entry in entries:
         published, ours, low, high = map(_share, (entry.published_ratio, entry.ratio, entry.ci_low, entry.ci_high))
         agreement = tr(AGREEMENT[entry.agreement])
-        label = comma((metric_name(entry.metric), entry.step))
+        label = comma((result.metric_name(entry.metric), entry.step))
         if entry.arm in result.styles:
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)

@@ -11,7 +11,7 @@ from mydyno.language import names, tr, tr_plural
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
-from mydyno.reports.numbers import metric_name, percent
+from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.results.words.hosts import claim_words
@@ -172,7 +172,10 @@ def _metrics(result: StudyResult) -> Table | None:
     return Table(
         tr("Metrics, as stored"),
         (tr("metric"), tr("stored as"), tr("unit"), tr("better"), tr("meaning")),
-        [[metric_name(name), name, one.unit, tr(one.better), tr(one.description)] for name, one in metrics.items()],
+        [
+            [result.metric_name(name), name, one.unit, tr(one.better), tr(one.description)]
+            for name, one in metrics.items()
+        ],
     )
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from mydyno.language import sentence_space, tr, tr_after
 from mydyno.model.stored.scalability import Estimate, ScalabilityRecord
 from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.reports.numbers import display_unit, metric_name, p_value, percent, significant
+from mydyno.reports.numbers import display_unit, p_value, percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.results.scalability import LATENCY, RESPONSE, curve_of
@@ -144,10 +144,10 @@ def _curves(result: StudyResult, records: Sequence[ScalabilityRecord], index: in
     metric = records[0].metric
     chart = scalability_chart(
         f"scalability:{index}",
-        metric_name(metric),
+        result.metric_name(metric),
         tr(
             "{metric} of {count} arms at {levels} numbers of connections, measured and as the fitted law.",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             count=len(records),
             levels=len(records[0].levels),
         ),
@@ -163,7 +163,7 @@ def _responses(result: StudyResult, records: Sequence[ScalabilityRecord], index:
     arms = [_responding(result, one) for one in records]
     chart = scalability_chart(
         f"scalability-response:{index}",
-        metric_name(RESPONSE),
+        result.metric_name(RESPONSE),
         tr(
             "Mean response time of {count} arms at {levels} numbers of connections, measured and by the fitted law, "
             "with its interval.",
@@ -197,17 +197,17 @@ def _latencies(result: StudyResult, records: Sequence[ScalabilityRecord], index:
     latencies = [value for one in records for value in one.latency_us if value is not None]
     chart = latency_chart(
         f"scalability-latency:{index}",
-        metric_name(LATENCY),
+        result.metric_name(LATENCY),
         tr(
             "{latency} against {throughput}, from the fewest to the most connections.",
-            latency=metric_name(LATENCY),
-            throughput=metric_name(metric),
+            latency=result.metric_name(LATENCY),
+            throughput=result.metric_name(metric),
         ),
         (
             display_unit(metric, max(value for one in records for value in one.throughput)),
             display_unit(LATENCY, max(latencies)),
         ),
         [_swept(result, one) for one in records],
-        metric_name(metric),
+        result.metric_name(metric),
     )
     return Markup(chart)

@@ -9,7 +9,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
-from mydyno.reports.numbers import display_unit, metric_name, percent
+from mydyno.reports.numbers import display_unit, percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
@@ -50,7 +50,7 @@ def drawn_every(slices: StudySlices) -> int:
 
 
 def _heading(result: StudyResult) -> str:
-    return tr("{metric} of each slice, and the host below", metric=metric_name(_metric(result)))
+    return tr("{metric} of each slice, and the host below", metric=result.metric_name(_metric(result)))
 
 
 def _metric(result: StudyResult) -> str:
@@ -107,7 +107,7 @@ def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figur
         Markup(
             slices_chart(
                 f"slices:{step.id}{suffix}",
-                f"{metric_name(metric)}, {step.workload}, {step.short_level}" if width > 480 else step.workload,
+                f"{result.metric_name(metric)}, {step.workload}, {step.short_level}" if width > 480 else step.workload,
                 tr("{count} slices in {blocks} blocks.", count=len(points), blocks=len(segments)),
                 unit,
                 points,

@@ -30,7 +30,7 @@ def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
     rest = [metric for metric in result.metrics if metric not in leading and metric not in elsewhere]
     others = [metric for metric in rest if not _is_zero(result, metric)]
-    zeros = [metric_name(metric) for metric in rest if metric not in others]
+    zeros = [result.metric_name(metric) for metric in rest if metric not in others]
     drawn = {metric: _by_workload(result, metric) for metric in others}
     kept, left = within({metric: list(figures.values()) for metric, figures in drawn.items()}, OTHER_CHARACTERS)
     for workload in result.workloads:
@@ -96,10 +96,10 @@ def metric_figure(
     unit = display_unit(metric, max(abs(value) for value in values), _unit(result, metric))
     chart = sweep_chart(
         f"sweep:{metric}:{workload}{where}",
-        metric_name(metric),
+        result.metric_name(metric),
         tr(
             "{metric} of {workload} at {levels} levels, {arms} arms; the table has them all.",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             workload=workload,
             levels=len(steps),
             arms=len(series),
@@ -122,7 +122,7 @@ def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportSt
         Markup(
             bars_chart(
                 f"bars:{metric}:{workload}{suffix}",
-                metric_name(metric),
+                result.metric_name(metric),
                 tr("Medians of the valid runs per arm and level, every run as a dot; {workload}.", workload=workload),
                 unit,
                 series,
@@ -191,7 +191,7 @@ def _table(
     return Table(
         tr(
             "{metric}{label}, {workload}: median of the valid runs, least–greatest below",
-            metric=metric_name(metric),
+            metric=result.metric_name(metric),
             label=label,
             workload=workload,
         ),
