@@ -13,7 +13,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
 from mydyno.reports.envelopes import Panel, Series
-from mydyno.reports.numbers import display_unit, metric_name
+from mydyno.reports.numbers import display_unit
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.telemetry import CORE, Telemetry, largest, scope_name
@@ -103,7 +103,7 @@ def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup
                     FigureGroup(
                         tr(
                             "{metric} over time, {workload}",
-                            metric=_where_name(telemetry, where),
+                            metric=_where_name(result, telemetry, where),
                             workload=workload,
                         ),
                         figures,
@@ -129,14 +129,13 @@ def _several(telemetry: Telemetry) -> bool:
     return any(scope == "instance:2" for scope, _ in telemetry.series)
 
 
-def _where_name(telemetry: Telemetry, where: Series) -> str:
+def _where_name(result: StudyResult, telemetry: Telemetry, where: Series) -> str:
     """The metric, and of which instance where there are several."""
     scope, metric = where
     kind, _, number = scope.partition(":")
     named = _several(telemetry) and kind in ("instance", "driver")
-    return (
-        tr("{metric}, instance {number}", metric=metric_name(metric), number=number) if named else metric_name(metric)
-    )
+    name = result.metric_name(metric)
+    return tr("{metric}, instance {number}", metric=name, number=number) if named else name
 
 
 def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: str, metric: str) -> str:
