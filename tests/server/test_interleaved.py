@@ -204,6 +204,27 @@ def test_planted_effects_are_found_with_their_size(program: Program) -> None:
         note_not_run(f"the profile of a planted function: {profile}")
 
 
+@pytest.mark.exhaustive
+def test_planted_memory_is_found_with_its_size(program: Program) -> None:
+    """20 MB that a server takes at its start and keeps, and 2 kB with every answer that it never gives back."""
+    library, kept, leaked = planted(program.folder), 20_000_000, 2_000
+    arms = f'control = "plain"\nplain = {{ {preloading(library, burn_ns=0)} }}\n'
+    arms += f"keeping = {{ {preloading(library, keep_bytes=kept)} }}\n"
+    arms += f"leaking = {{ {preloading(library, leak_bytes=leaked)} }}\n"
+    done = program.run("run", program.write(interleaved_text("memory", arms, [("oltp_point_select", 4)], cycles=6)))
+    assert done.returncode == 0, done.stderr
+    summary, slices = summary_of(program.study()), slices_of(program.study())
+    served = min(
+        sum(one.queries for one in slices if (one.block, one.arm, one.copy_number) == lane)
+        for lane in {(one.block, one.arm, one.copy_number) for one in slices}
+    )
+    for metric in ("server_rss_bytes", "server_rss_peak_bytes", "server_rss_after_bytes"):
+        plain, keeping, leaking = (mean_of(summary, "values", arm, metric) for arm in ("plain", "keeping", "leaking"))
+        assert keeping - plain == pytest.approx(kept, rel=0.3), metric
+        assert leaking - plain > 0.7 * leaked * served, metric
+    assert effect_of(summary, "keeping", "server_vsize_bytes")["ratio"] > 1.0
+
+
 def assert_burnt_in(summary: dict[str, Any], function: str) -> None:
     """The function of the planted library has the CPU time that it burns, in the arm that burns it alone."""
     profiles = summary["profiles"]

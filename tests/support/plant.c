@@ -4,6 +4,7 @@
    PLANT_BURN_NS     CPU time that each send() of the server takes more, in nanoseconds
    PLANT_END_AFTER   the server ends in this send(), counted from its start; 0: never
    PLANT_EXIT_CODE   how it ends: by _exit() with this code; 0: by abort()
+   PLANT_KEEP_BYTES  memory that the server takes at its start, writes to and never gives back
    PLANT_LEAK_BYTES  memory that each send() takes, writes to and never gives back
    PLANT_STALL_EVERY_MS, PLANT_STALL_MS
                      at every multiple of the first on the monotonic clock each send() waits until the second is over
@@ -44,12 +45,19 @@ static long clock_now_ns(void) {
     return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
+static void keep(long bytes) {
+    char *kept = bytes ? malloc(bytes) : NULL;
+    if (kept)
+        memset(kept, 1, bytes);
+}
+
 __attribute__((constructor)) static void read_environment(void) {
     real_send = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
     burn_ns = number("PLANT_BURN_NS");
     end_after = number("PLANT_END_AFTER");
     exit_code = number("PLANT_EXIT_CODE");
     leak_bytes = number("PLANT_LEAK_BYTES");
+    keep(number("PLANT_KEEP_BYTES"));
     stall_every_ms = number("PLANT_STALL_EVERY_MS");
     stall_ms = number("PLANT_STALL_MS");
     /* What reading the clock takes is burnt, too. */
@@ -87,11 +95,8 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags) {
             _exit((int)exit_code);
         abort();
     }
-    if (leak_bytes) {
-        char *leaked = malloc(leak_bytes);
-        if (leaked)
-            memset(leaked, 1, leak_bytes);
-    }
+    if (leak_bytes)
+        keep(leak_bytes);
     if (stall_every_ms)
         wait_for_end_of_stall();
     if (burn_ns)
