@@ -41,9 +41,6 @@ def history(
         str | None,
         typer.Option(help="This host's studies; default: that of the study named, or of the newest.", metavar="HOST"),
     ] = None,
-    calibration: Annotated[
-        bool, typer.Option("--calibration", help="Print only the calibration: the coverage of the A/A intervals.")
-    ] = False,
     format_: Annotated[
         str | None,
         typer.Option(
@@ -68,15 +65,11 @@ def history(
     with speaking("en" if chosen == "json" else language):  # what programs read is in English
         made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
         if chosen == "json":
-            deliver((made.calibration if calibration else made).model_dump_json(indent=1), output)
+            deliver(made.model_dump_json(indent=1), output)
         elif chosen == TEXT:
-            if calibration:
-                deliver(lambda file: history_text.print_calibration(made.calibration, file), output)
-            else:
-                deliver(lambda file: history_text.print_history(made, file), output)
+            deliver(lambda file: history_text.print_history(made, file), output)
         elif chosen == "md":
-            of_calibration, of_history = history_text.calibration_markdown, history_text.history_markdown
-            deliver(of_calibration(made.calibration) if calibration else of_history(made), output)
+            deliver(history_text.history_markdown(made), output)
         else:
             deliver(history_page.history_page(made), output)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.model.stored.comparison import ArmComparison, Comparison
-from mydyno.model.stored.history import Calibration, History
+from mydyno.model.stored.history import History
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.unit.cli.test_command_line import mydyno
 
@@ -94,15 +94,8 @@ def test_a_copy_of_a_study_counts_once_under_any_name(made: Path, tmp_path: Path
         assert [(one.study, one.reason) for one in found.left_out] == [
             ("allocators-9", "it is the same study as allocators-1")
         ]
-        assert found.calibration.studies == 2
     text = mydyno(tmp_path, "history", "allocators").stdout
     assert "allocators-9: it is the same study as allocators-1" in " ".join(text.split())
-
-
-def test_the_calibration_is_printed_alone(made: Path) -> None:
-    done = mydyno(made, "history", "allocators", "--calibration", "--format", "json")
-    assert Calibration.model_validate_json(done.stdout).studies == 2
-    assert mydyno(made, "history", "allocators", "--calibration").stdout.startswith("A/A calibration on vm-7\n")
 
 
 @pytest.mark.parametrize(

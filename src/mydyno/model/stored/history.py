@@ -86,48 +86,11 @@ class LeftOut(Record):
     """Whether the reason is the message of an error, which is in English in every language."""
 
 
-class CopiesContrast(Record):
-    """The comparison of the control with its own copy in one study."""
-
-    study: str
-    metric: str
-    step: str
-    n: int
-    ratio: float
-    ci_low: float
-    ci_high: float
-    covers: bool
-    """Whether the 95 % interval contains 1, as it must for two copies of one server in 95 of 100 studies."""
-    score: float
-    """The standard normal number with the same p."""
-
-
-class Calibration(Record):
-    """Whether the intervals of A/A comparisons cover 1 as often as they claim, over the studies of a host."""
-
-    host: str
-    studies: int
-    covered: int
-    rate: float | None
-    rate_low: float | None
-    rate_high: float | None
-    """Exact 95 % interval of the rate."""
-    factor: float | None
-    factor_low: float | None
-    factor_high: float | None
-    """A/A differences relative to what the intervals state: above 1 the intervals are too narrow."""
-    enough: int
-    """Studies from which on anything is concluded."""
-    conclusion: Literal["too few studies", "as stated", "too narrow", "too wide"]
-    sentence: str
-    contrasts: tuple[CopiesContrast, ...]
-    """One for each study: the primary metric at the experiment's first step."""
-
-
 class History(Record):
     """All studies of one experiment on one host."""
 
-    format: int = 1
+    format: int = 2
+    """Format 1 had `calibration`, over all studies of the host."""
     experiment: str
     question: str
     host: str
@@ -139,4 +102,3 @@ class History(Record):
     left_out: tuple[LeftOut, ...] = ()
     alpha: float = 0.05
     """The rate at which unchanged series show a change, over all series together."""
-    calibration: Calibration

@@ -75,7 +75,7 @@ STORED: dict[str, StoredFile] = {
     "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),
     "comparison": StoredFile(Comparison, (), 1, printed_by="mydyno compare STUDY STUDY --format json"),
     "arms": StoredFile(ArmComparison, (), 1, printed_by="mydyno compare STUDY --arms ARM,ARM --format json"),
-    "history": StoredFile(History, (), 1, printed_by="mydyno history EXPERIMENT --format json"),
+    "history": StoredFile(History, (), 2, printed_by="mydyno history EXPERIMENT --format json"),
 }
 
 

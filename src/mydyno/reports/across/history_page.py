@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
 from mydyno.language import colon, comma, names, tr
 from mydyno.model.stored.history import History, HistorySeries
 from mydyno.reports.across import history_tables
-from mydyno.reports.across.history_text import CALIBRATION, title
+from mydyno.reports.across.history_text import title
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
@@ -36,7 +34,6 @@ def history_page(history: History) -> str:
             for (reason, unreadable), of in history_tables.left_out(history).items()
         ]
         sections.append((section("left-out", tr("Left out"), tr("Left out"), lists=[("", lines)]), False))
-    sections.append((_calibration(history), False))
     points = [point for one in history.series for point in one.points]
     span = ""
     if points:
@@ -112,10 +109,3 @@ def _studies(history: History) -> Section:
     return section(
         "studies", tr("Every study"), tr("Studies"), tables=tables, details=details if len(details) > 1 else []
     )
-
-
-def _calibration(history: History) -> Section:
-    found = history.calibration
-    details = [(tr("Every study"), [history_tables.calibration_table(found)])] if found.contrasts else []
-    lines: Sequence[str] = history_tables.calibration_lines(found)
-    return section("calibration", tr(CALIBRATION), tr("Calibration"), text=lines, details=details)

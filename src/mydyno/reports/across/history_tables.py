@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import expm1
 
 from mydyno.language import colon, comma, joined, marked, names, percent_sign, tr
-from mydyno.model.stored.history import Calibration, History, HistoryPoint, HistorySeries
+from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, interval_text, step_heading, when
 from mydyno.reports.numbers import display_unit, metric_name, percent, signed_percent
 from mydyno.reports.sections.section import Cell, Table
@@ -97,41 +97,6 @@ def levels_table(series: HistorySeries) -> Table:
         (tr("studies"), tr("number"), tr("level")),
         rows,
     )
-
-
-def calibration_table(calibration: Calibration) -> Table:
-    """Each study's comparison of the control with its own copy."""
-    rows: list[Sequence[str | Cell]] = [
-        [
-            one.study,
-            Cell(comma((metric_name(one.metric), one.step))),
-            Cell(signed_percent(one.ratio - 1), "num", below=interval_text(one.ci_low, one.ci_high)),
-            Cell(str(one.n), "num"),
-            Cell(tr("yes") if one.covers else tr("no")),
-        ]
-        for one in calibration.contrasts
-    ]
-    return Table(
-        tr("A′ relative to A with its {level} interval", level=f"95{percent_sign(' ')}"),
-        (tr("study"), tr("metric, step"), "A′ / A", tr("blocks"), tr("contains no difference")),
-        rows,
-    )
-
-
-def calibration_lines(calibration: Calibration) -> list[str]:
-    """What the calibration shows, in sentences."""
-    lines = [calibration.sentence]
-    if calibration.factor is not None and calibration.factor_low is not None and calibration.factor_high is not None:
-        lines.append(
-            tr(
-                "The differences of the copies are {factor:.2g} times as large as the intervals state "
-                "(between {low:.2g} and {high:.2g}); 1 is as stated.",
-                factor=calibration.factor,
-                low=calibration.factor_low,
-                high=calibration.factor_high,
-            )
-        )
-    return lines
 
 
 def spark(series: HistorySeries, sparks: str = SPARKS) -> str:

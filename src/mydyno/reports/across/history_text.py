@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from mydyno.language import marked, tr, tr_plural
-from mydyno.model.stored.history import Calibration, History
+from mydyno.language import tr, tr_plural
+from mydyno.model.stored.history import History
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
@@ -14,7 +14,6 @@ from mydyno.reports.verdict_table import flat
 
 MOST_DETAILED = 2
 """Series of which every study is printed; of more `--arm` and `--step` choose."""
-CALIBRATION = marked("Calibration: two copies of the control, over all studies of this host")
 
 
 def print_history(history: History, file: TextIO, width: int | None = None) -> None:
@@ -40,20 +39,6 @@ def print_history(history: History, file: TextIO, width: int | None = None) -> N
     if history.left_out:
         paper.heading(tr("Left out"))
         paper.bullets(history_tables.left_out_lines(history))
-    paper.heading(tr(CALIBRATION))
-    for line in history_tables.calibration_lines(history.calibration):
-        paper.say(line)
-
-
-def print_calibration(calibration: Calibration, file: TextIO, width: int | None = None) -> None:
-    """Print the calibration alone, with each study."""
-    paper = Paper(file, width)
-    paper.say(tr("A/A calibration on {host}", host=calibration.host), style="bold")
-    for line in history_tables.calibration_lines(calibration):
-        paper.say(line, "  ", "  ")
-    if calibration.contrasts:
-        paper.console.print()
-        paper.table(history_tables.calibration_table(calibration))
 
 
 def history_markdown(history: History) -> str:
@@ -65,18 +50,6 @@ def history_markdown(history: History) -> str:
         parts.append(markdown_table(history_tables.points_table(history, one, with_changed=True)))
     if history.left_out:
         parts += [f"## {tr('Left out')}", markdown_list(history_tables.left_out_lines(history))]
-    parts += [f"## {tr(CALIBRATION)}", *history_tables.calibration_lines(history.calibration)]
-    return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
-
-
-def calibration_markdown(calibration: Calibration) -> str:
-    """The calibration alone, with each study."""
-    parts = [
-        f"# {tr('A/A calibration on {host}', host=calibration.host)}",
-        *history_tables.calibration_lines(calibration),
-    ]
-    if calibration.contrasts:
-        parts.append(markdown_table(history_tables.calibration_table(calibration)))
     return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 

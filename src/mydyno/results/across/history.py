@@ -17,7 +17,6 @@ from mydyno.model.definition.problems import nearest
 from mydyno.model.stored.history import History, HistorySeries, LeftOut
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across import history_words
-from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity
 from mydyno.results.across.saved import SavedStudy, without_copies
@@ -90,8 +89,6 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
         if of.summary.experiment == experiment
     ]
     newest = _newest(of_experiment, wanted.host)
-    host = host_identity(newest)
-    same_host = [study for study in found.studies if host_identity(study) == host]
     usable = []
     for study in of_experiment:
         reason = why_left_out(study, newest)
@@ -113,7 +110,6 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
         series=(),
         left_out=tuple(left),
         alpha=ALPHA,
-        calibration=calibrate(same_host, newest.host),
     )
     worded: list[HistorySeries] = [
         one.model_copy(update={"sentence": history_words.series_sentence(made, one)}) for one in series

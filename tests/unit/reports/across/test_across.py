@@ -91,9 +91,6 @@ def test_a_history_on_a_terminal_is_as_the_golden_file(history: History) -> None
 
 def test_a_history_as_markdown_is_as_the_golden_file(history: History) -> None:
     check_golden("history.md", history_text.history_markdown(history))
-    calibration = history_text.calibration_markdown(history.calibration)
-    assert calibration.startswith("# A/A calibration on vm-7\n")
-    assert len(re.findall(r"^\| allocators-\d", calibration, re.MULTILINE)) == 8
 
 
 def test_what_is_printed_as_json_has_a_schema(
@@ -119,12 +116,6 @@ def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(
 def test_json_is_read_back_as_the_same_comparison_and_history(comparison: Comparison, history: History) -> None:
     assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
     assert History.model_validate_json(history.model_dump_json()) == history
-
-
-def test_the_calibration_alone_lists_each_study(history: History) -> None:
-    text = printed(history_text.print_calibration, history.calibration)
-    assert text.startswith("A/A calibration on vm-7\n  ")
-    assert len(re.findall(r"allocators-\d", text)) == 8
 
 
 def test_a_stream_without_signs_gets_plain_letters(history: History) -> None:

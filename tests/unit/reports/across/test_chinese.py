@@ -119,11 +119,10 @@ def test_an_answer_that_is_stored_in_english_only_is_marked_as_english() -> None
 def test_no_english_is_left_in_a_history(jump: float, days: int) -> None:
     with speaking("zh"):
         made = history_of(history_studies(jump, days), "allocators", Selection())
-        texts = [history_text.history_markdown(made), history_text.calibration_markdown(made.calibration)]
+        texts = [history_text.history_markdown(made)]
         page = history_page.history_page(made)
     assert [line for text in texts for line in left(text)] == []
     assert english_sentences(one.replace(QUESTION, "") for one in visible_texts(page)) == []
-    assert "校准：对照的两个副本" in page
 
 
 def test_a_server_of_another_version_is_the_cause_in_chinese_too() -> None:

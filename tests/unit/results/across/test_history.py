@@ -1,4 +1,4 @@
-"""A history over studies: which count, what changed, how often nothing is called a change, and the calibration."""
+"""A history over studies: which count, what changed, and how often nothing is called a change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pytest
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, DataSpec
 from mydyno.model.stored.history import History, LeftOut
-from mydyno.results.across.calibration import calibrate
 from mydyno.results.across.history import FoundStudies, Selection, history_of
 from mydyno.results.across.saved import SavedStudy
-from mydyno.stats.calibration import ENOUGH
 from mydyno.store.study_folder import StudyFolder
 from tests.support.saved_studies import HOST, experiment, saved, values
 from tests.support.simulated import at_most, simulated
@@ -117,7 +115,6 @@ def test_of_copies_the_one_with_the_most_runs_counts_once() -> None:
         ("allocators-01", "copy"), "it is the same study as continued"
     )
     assert [len(one.points) for one in made.series] == [4, 4]
-    assert made.calibration.studies == 4
 
 
 def test_a_study_whose_arm_failed_is_missing_in_its_series_alone() -> None:
@@ -148,24 +145,3 @@ def test_an_unknown_experiment_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match="no readable study of alocators") as caught:
         history_of(FoundStudies(tuple(studies(2)), ()), "alocators")
     assert "did you mean allocators" in caught.value.hint
-
-
-def test_nothing_is_concluded_from_few_studies() -> None:
-    made = history(studies(4)).calibration
-    assert (made.studies, made.conclusion, made.enough) == (4, "too few studies", ENOUGH)
-    assert "Nothing is concluded" in made.sentence
-    assert made.contrasts[0].step == "oltp_read_only-4"
-
-
-@pytest.mark.parametrize(("between", "conclusion"), [(0.0, "as stated"), (0.02, "too narrow")])
-def test_intervals_that_are_too_narrow_are_found_in_60_studies(between: float, conclusion: str) -> None:
-    """`between`: what the copies differ by in a whole study, which the blocks do not show."""
-    random, found = np.random.default_rng(3), []
-    for day in range(ENOUGH):
-        logs = values(random, (0.05,), blocks=6)
-        logs[:, 1] += random.normal(0.0, between)
-        found.append(saved(logs, ONE_ARM, name=f"allocators-{day:02d}", day=day))
-    made = calibrate(found, "vm-7")
-    assert made.conclusion == conclusion
-    assert made.studies == ENOUGH
-    assert (made.factor or 0.0) > 1.2 if conclusion == "too narrow" else (made.factor_low or 9.0) < 1.0
