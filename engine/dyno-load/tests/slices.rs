@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{client, plain, PrivateServer};
 use dyno_mysql::blocking::Client;
-use serde_json::Value;
 use held::{assert_reconciled, count, cpu_ticks, number, transactions, Held};
+use serde_json::Value;
 
 const TABLE: &str = "--table-size 1000";
 
