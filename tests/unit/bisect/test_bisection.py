@@ -155,6 +155,7 @@ async def test_what_does_not_build_start_or_run_is_skipped_and_the_range_is_told
     assert result.first_bad is None
 
 
+@pytest.mark.exhaustive
 async def test_a_threshold_makes_smaller_changes_good(world: World, tmp_path: Path) -> None:
     world.effects = {2: -0.05, 6: -0.2}
     result = await world.run(await world.folder(tmp_path / "one", threshold=0.1))

@@ -101,7 +101,7 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
     host: str, blocks: int
 ) -> None:
     """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together."""
-    count, wrong, together, alone = simulated(120), 0, 0, []
+    count, wrong, together, alone = simulated(120, 3), 0, 0, []
     for logs in studies(host, count, blocks, 4 if blocks == 8 else 5, 4):
         effects = decide_study(families_of(logs))
         wrong += claims(effects)
