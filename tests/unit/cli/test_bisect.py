@@ -102,7 +102,14 @@ def program(
     ("effects", "broken", "code", "words"),
     [
         pytest.param({6: -0.1}, (), 0, "The first bad commit is {6} (Commit 6;", id="found"),
-        pytest.param({3: -0.2, 7: -0.1}, (), 5, "It is not the whole answer: it changes QPS by", id="not all", marks=pytest.mark.exhaustive),
+        pytest.param(
+            {3: -0.2, 7: -0.1},
+            (),
+            5,
+            "It is not the whole answer: it changes QPS by",
+            id="not all",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             {6: -0.1}, (5, 6), 5, "The first bad commit is one of 3:", id="only a range", marks=pytest.mark.exhaustive
         ),
