@@ -202,6 +202,33 @@ fn a_plan_starts_anew_in_each_slice_and_think_times_go_on() {
 }
 
 #[test]
+fn a_think_time_that_begins_in_the_drain_goes_on_in_the_next_slice() {
+    let test = "a_think_time_that_begins_in_the_drain_goes_on_in_the_next_slice";
+    let Some((server, socket)) = server("drains", test) else {
+        return;
+    };
+    let file = server.folder.join("wait.sql");
+    std::fs::write(&file, "-- transaction: wait\nSELECT SLEEP(0.1);\n").unwrap();
+    let mut held = Held::start(&format!(
+        "sql run {} --socket {socket} --database sbtest --connections 2 --think-time 2s",
+        file.display()
+    ));
+    // Transactions are under way when their slice ends. Without the think time each slice would have two.
+    let (mut ended, mut load_s) = (0, 0.0);
+    for stream in 0..100 {
+        let began = Instant::now();
+        ended += transactions(&held.slice(&format!("go s {stream} 0 50")));
+        load_s += began.elapsed().as_secs_f64();
+        if stream >= 9 && ended > 0 {
+            break;
+        }
+    }
+    let most = 2.0 * (load_s / 2.0 + 1.0);
+    assert!(ended > 0 && ended as f64 <= most, "{ended} in {load_s} s of load");
+    held.end();
+}
+
+#[test]
 fn each_kind_of_session_works_across_slices() {
     let test = "each_kind_of_session_works_across_slices";
     let Some((_server, socket)) = server("kinds", test) else {
