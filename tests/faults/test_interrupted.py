@@ -51,8 +51,7 @@ def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) 
 
 def test_a_second_study_is_refused_and_told_which_is_first(program: Program, before: Leftovers) -> None:
     # Longer than two refusals take on the busiest host; it is interrupted at the end. Stopped, it could not answer.
-    step = '[[steps]]\nworkload = "oltp_read_only"\nconnections = 2\nrate = 20\nwarmup = "0s"\nmeasure = "300s"\n'
-    path = program.write(experiment_text("first", ONE_ARM, step))
+    path = program.write(experiment_text("first", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "300s"')))
     with program.started("run", path) as process:
         wait_for(lambda: "run_began" in program.events(), process)
         second = replace(program, folder=program.folder / "second")
