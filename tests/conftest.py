@@ -20,7 +20,7 @@ from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.treatments.allocator import PACKAGES
-from tests.support import ALL
+from tests.support import ALL, ROOT
 from tests.support.foreign_load import NotJudgedUnderForeignLoad
 from tests.support.not_run import ListNotRun
 from tests.support.progress import Progress
@@ -31,6 +31,18 @@ settings.register_profile(
     "any-host", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not ALL, database=None
 )
 settings.load_profile("any-host")
+
+
+LONGEST = (
+    "tests/release/test_packages.py", "tests/server/test_engine_loads.py", "tests/server/test_engine.py",
+    "tests/engine/test_programs.py", "tests/server/test_whole_study.py", "tests/web/test_across.py",
+)  # fmt: skip
+"""Files that take a minute or more, the longest first: whichever process is free takes the next file."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {ROOT / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
 def pytest_configure(config: pytest.Config) -> None:

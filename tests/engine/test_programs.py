@@ -1,4 +1,4 @@
-"""The engine's test programs that need no server. Those that do are in tests/server/test_engine.py."""
+"""The engine's test programs that need no server. Those that do are in tests/server."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from mydyno import __version__
 from mydyno.errors import ArchiveError
 from tests.support import ROOT
 from tests.support.archives import EPOCH_S, collapsed, members
+from tests.support.engine import ENGINE
 from tests.support.golden import check_golden
 from tests.support.not_run import note_not_run
 from tests.support.patience import HANG_S
@@ -52,7 +53,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     # The time of each commit would have crates compiled again for each commit.
     source = replace(Source.of_checkout(ROOT, with_changes=True), epoch_s=EPOCH_S)
     made = Release(source, tmp_path_factory.mktemp("release"))
-    build_unoptimized_engine(made.source, Path(os.environ["CARGO_TARGET_DIR"]) / "packages", made.out)
+    copied = replace(made.source, folder=ENGINE.parent)
+    build_unoptimized_engine(copied, Path(os.environ["CARGO_TARGET_DIR"]) / "packages", made.out)
     build_engine_sdist(made.source, made.out)
     build_mydyno(made.source, made.out)
     return made

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.templates import Template, copy_template
 from tests.server.support import small_experiment
+from tests.support.engine import build_test_programs
+from tests.support.engine_server import engine_server
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +64,21 @@ async def instance(
     await copy_template(template, made, host)
     yield made
     await made.stop()
+
+
+@pytest.fixture(scope="session")
+def programs() -> dict[str, tuple[Path, Path]]:
+    """The engine's test programs."""
+    return build_test_programs()
+
+
+@pytest.fixture(scope="module")
+def server_environment(
+    real_paths: HostPaths, build: ServerBuild, programs: dict[str, tuple[Path, Path]]
+) -> Iterator[dict[str, str]]:
+    """For the engine's test programs; see tests/support/engine_server.py."""
+    with engine_server(real_paths, build) as environment:
+        yield environment
 
 
 CREDENTIALS = Credentials()

@@ -24,6 +24,7 @@ from mydyno.treatments.environment import EnvironmentTreatment
 from mydyno.treatments.variable_effects import direct_io
 from mydyno.treatments.variables import VariablesTreatment
 from mydyno.workloads.reconcile import disagreements, growth
+from tests.support import first_in_gate
 
 
 def step(workload: str, warmup_s: float = 1, measure_s: float = 2, **options: Scalar) -> Step:
@@ -58,7 +59,7 @@ async def run_step(
     return outcome
 
 
-@pytest.mark.parametrize("workload", ["oltp_read_only", "oltp_read_write"])
+@pytest.mark.parametrize("workload", first_in_gate(["oltp_read_write", "oltp_read_only"]))
 async def test_what_sysbench_says_it_asked_the_server_has_counted(
     environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path, workload: str
 ) -> None:

@@ -146,6 +146,7 @@ def test_an_interrupted_preparation_and_one_of_more_tables_are_completed(
     assert "mydyno_made" in error.value.hint
 
 
+@pytest.mark.exhaustive
 def test_the_marker_of_an_earlier_mydyno_is_accepted(external: External) -> None:
     external.said(SMALL)
     external.sql("ALTER TABLE sbtest.mydyno_made DROP COLUMN shape, DROP COLUMN complete")

@@ -272,6 +272,7 @@ def marked_server(mark: str) -> int | None:
     return None
 
 
+@pytest.mark.exhaustive  # tests/unit/execution/interleaved/test_study.py has it on the fake host
 def test_arms_that_fail_are_results_and_the_others_go_on(program: Program) -> None:
     library = planted(program.folder)
     arms = f"""\

@@ -51,13 +51,13 @@ loopback = {{ tls = {{ version = "1.3", resumption = false }}, compression = {{ 
 [[steps]]
 workload = "oltp_read_only"
 connections = 4
-warmup = "1s"
+warmup = "0s"
 measure = "2s"
 driver = "dynoload"
 [[steps]]
 workload = "connect"
 connections = 2
-warmup = "1s"
+warmup = "0s"
 measure = "2s"
 driver = "dynoload"
 [design]

@@ -131,6 +131,7 @@ async def test_the_host_key_and_the_user_key_are_checked(sshd: Sshd) -> None:
         await SshHost.connect(sshd.address, sshd.login)
 
 
+@pytest.mark.exhaustive  # test_study_files.py prepares two hosts
 async def test_mydyno_with_all_its_packages_is_installed_and_removed(
     host: SshHost, sshd: Sshd, real_paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -84,7 +84,7 @@ ALONE = {"update_link": "SELECT SUM(version) FROM link", "delete_link": "SELECT 
 """Transactions of the graph, and what grows by one with each row that one of them changes."""
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", first_in_gate(ALONE))
 async def test_updates_and_deletes_of_the_graph_mostly_find_a_row(
     instance: MysqldServer, real_paths: HostPaths, tmp_path: Path, name: str
 ) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.support import ROOT
 from tests.support.not_run import note_not_run
 
-ENGINE = ROOT / "engine"
+ENGINE = Path(os.environ.get("MYDYNO_TEST_ENGINE", ROOT / "engine"))
+"""What is compiled: in ./test a copy (tests/support/mirror.py)."""
 CLIPPY_ARGS = "-Dwarnings__CLIPPY_HACKERY__"
 """How Clippy is given its arguments where it is the compiler."""
 CARGO_TEST = ["cargo", "test", "--locked", "--quiet"]

@@ -10,7 +10,7 @@ from tests.support import ALL
 TIMES = int(os.environ.get("MYDYNO_SIMULATED_STUDIES", "1"))
 
 
-def simulated(count: int, divisor: int = 3) -> int:
+def simulated(count: int, divisor: int = 6) -> int:
     """The number of studies: `count` times MYDYNO_SIMULATED_STUDIES in `./test --all`, else divided by `divisor`.
 
     A rate over fewer studies has a wider bound: the gate finds gross errors, the whole number those of a few percent.

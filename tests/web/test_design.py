@@ -21,6 +21,7 @@ from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, vocabulary
 from mydyno.model.definition.problems import ExperimentError
 from mydyno.web.designing import Draft, checked
+from tests.support import first_in_gate
 from tests.support.web_server import Answer, WebServer
 from tests.web.conftest import HOSTILE
 
@@ -272,7 +273,7 @@ def test_the_toml_is_copied_and_downloaded(page: Page) -> None:
     assert Path(download.value.path()).read_text() == page.locator("#toml").input_value()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", first_in_gate(["light", "dark"]))
 def test_the_form_fits_a_phone_and_is_accessible(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from mydyno.language import speaking
 from mydyno.reports import write
+from tests.support import first_in_gate
 from tests.unit.reports.test_profile import SAME, SPIN, profiled, record
 from tests.web.test_browser import LIMIT_MS, serious_violations
 
@@ -113,16 +114,18 @@ def test_a_search_marks_folded_frames_with_a_match_in_them(page: Page) -> None:
     expect(page.locator("#flame-details")).to_contain_text("“plant_spin” and what it calls: ")
 
 
-def test_a_phone_and_a_dark_page_show_the_folded_graph_and_it_is_accessible(browser: Browser, report: Path) -> None:
-    for width, scheme in ((390, "light"), (390, "dark"), (1280, "dark")):
-        context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
-        page = context.new_page()
-        page.goto(report.as_uri())
-        page.locator("#flame-fold-all").click()
-        assert shown(page) == {"all", "clone3"}
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert [one for one in serious_violations(page) if "flame" in one or "frame" in one] == []
-        context.close()
+@pytest.mark.parametrize(("scheme", "width"), first_in_gate([("dark", 390), ("light", 390), ("dark", 1280)]))
+def test_a_phone_and_a_dark_page_show_the_folded_graph_and_it_is_accessible(
+    browser: Browser, report: Path, scheme: str, width: int
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(report.as_uri())
+    page.locator("#flame-fold-all").click()
+    assert shown(page) == {"all", "clone3"}
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [one for one in serious_violations(page) if "flame" in one or "frame" in one] == []
+    context.close()
 
 
 def test_the_graph_folds_in_chinese(browser: Browser, tmp_path: Path) -> None:

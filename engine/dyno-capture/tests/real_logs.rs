@@ -60,7 +60,7 @@ fn sent(long: &str) -> [Vec<&str>; 5] {
 }
 
 fn read(name: &str) -> Capture {
-    let log = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name)).unwrap();
+    let log = std::fs::read(Path::new("tests/logs").join(name)).unwrap();
     let kind = LogKind::recognise(&log).unwrap();
     let mut assembler = Assembler::new(Origin {
         source: kind.source(),

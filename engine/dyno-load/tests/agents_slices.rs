@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{channel, Receiver};
 
 use common::{command, parse, signal, NullServer, PROGRAM};
-use held::{assert_reconciled, count, number, Held};
+use held::{assert_reconciled, count, number, transactions, Held};
 use memcached::Memcached;
 use nix::sys::signal::Signal;
 
@@ -87,11 +87,10 @@ fn agents_load_in_slices_and_hold_in_between() {
     ));
     assert_eq!(held.ready["connections"], 6);
     for (stream, washout_ms) in [(1, 300), (2, 0)] {
-        let slice = held.slice(&format!("go s{stream} {stream} {washout_ms} 300"));
-        let counted = count(&slice, "/counts/transactions");
-        assert!(counted > 0, "{slice}");
-        assert_eq!(count(&slice, "/response/count"), counted);
-        assert!(number(&slice, "/length_s") > 0.1, "{slice}");
+        let slice = held.slice_that(stream, washout_ms, 300, |slice| {
+            count(slice, "/counts/transactions") > 0 && number(slice, "/length_s") > 0.1
+        });
+        assert_eq!(count(&slice, "/response/count"), count(&slice, "/counts/transactions"));
         assert!(number(&slice, "/cpu/user_us") + number(&slice, "/cpu/system_us") > 0.0);
         // Read by this side, where the server is.
         assert!(
@@ -144,7 +143,7 @@ fn agents_do_with_memcached_what_it_counts() {
         assert_eq!(check["server"], check["client"], "{check}");
     }
     let mut held = Held::start(&load);
-    let slice = held.slice("go a 1 100 300");
+    let slice = held.slice_that(1, 100, 300, |slice| transactions(slice) > 100);
     assert_reconciled(&slice, &["cmd_get", "cmd_set"]);
     held.end();
     let refused = parse(

@@ -15,9 +15,10 @@ use common::{client, plain, signal, PrivateServer};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Detail, Event, Protocol};
 use dyno_patience::Patience;
-use held::{assert_reconciled, count, number, Held};
+use held::{assert_reconciled, count, number, transactions, Held};
 use memcached::Memcached;
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 #[test]
 fn tpcc_runs_in_slices_with_every_way_of_asking() {
@@ -34,7 +35,7 @@ fn tpcc_runs_in_slices_with_every_way_of_asking() {
     let mut held = Held::start(&format!(
         "tpcc run --socket {socket} --database tpcc --connections 4 --threads 2 --stored-procedures on"
     ));
-    let slice = held.slice("go p 1 100 300");
+    let slice = held.slice_that(1, 100, 300, |slice| transactions(slice) > 0);
     assert_reconciled(&slice, &["Com_call_procedure"]);
     held.end();
     for rest in [
@@ -44,7 +45,7 @@ fn tpcc_runs_in_slices_with_every_way_of_asking() {
     ] {
         let mut held = Held::start(&format!("tpcc run --socket {socket} --database tpcc {rest}"));
         for stream in 1..4 {
-            let slice = held.slice(&format!("go s {stream} 200 600"));
+            let slice = held.slice_that(stream, 200, 600, |slice| new_orders(slice) > 0);
             assert_reconciled(&slice, &["Com_select", "Com_commit", "Questions"]);
             let ended: u64 = ["new_order", "payment", "order_status", "delivery", "stock_level"]
                 .iter()
@@ -54,13 +55,9 @@ fn tpcc_runs_in_slices_with_every_way_of_asking() {
                 })
                 .sum();
             assert_eq!(ended, count(&slice, "/counts/transactions"), "{rest}");
-            let new_orders = count(&slice, "/tpcc/transactions/new_order/committed") as f64;
+            let expected = new_orders(&slice) as f64 * 60.0 / number(&slice, "/length_s");
             let tpmc_like = number(&slice, "/tpcc/tpmc_like");
-            assert!(
-                (tpmc_like - new_orders * 60.0 / number(&slice, "/length_s")).abs() < 1e-6,
-                "{rest}"
-            );
-            assert!(new_orders > 0.0, "{rest}: {slice}");
+            assert!((tpmc_like - expected).abs() < 1e-6, "{rest}: {slice}");
         }
         held.end();
     }
@@ -69,17 +66,23 @@ fn tpcc_runs_in_slices_with_every_way_of_asking() {
     same_customers_in_the_same_stream(&mut control, &socket);
 }
 
+/// 0 also where no transaction of any type ended.
+fn new_orders(slice: &Value) -> u64 {
+    let committed = slice.pointer("/tpcc/transactions/new_order/committed");
+    committed.and_then(Value::as_u64).unwrap_or(0)
+}
+
 /// Whom New-Orders ask for depends on the stream alone.
 fn same_customers_in_the_same_stream(control: &mut dyno_mysql::blocking::Client, socket: &str) {
     control.exec("SET GLOBAL log_output = 'TABLE'").unwrap();
-    let mut customers = |command: &str| -> Vec<String> {
+    let mut asked_in = |stream: u32, measure_ms: u32| -> Vec<String> {
         let mut held = Held::start(&format!(
             "tpcc run --socket {socket} --database tpcc --connections 1 --db-ps-mode disable"
         ));
         control
             .exec("TRUNCATE mysql.general_log; SET GLOBAL general_log = 1")
             .unwrap();
-        held.slice(command);
+        held.slice(&format!("go s {stream} 0 {measure_ms}"));
         control.exec("SET GLOBAL general_log = 0").unwrap();
         held.end();
         let question = "SELECT CONVERT(argument USING latin1) FROM mysql.general_log WHERE argument LIKE \
@@ -88,10 +91,16 @@ fn same_customers_in_the_same_stream(control: &mut dyno_mysql::blocking::Client,
         let texts = answer.texts().into_iter().map(|row| row[0].clone().unwrap());
         texts.take(5).collect()
     };
-    let first = customers("go a 7 0 1000");
-    assert_eq!(first.len(), 5, "{first:?}");
-    assert_eq!(customers("go b 7 0 1000"), first);
-    assert_ne!(customers("go c 8 0 1000"), first);
+    // On a busy host five New-Orders may take longer than a slice.
+    let mut customers = |stream: u32| {
+        (0..6)
+            .map(|round| asked_in(stream, 1000 << round))
+            .find(|customers| customers.len() == 5)
+            .expect("no slice had five New-Orders")
+    };
+    let first = customers(7);
+    assert_eq!(customers(7), first);
+    assert_ne!(customers(8), first);
 }
 
 #[test]
@@ -120,10 +129,15 @@ fn memcached_operations_run_in_slices() {
         ));
         let made = connections();
         for stream in 1..4 {
-            let slice = held.slice_with_load(stream, 100, 200);
+            // The first of two workers reads the server's CPU time: it may have missed what the other has counted.
+            let slice = held.slice_that(stream, 100, 200, |slice| {
+                let (counted, hits) = (
+                    count(slice, "/counts/transactions"),
+                    count(slice, "/kv/counts/get_hits"),
+                );
+                hits > 0 && counted < transactions(slice) && number(slice, "/server_cpu_us") > 0.0
+            });
             assert_reconciled(&slice, &["cmd_get", "cmd_set"]);
-            assert!(count(&slice, "/kv/counts/get_hits") > 0, "{rest}");
-            assert!(number(&slice, "/server_cpu_us") > 0.0, "{rest}");
             let activity = held.settled_activity();
             std::thread::sleep(Duration::from_millis(100));
             assert_eq!(held.activity(), activity, "{rest}");

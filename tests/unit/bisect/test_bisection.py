@@ -67,7 +67,9 @@ async def test_the_commit_that_made_it_slower_is_found(world: World, tmp_path: P
     ("effects", "found", "named", "is_from"),
     [
         pytest.param({4: -0.5, 5: 1.0, 7: -0.2}, 4, "more", 5, id="undone by the next commit"),
-        pytest.param({2: -0.2, 7: -0.15}, 2, "less", 2, id="a later commit makes it worse still"),
+        pytest.param(
+            {2: -0.2, 7: -0.15}, 2, "less", 2, id="a later commit makes it worse still", marks=pytest.mark.exhaustive
+        ),
     ],
 )
 async def test_a_commit_that_is_not_all_the_ends_differ_by_is_told_with_the_command_that_goes_on(
@@ -85,6 +87,7 @@ async def test_a_commit_that_is_not_all_the_ends_differ_by_is_told_with_the_comm
     assert (result.first_bad.hash, result.remainder.named) == (world.commits[found], named)
 
 
+@pytest.mark.exhaustive
 async def test_a_bad_end_that_alone_comes_after_the_named_commit_leaves_no_command(
     world: World, tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ async def test_what_does_not_build_start_or_run_is_skipped_and_the_range_is_told
     assert result.first_bad is None
 
 
+@pytest.mark.exhaustive
 async def test_a_threshold_makes_smaller_changes_good(world: World, tmp_path: Path) -> None:
     world.effects = {2: -0.05, 6: -0.2}
     result = await world.run(await world.folder(tmp_path / "one", threshold=0.1))
@@ -218,6 +222,7 @@ async def test_a_commit_is_found_with_a_search_for_the_capacity(world: World, tm
         assert one.ratio == pytest.approx(world.rate(world.commits.index(one.commit.hash)) / 1000, abs=0.05)
 
 
+@pytest.mark.exhaustive
 async def test_a_step_whose_name_repeats_is_the_same_in_every_comparison(world: World, tmp_path: Path) -> None:
     """The second of two equal names has a number that it loses where it is alone."""
     world.effects = {6: -0.1}

@@ -102,10 +102,19 @@ def program(
     ("effects", "broken", "code", "words"),
     [
         pytest.param({6: -0.1}, (), 0, "The first bad commit is {6} (Commit 6;", id="found"),
-        pytest.param({3: -0.2, 7: -0.1}, (), 5, "It is not the whole answer: it changes QPS by", id="not all"),
-        pytest.param({6: -0.1}, (5, 6), 5, "The first bad commit is one of 3:", id="only a range"),
+        pytest.param(
+            {3: -0.2, 7: -0.1},
+            (),
+            5,
+            "It is not the whole answer: it changes QPS by",
+            id="not all",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            {6: -0.1}, (5, 6), 5, "The first bad commit is one of 3:", id="only a range", marks=pytest.mark.exhaustive
+        ),
         pytest.param({}, (), 5, "do not differ in QPS: there is no such commit", id="no difference"),
-        pytest.param({4: 0.2}, (), 5, "is better than the good end", id="better"),
+        pytest.param({4: 0.2}, (), 5, "is better than the good end", id="better", marks=pytest.mark.exhaustive),
     ],
 )
 def test_the_exit_code_is_0_only_if_the_commit_is_all_there_is(

@@ -101,7 +101,7 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
     host: str, blocks: int
 ) -> None:
     """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together."""
-    count, wrong, together, alone = simulated(120), 0, 0, []
+    count, wrong, together, alone = simulated(120, 3), 0, 0, []
     for logs in studies(host, count, blocks, 4 if blocks == 8 else 5, 4):
         effects = decide_study(families_of(logs))
         wrong += claims(effects)
@@ -217,7 +217,7 @@ def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
     ended = [
         at_its_last_look(logs, aim)
         for host in HOSTS
-        for logs, aim in zip(studies(host, simulated(24), 40, 4, 1), cycle((EARLY, *LOOK_BLOCKS)), strict=False)
+        for logs, aim in zip(studies(host, simulated(24, 6), 40, 4, 1), cycle((EARLY, *LOOK_BLOCKS)), strict=False)
     ]
     assert at_most(sum(map(claims, ended)) / len(ended), len(ended))
 
@@ -225,7 +225,7 @@ def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
 def test_the_looks_together_call_a_difference_of_the_margin_equivalent_in_at_most_5_percent() -> None:
     wrong = count = 0
     for host in HOSTS:
-        for logs in studies(host, simulated(25), 40, 3, 1, seed=32):
+        for logs in studies(host, simulated(25, 6), 40, 3, 1, seed=32):
             logs[:, 2:] += np.log(1.02)
             count += 1
             wrong += at_its_last_look(logs)[0].verdict == "equivalent"

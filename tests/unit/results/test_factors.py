@@ -19,6 +19,7 @@ from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.results.words.answer import alarm_of, answer_sentences
 from mydyno.results.words.factors import factor_sentences, quantity
+from tests.support import first_in_gate
 from tests.support.saved_studies import experiment, saved
 from tests.support.simulated import at_most, simulated
 
@@ -214,7 +215,7 @@ def test_levels_are_written_with_their_units(value: float, unit: str, text: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("heavy", first_in_gate([True, False]))
 def test_a_study_without_effects_claims_one_as_rarely_as_it_says(heavy: bool) -> None:
     of, claims, studies = study(), 0, simulated(200)
     for seed in range(studies):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mydyno.model.definition.looks import SIX
 from mydyno.verdicts import Effect, Family, Metric, Observation, Verdict, decide, decide_study, decided
 from mydyno.verdicts.decide import RULES
+from tests.support import first_in_gate
 from tests.support.fake_observations import exact_study, jemalloc, study
 
 WHERE = "at 64 connections (oltp_read_only, 8 blocks)"
@@ -102,7 +103,7 @@ def test_a_single_block_of_the_other_sign_among_four_is_no_difference_to_the_per
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("contrasts", [1, 30])
+@pytest.mark.parametrize("contrasts", first_in_gate([1, 30]))
 def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_one(contrasts: int) -> None:
     found = set()
     for seed in range(60):
@@ -177,7 +178,7 @@ def test_an_effect_that_is_not_larger_than_the_mean_difference_of_the_copies_is_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 10])
+@pytest.mark.parametrize("n", first_in_gate([3, 10]))
 def test_power_grows_with_blocks_on_a_noisy_host(n: int) -> None:
     """The median noise floor made it fall: 7 % run sd, true +5 % (.16 at 8 blocks, .03 at 160)."""
     found = [jemalloc(study(0.05, run_sd=0.07, blocks=8 * n, seed=seed)).verdict for seed in range(20)]

@@ -118,6 +118,11 @@ impl Drop for PrivateServer {
     }
 }
 
+/// Whether this is `./test --all`, which loads servers for longer.
+pub fn is_everything() -> bool {
+    std::env::var("MYDYNO_TEST_ALL").is_ok_and(|value| value == "1")
+}
+
 /// A run's exit code, table, messages, and JSON records.
 pub struct Run {
     pub code: i32,

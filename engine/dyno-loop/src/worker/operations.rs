@@ -188,12 +188,13 @@ impl<S: Session> Worker<S> {
             // By a clock of its own: the answer was read with a batch of others, and what is due since then must not wait.
             return self.start_due(now_ns());
         }
-        if self.tally.intervals.phase == Phase::Drain {
-            return Ok(());
-        }
+        // A pause that begins in the drain goes on in the next slice.
         let pause_ns = self.pause_ns(number);
         if pause_ns > 0 {
             self.timers.push(Reverse((now + pause_ns, index as u32)));
+            return Ok(());
+        }
+        if self.tally.intervals.phase == Phase::Drain {
             return Ok(());
         }
         self.start_next(index, now, now)

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Folder of the fixtures.
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+    Path::new("tests/fixtures").to_owned()
 }
 
 /// Copies files over those that are there, in place: the probe holds them open, as it holds those of /proc.

@@ -49,7 +49,7 @@ def covers(one: EffectDifference, truth: float) -> bool:
 @pytest.mark.parametrize("host", first_in_gate(["AR(1)", "drift", "t3"]))
 def test_sessions_with_the_same_effects_differ_in_at_most_5_percent_and_intervals_cover(host: str) -> None:
     """The second session has 6 blocks, twice the noise, and is 20 % slower; four contrasts."""
-    random, count = np.random.default_rng(171), simulated(60)
+    random, count = np.random.default_rng(171), simulated(60, 3)
     wrong, together, alone = 0, 0, []
     for _ in range(count):
         found = pair(session(host, random, 9, 1.0), session(host, random, 6, 2.0) - 0.2)
