@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy import special
+import scipy
 
 from mydyno.stats.paired import t_tail
 
@@ -41,19 +41,19 @@ class Factor:
 
 def rate(count: int, of: int) -> Rate:
     """The rate of `count` in `of` > 0 independent cases."""
-    low = float(special.betaincinv(count, of - count + 1, 0.025)) if count else 0.0
-    high = float(special.betaincinv(count + 1, of - count, 0.975)) if count < of else 1.0
+    low = float(scipy.special.betaincinv(count, of - count + 1, 0.025)) if count else 0.0
+    high = float(scipy.special.betaincinv(count + 1, of - count, 0.975)) if count < of else 1.0
     return Rate(count, of, low, high)
 
 
 def score(mean: float, error: float, freedom: int) -> float:
     """The standard normal number with the same p as this t; `error` > 0."""
     tail = max(t_tail(abs(mean) / error, freedom), 1e-300)
-    return float(np.copysign(-special.ndtri(tail), mean))
+    return float(np.copysign(-scipy.special.ndtri(tail), mean))
 
 
 def factor(scores: Sequence[float]) -> Factor:
     """The root mean square of at least one score."""
     squares, n = float(np.square(scores).sum()), len(scores)
-    low, high = (squares / (2.0 * float(special.gammaincinv(n / 2.0, p))) for p in (0.975, 0.025))
+    low, high = (squares / (2.0 * float(scipy.special.gammaincinv(n / 2.0, p))) for p in (0.975, 0.025))
     return Factor(sqrt(squares / n), sqrt(low), sqrt(high))
