@@ -14,6 +14,7 @@ from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
 from mydyno.execution.blocks.canaries import before_block
 from mydyno.execution.blocks.run import make_saved_run
+from mydyno.execution.checks import check_host, other_versions
 from mydyno.execution.environments.environment import Opener, Sampler, StudyEnvironment
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.interleaved.block import BlockResult, SliceKind, make_block
@@ -21,7 +22,6 @@ from mydyno.execution.interleaved.study import STOP_RESERVE_S, given_up
 from mydyno.execution.live.now import LiveNow
 from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
-from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
 from mydyno.execution.planning.time_plan import cycles_of, shape_of
 from mydyno.fleet.block_clients import BlockClients, check_address
@@ -31,7 +31,7 @@ from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
-from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
 from mydyno.model.stored.records import SliceRecord, StudyRecord
 from mydyno.servers.templates import Template
@@ -123,7 +123,7 @@ async def prepare_host(
         clean_up(paths.undo, reporter.say)
         # Now that no earlier block has memory, disk space or control groups of this host.
         design = choose_design(experiment, paths)
-        _check(experiment, make_plan(experiment, design, 1), paths, clients)
+        check_host(experiment, make_plan(experiment, design, 1), paths, apart=clients is not None)
         environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
         stack.callback(_close, environment, reporter)
         if clients is not None:
@@ -203,10 +203,12 @@ async def _execute(
 ) -> float | None:
     """Seconds of overhead of an interleaved block; None for the design of blocks. `stack`: what to close afterwards."""
     clean_up(paths.undo, reporter.say)
-    _check(study.experiment, plan, paths, clients)
+    check_host(study.experiment, plan, paths, apart=clients is not None)
     environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
     stack.callback(_close, environment, reporter)
-    _check_versions(study, environment)
+    if wrong := other_versions(study.versions, environment.versions):
+        hint = "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host"
+        raise HostError(wrong, hint)
     await stack.enter_async_context(reporter.seconds(order.block))
     templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
     if clients is not None:
@@ -271,22 +273,6 @@ def _own_name(study: StudyRecord) -> str:
     """What this process marks its processes and changes with: two groups may share a kernel (containers), and a block
     that ends must not end the servers of another one of its study."""
     return f"{study.study}-{secrets.token_hex(3)}"
-
-
-def _check(experiment: Experiment, plan: Plan, paths: HostPaths, clients: BlockClients | None) -> None:
-    obstacles = forecast(experiment, plan, paths, apart=clients is not None).obstacles
-    if obstacles:
-        raise HostError("this host cannot execute the study:\n  " + "\n  ".join(obstacles))
-    paths.program("dynoprobe")
-
-
-def _check_versions(study: StudyRecord, environment: StudyEnvironment) -> None:
-    for name, version in environment.versions.items():
-        if study.versions.get(name, version) != version:
-            raise HostError(
-                f"{name} is {version} on this host, the study has {study.versions[name]}",
-                "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host",
-            )
 
 
 def _close(environment: StudyEnvironment, reporter: _Reporter) -> None:
