@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno import clock
-from mydyno.errors import HostError, StudyError, UserError
-from mydyno.execution.blocks.canaries import before_block
-from mydyno.execution.blocks.run import make_saved_run
-from mydyno.execution.environments.environment import Opener, StudyEnvironment
+from mydyno.errors import StudyError, UserError
+from mydyno.execution.blocks.run import make_runs
+from mydyno.execution.checks import check_host, check_more_time, other_versions
+from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
 from mydyno.execution.environments.open_environment import open_environment
-from mydyno.execution.interleaved.study import Blocks, Decided, is_decided, remaining_s
+from mydyno.execution.interleaved.study import Blocks, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import Listener
+from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
@@ -30,6 +30,7 @@ from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.summarise import summarise
 from mydyno.results.values.host_noise import is_host_noise
+from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
 FAILED_RUNS_IN_A_ROW = 4
@@ -62,14 +63,14 @@ async def run_study(
         commands = stack.enter_context(recorded_commands())
         plan = plan_study(request.experiment, paths)
         _check_folders(request.studies, "--studies", paths)
-        _check(request.experiment, plan, paths)
+        check_host(request.experiment, plan, paths)
         study = new_study(request.experiment, request.source_text, request.command, paths)
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, request.listeners))
         clean_up(paths.undo, live.say)
         environment = await opener(paths, request.experiment, study.study, path, live.say)
-        stack.callback(_close, environment, live)
+        stack.callback(close, environment, live.say)
         folder = StudyFolder.create(path, _with_facts(study, environment), plan)
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
@@ -95,14 +96,14 @@ async def resume_study(
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
-    _check_more_time(folder, plan, time_s)
-    if time_s is None and _is_complete(folder, plan):
+    check_more_time(folder, plan, time_s)
+    if time_s is None and not folder.missing_runs(plan):
         watcher.say(nothing_to_resume(folder, plan))
         return folder, summarise(folder)
     with ExitStack() as stack:
         _check_folders(folder.path, "the study folder", paths)
         stack.enter_context(recorded_commands()).keep_in(folder.path)
-        _check(study.experiment, plan, paths)
+        check_host(study.experiment, plan, paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, listeners))
         live.keep_in(folder.path, study.study, plan, resumed=True)
@@ -110,13 +111,9 @@ async def resume_study(
         for name in folder.discard_unfinished():
             live.say(f"dropped the unfinished run {name}")
         environment = await opener(paths, study.experiment, study.study, folder.path, live.say)
-        stack.callback(_close, environment, live)
-        for name, version in environment.versions.items():
-            if study.versions.get(name, version) != version:
-                raise UserError(
-                    f"{name} is {version} now, the study began with {study.versions[name]}",
-                    "runs of different versions do not belong in one study; begin a new one",
-                )
+        stack.callback(close, environment, live.say)
+        if wrong := other_versions(study.versions, environment.versions):
+            raise UserError(wrong, "runs of different versions do not belong in one study; begin a new one")
         folder.journal.append("study_resumed")
         more = time_s is not None
         if time_s is None and plan.sequential:
@@ -124,27 +121,6 @@ async def resume_study(
         summary = await _execute(environment, folder, plan, live, time_s, more, decided)
         live.finished(summary)
         return folder, summary
-
-
-def _check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
-    if time_s is not None and not plan.sequential:
-        raise UserError(
-            f"--time: {folder.name} has a fixed number of blocks, which is examined once",
-            "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
-        )
-    if (
-        plan.schedule is not None
-        and time_s is not None
-        and plan.schedule.last <= len(plan.blocks)
-        and _is_complete(folder, plan)
-    ):
-        raise UserError(
-            f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
-        )
-
-
-def _is_complete(folder: StudyFolder, plan: Plan) -> bool:
-    return all((folder.path / run.folder / "run.json").is_file() for run in plan.runs)
 
 
 async def _execute(
@@ -157,12 +133,12 @@ async def _execute(
     decided: Decided = is_decided,
 ) -> Summary:
     """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
-    if plan.design == "blocks":
-        return await _make_runs(environment, folder, plan, watcher)
     began_s = time.monotonic()
     for evidence in await environment.rehearse(watcher.say):
         folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
+    if plan.design == "blocks":
+        return await _make_runs(environment, folder, plan, templates, watcher)
     blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more, decided)
     return await blocks.run(templates)
 
@@ -172,48 +148,27 @@ def _check_folders(studies: Path, name: str, paths: HostPaths) -> None:
         check_writable(folder, what)
 
 
-def _check(experiment: Experiment, plan: Plan, paths: HostPaths) -> None:
-    obstacles = forecast(experiment, plan, paths).obstacles
-    if obstacles:
-        many = "".join(f"\n  {obstacle}" for obstacle in obstacles)
-        raise HostError(obstacles[0] if len(obstacles) == 1 else f"this study cannot be done here:{many}")
-    paths.program("dynoprobe")
-
-
-async def _make_runs(environment: StudyEnvironment, folder: StudyFolder, plan: Plan, watcher: LiveWatcher) -> Summary:
-    failed, block = 0, 0
-    for evidence in await environment.rehearse(watcher.say):
-        folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
-    templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
-    for number, planned in enumerate(plan.runs, 1):
-        if (folder.path / planned.folder / "run.json").is_file():
-            continue
-        if environment.experiment.design.canary and planned.block != block:
-            await before_block(environment, folder, planned.block, watcher.say)
-        block = planned.block
-        watcher.run_begins(number, len(plan.runs), planned)
-        record = await make_saved_run(environment, folder, plan, planned, templates[planned.arm], watcher)
-        watcher.run_ended(record)
-        failed = 0 if record.valid or is_host_noise(record) else failed + 1
-        if failed == FAILED_RUNS_IN_A_ROW:
-            summarise(folder)
-            last = joined(record.reasons[:1]) or "no reason was recorded"
-            raise StudyError(
-                f"{failed} runs in a row are invalid; the last one: {last}",
-                f"correct the cause, then run: mydyno resume {folder.path}",
-            )
-    summary = summarise(folder)
-    folder.journal.append("study_finished", state=summary.state)
-    return summary
+async def _make_runs(
+    environment: StudyEnvironment,
+    folder: StudyFolder,
+    plan: Plan,
+    templates: Mapping[str, Template | None],
+    watcher: LiveWatcher,
+) -> Summary:
+    failed = 0
+    for block in plan.blocks:
+        async for record in make_runs(environment, folder, plan, block, templates, watcher):
+            failed = 0 if record.valid or is_host_noise(record) else failed + 1
+            if failed == FAILED_RUNS_IN_A_ROW:
+                summarise(folder)
+                last = joined(record.reasons[:1]) or "no reason was recorded"
+                raise StudyError(
+                    f"{failed} runs in a row are invalid; the last one: {last}",
+                    f"correct the cause, then run: mydyno resume {folder.path}",
+                )
+    return ended(folder, plan, len(plan.blocks))
 
 
 def _with_facts(study: StudyRecord, environment: StudyEnvironment) -> StudyRecord:
     found = {"versions": environment.versions, "server_host": environment.server_facts}
     return study.model_copy(update=found)
-
-
-def _close(environment: StudyEnvironment, watcher: LiveWatcher) -> None:
-    for words in clock.step_words():
-        watcher.say(words)
-    for left in environment.close():
-        watcher.say(f"could not be undone: {left}")

@@ -270,7 +270,7 @@ async def test_other_versions_do_not_join_a_study(script: Script, paths: HostPat
     stored["versions"]["server"] = "10.11.18-MariaDB"
     shutil.rmtree(folder.path / folder.plan().runs[-1].folder)
     (folder.path / "study.json").write_text(json.dumps(stored))
-    with pytest.raises(UserError, match=r"server is 10\.11\.19-MariaDB now, the study began with 10\.11\.18-MariaDB"):
+    with pytest.raises(UserError, match=r"server is 10\.11\.19-MariaDB, the study has 10\.11\.18-MariaDB"):
         await resume_study(folder.path, paths, Watched(script), opener(script))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -86,7 +87,11 @@ def main() -> None:
     use_best_effort_streams()
     asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     try:
-        make_app([asked] if asked in COMMANDS else [])(prog_name="mydyno")
+        gc.disable()  # looking for garbage in modules takes an eighth of the time of a short command
+        app = make_app([asked] if asked in COMMANDS else [])
+        gc.freeze()
+        gc.enable()
+        app(prog_name="mydyno")
     except MydynoError as error:
         print(f"mydyno: error: {error}", file=sys.stderr)
         sys.exit(exit_code_of(error))

@@ -115,7 +115,7 @@ def bisect(
         if wrong or first_parent or dry_run:
             wrong += [*(["--first-parent"] if first_parent else []), *(["--dry-run"] if dry_run else [])]
             raise UserError(f"{', '.join(wrong)}: {target} is a bisection that was begun already", "begin a new one")
-        # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+        # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
         from mydyno.cli.bisect_runner import go_on
 
         go_on(path, paths, as_json)

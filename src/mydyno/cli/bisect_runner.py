@@ -20,8 +20,9 @@ from mydyno.bisect.error_rate import comparisons_needed, rate_of_study
 from mydyno.bisect.folder import BisectFolder
 from mydyno.bisect.walk import count_commits, describe
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import shown_path, with_signals
-from mydyno.cli.watcher import ProgressWatcher, warn
+from mydyno.cli.watcher import ProgressWatcher
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S

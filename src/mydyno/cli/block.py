@@ -14,8 +14,8 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
+from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.cli.watcher import warn
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.fleet.channels import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
@@ -94,7 +94,7 @@ def block(
     hosts = _load_hosts(load_hosts, listen, heartbeat)
     record = StudyFolder.open(path).study()
     paths = HostPaths.resolve(data, allow_writes)
-    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
     from mydyno.fleet.block_clients import BlockClients
 

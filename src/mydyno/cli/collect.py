@@ -6,9 +6,11 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
+from mydyno.cli.streams import warn
+from mydyno.cli.study_runner import finish
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
+from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -34,10 +36,6 @@ def collect(
             f"{folder.name}: none of its {len(blocks)} blocks is finished",
             f"each is made by: mydyno block {folder.path} --block N",
         )
-    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
-    from mydyno.cli.study_runner import finish
-    from mydyno.results.summarise import summarise
-
     if missing:
         numbers = ", ".join(map(str, missing))
         warn(f"mydyno: {len(blocks) - len(missing)} of {len(blocks)} blocks are finished; missing: {numbers}")

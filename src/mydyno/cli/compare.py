@@ -12,6 +12,11 @@ from mydyno.cli.across_output import TEXT, Language, Output, check_output, chose
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
+from mydyno.reports.across import comparison_page, comparison_text
+from mydyno.results.across.arms import compare_arms
+from mydyno.results.across.compare import compare_studies
+from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.scatter import studies_beside
 
 FORMATS = ("text", "html", "json", "md")
 
@@ -50,13 +55,6 @@ def compare(
         raise UserError("--arms compares arms of one study", "mydyno compare STUDY --arms a,b")
     if arms is None and len(study) < 2:
         raise UserError("compare needs two studies or more", f"mydyno compare {study[0]} STUDY, or --arms a,b")
-    # scipy and the templates take most of a second to load
-    from mydyno.reports.across import comparison_page, comparison_text
-    from mydyno.results.across.arms import compare_arms  # scipy
-    from mydyno.results.across.compare import compare_studies  # scipy
-    from mydyno.results.across.saved import SavedStudy
-    from mydyno.results.across.scatter import studies_beside  # scipy
-
     saved = [SavedStudy.read(_path(one, studies)) for one in study]
     for one in saved:
         warn_of_damage(one.folder)

@@ -83,7 +83,7 @@ def gate(
                 f"to add blocks: mydyno resume {target} --time DURATION",
             )
         declared = _of_study(path, thresholds or [])
-        # scipy takes most of a second to load.
+        # It takes a tenth of a second to load.
         from mydyno.cli.gate_runner import finish
 
         folder = StudyFolder.open(path)
@@ -102,7 +102,7 @@ def gate(
         )
     groups = None if hosts is None else parse_hosts(hosts)
     paths = HostPaths.resolve(data, allow_writes)
-    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment
 
     finish(run_experiment(resolved, source.text, studies, paths, groups), resolved.thresholds, files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,9 @@ from mydyno.cli.across_output import TEXT, Language, Output, check_output, chose
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
-
-if TYPE_CHECKING:
-    from mydyno.results.across.history import FoundStudies
+from mydyno.reports.across import history_page, history_text
+from mydyno.results.across.history import FoundStudies, Selection, find_studies, history_of, read_studies
+from mydyno.results.across.saved import SavedStudy
 
 FORMATS = ("text", "html", "json", "md")
 
@@ -55,10 +55,6 @@ def history(
     chosen = chosen_format(format_, output, FORMATS)
     check_output(output)
     arguments.language(language)
-    # scipy and the templates take most of a second to load
-    from mydyno.reports.across import history_page, history_text
-    from mydyno.results.across.history import Selection, history_of
-
     found, experiment, named_host = _found(what, studies)
     for one in found.studies:
         warn_of_damage(one.folder)
@@ -78,10 +74,6 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | Non
     """(the studies to read, the experiment, the host): a study stands for all of its experiment on its host, several
     studies stand for themselves.
     """
-    # scipy takes most of a second to load
-    from mydyno.results.across.history import find_studies, read_studies
-    from mydyno.results.across.saved import SavedStudy
-
     paths = [arguments.study_path(one, studies) for one in what]
     named = [(path / "study.json").is_file() for path in paths]
     if len(what) == 1:

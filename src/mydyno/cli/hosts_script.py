@@ -12,8 +12,8 @@ import typer
 from mydyno import experiments
 from mydyno.cli import arguments
 from mydyno.cli.experiments import load
+from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast

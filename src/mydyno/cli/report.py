@@ -15,6 +15,7 @@ from mydyno.hosts.paths import check_writable
 from mydyno.language import speaking
 from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
+from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -36,8 +37,6 @@ def report(
             f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
         )
     arguments.language(language)
-    from mydyno.results.summarise import summarise  # scipy takes most of a second to load
-
     folder = StudyFolder.open(arguments.study_path(study, studies))
     warn_of_damage(folder)
     check_writable(folder.path, "the study folder")

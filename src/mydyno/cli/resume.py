@@ -37,7 +37,7 @@ def resume(
     warn_of_damage(folder)
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)
-    # After the check, so that mistakes are reported at once: scipy alone takes most of a second to load.
+    # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
 

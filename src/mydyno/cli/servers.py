@@ -14,8 +14,8 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
+from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.cli.watcher import warn
 from mydyno.errors import UserError
 from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost

@@ -61,3 +61,8 @@ def use_best_effort_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
             continue
         setattr(sys, name, VisibleText(io.BufferedWriter(BestEffort(stream)), stream.encoding, stream.line_buffering))
+
+
+def warn(text: str) -> None:
+    """A line on stderr outside of any bar."""
+    print(text, file=sys.stderr)

@@ -158,8 +158,3 @@ class ProgressWatcher:
             per_run_s = (time.monotonic() - self._began) / made
         left = format_duration(max(0.0, (self._total - done) * per_run_s))
         self._bar.update(self._task, description=self._run, completed=done, tail=f"{what}  about {left} left")
-
-
-def warn(text: str) -> None:
-    """A line on stderr outside of any bar."""
-    print(text, file=sys.stderr)

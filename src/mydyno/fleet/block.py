@@ -12,16 +12,15 @@ from pathlib import Path
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
-from mydyno.execution.blocks.canaries import before_block
-from mydyno.execution.blocks.run import make_saved_run
-from mydyno.execution.environments.environment import Opener, Sampler, StudyEnvironment
+from mydyno.execution.blocks.run import make_runs
+from mydyno.execution.checks import check_host, other_versions
+from mydyno.execution.environments.environment import Opener, Sampler, StudyEnvironment, close
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.interleaved.block import BlockResult, SliceKind, make_block
 from mydyno.execution.interleaved.study import STOP_RESERVE_S, given_up
 from mydyno.execution.live.now import LiveNow
 from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
-from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
 from mydyno.execution.planning.time_plan import cycles_of, shape_of
 from mydyno.fleet.block_clients import BlockClients, check_address
@@ -31,9 +30,9 @@ from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
-from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
-from mydyno.model.stored.records import SliceRecord, StudyRecord
+from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
@@ -68,8 +67,12 @@ class _Reporter:
     def does(self, text: str) -> None:
         self._emit(Progressed(text=text))
 
-    def run_begins(self, planned: PlannedRun) -> None:
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:  # noqa: ARG002
+        self.say(f"block {planned.block}: {planned.arm}" + (" (A/A copy)" if planned.copy_number == 2 else ""))
         self._now.rest("starting", arm=planned.arm, copy_number=planned.copy_number)
+
+    def run_ended(self, record: RunRecord) -> None:
+        pass
 
     def load(self, step: Step, progress: Progress) -> None:
         self._now.load(step, progress)
@@ -123,9 +126,9 @@ async def prepare_host(
         clean_up(paths.undo, reporter.say)
         # Now that no earlier block has memory, disk space or control groups of this host.
         design = choose_design(experiment, paths)
-        _check(experiment, make_plan(experiment, design, 1), paths, clients)
+        check_host(experiment, make_plan(experiment, design, 1), paths, apart=clients is not None)
         environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
-        stack.callback(_close, environment, reporter)
+        stack.callback(close, environment, reporter.say)
         if clients is not None:
             check_address(clients.address)
             stack.push_async_callback(clients.close)
@@ -203,39 +206,22 @@ async def _execute(
 ) -> float | None:
     """Seconds of overhead of an interleaved block; None for the design of blocks. `stack`: what to close afterwards."""
     clean_up(paths.undo, reporter.say)
-    _check(study.experiment, plan, paths, clients)
+    check_host(study.experiment, plan, paths, apart=clients is not None)
     environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
-    stack.callback(_close, environment, reporter)
-    _check_versions(study, environment)
+    stack.callback(close, environment, reporter.say)
+    if wrong := other_versions(study.versions, environment.versions):
+        hint = "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host"
+        raise HostError(wrong, hint)
     await stack.enter_async_context(reporter.seconds(order.block))
     templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
     if clients is not None:
         stack.push_async_callback(clients.close)
         await clients.open(environment.sockets / "clients")
         environment.clients = clients
-    return await _make_runs(environment, folder, plan, block, order, templates, reporter)
-
-
-async def _make_runs(
-    environment: StudyEnvironment,
-    folder: StudyFolder,
-    plan: Plan,
-    block: PlannedBlock,
-    order: BlockOrder,
-    templates: dict[str, Template | None],
-    reporter: _Reporter,
-) -> float | None:
-    """Seconds of overhead of an interleaved block; None for the design of blocks."""
-    experiment = environment.experiment
     if plan.design == "interleaved":
         return (await _interleaved(environment, folder, block, order, templates, reporter)).overhead_s
-    if experiment.design.canary:
-        await before_block(environment, folder, block.block, reporter.say)
-    for planned in block.runs:
-        if not (folder.path / planned.folder / "run.json").is_file():
-            reporter.say(f"block {block.block}: {planned.arm}" + (" (A/A copy)" if planned.copy_number == 2 else ""))
-            reporter.run_begins(planned)
-            await make_saved_run(environment, folder, plan, planned, templates[planned.arm], reporter)
+    async for _ in make_runs(environment, folder, plan, block, templates, reporter):
+        pass
     return None
 
 
@@ -271,27 +257,6 @@ def _own_name(study: StudyRecord) -> str:
     """What this process marks its processes and changes with: two groups may share a kernel (containers), and a block
     that ends must not end the servers of another one of its study."""
     return f"{study.study}-{secrets.token_hex(3)}"
-
-
-def _check(experiment: Experiment, plan: Plan, paths: HostPaths, clients: BlockClients | None) -> None:
-    obstacles = forecast(experiment, plan, paths, apart=clients is not None).obstacles
-    if obstacles:
-        raise HostError("this host cannot execute the study:\n  " + "\n  ".join(obstacles))
-    paths.program("dynoprobe")
-
-
-def _check_versions(study: StudyRecord, environment: StudyEnvironment) -> None:
-    for name, version in environment.versions.items():
-        if study.versions.get(name, version) != version:
-            raise HostError(
-                f"{name} is {version} on this host, the study has {study.versions[name]}",
-                "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host",
-            )
-
-
-def _close(environment: StudyEnvironment, reporter: _Reporter) -> None:
-    for left in environment.close():
-        reporter.say(f"could not be undone: {left}")
 
 
 def design_of(prepared: dict[str, Prepared]) -> Design:

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.execution.interleaved.study import Decided, given_up, is_decided, remaining_s
+from mydyno.execution.checks import check_more_time, other_versions
+from mydyno.execution.interleaved.study import given_up, remaining_s
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
 from mydyno.execution.live.writer import Listener
+from mydyno.execution.looks import Decided, decided_at, ended, extended, is_decided
 from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
 from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.fleet.block import BlockOrder, design_of
@@ -121,11 +123,7 @@ async def resume_on_groups(
     """Go on with a study over host groups, from its folder alone. Raises as run_on_groups does."""
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
-    if time_s is not None and not plan.sequential:
-        raise UserError(
-            f"--time: {folder.name} has a fixed number of blocks, which is examined once",
-            "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
-        )
+    check_more_time(folder, plan, time_s)
     check_writable(folder.path, "the study folder")
     with ExitStack() as stack:
         stack.enter_context(recorded_commands()).keep_in(folder.path)
@@ -149,11 +147,8 @@ async def resume_on_groups(
                 leases.adopt(run.block, run.host_group)
             if time_s is not None:
                 done = len(plan.blocks) - len(_missing(folder, plan))
-                more = plan_time(time_s, shape_of(study.experiment), done, groups=len(prepared)).blocks
-                if more > len(plan.blocks):
-                    longer = make_plan(study.experiment, blocks=more)
-                    plan = plan.model_copy(update={"blocks": longer.blocks})
-                    folder.write_plan(plan)
+                more = plan_time(time_s, shape_of(study.experiment), done, groups=len(prepared))
+                plan = extended(folder, plan, study.experiment, more, done)
             elif plan.sequential:
                 time_s = remaining_s(plan, folder, study.experiment)
             return folder, await _Fleet(folder, study, plan, runners, live, time_s).run(list(prepared))
@@ -216,7 +211,7 @@ async def _prepare_all(
     """Whether every group that failed named a mistake in the experiment."""
     for name, answer in zip(runners, answers, strict=True):
         if isinstance(answer, Prepared):
-            wrong = _other_versions(study.versions or next(iter(found.values()), answer).versions, answer.versions)
+            wrong = other_versions(study.versions or next(iter(found.values()), answer).versions, answer.versions)
             if not wrong:
                 found[name] = answer
                 continue
@@ -281,14 +276,6 @@ async def _clean_later(folder: StudyFolder, paths: HostPaths, watcher: FleetLive
         watcher.say(f"{name}: removed what this study had left there")
 
 
-def _other_versions(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
-    return "; ".join(
-        f"{name} is {found[name]}, elsewhere {version}"
-        for name, version in expected.items()
-        if name in found and found[name] != version
-    )
-
-
 @dataclass
 class _Fleet:
     """The blocks of one study, executed by groups."""
@@ -320,26 +307,18 @@ class _Fleet:
             async with self.cluster:
                 for target in self._stages():
                     await self._execute_up_to(target)
-                    if (
-                        self.plan.schedule is not None
-                        and target in self.plan.schedule.rates
-                        and target < len(self.plan.blocks)
+                    if target < len(self.plan.blocks) and (
+                        decided_at(self.folder, self.plan, target, self.decided, self.watcher.say)
+                        or self._left_s() <= 0
                     ):
-                        if self.decided(self.folder, summarise(self.folder)):
-                            self.watcher.say(f"every comparison is decided after {target} blocks")
-                            self.plan = self.plan.ending_at(target)
-                            self.folder.write_plan(self.plan)
-                            break
-                        if self._left_s() <= 0:
-                            break
+                        break
         except StudyError:
             await self._undo_left()
             raise
         finally:
             for task in self._returning:
                 task.cancel()
-        summary = summarise(self.folder)
-        self.folder.journal.append("study_finished", state=summary.state)
+        summary = ended(self.folder, self.plan, target)
         left = await _clean(self.runners, self.study, self.watcher, {*self._were_lost, *_uncleaned(self.folder)})
         for name in _uncleaned(self.folder) - set(left):
             self.folder.journal.append(CLEANED_EVENT, group=name)

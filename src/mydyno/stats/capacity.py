@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 Array = NDArray[np.float64]
 
@@ -132,7 +132,7 @@ class Search:
         low, high = float(thetas.min()) - 1.0, float(thetas.max()) + 1.0
         for _ in range(14):
             middle = (low + high) / 2
-            met = float(weights @ special.ndtr((thetas - middle) / sigmas))
+            met = float(weights @ scipy.special.ndtr((thetas - middle) / sigmas))
             low, high = (middle, high) if met > probability else (low, middle)
         return (low + high) / 2
 
@@ -153,7 +153,7 @@ def estimates(starts: Sequence[Sequence[Outcome]], arms: Sequence[str]) -> tuple
         theta = np.arange(centre - SIGMA_REACH, centre + SIGMA_REACH, 0.01)
         prior = -0.5 * np.square((theta - centre) / BETWEEN_STARTS)[:, None]
         for outcomes in own:
-            of_sigma = of_sigma + special.logsumexp(prior + _log_likelihood(theta, SIGMAS, outcomes), axis=0)
+            of_sigma = of_sigma + scipy.special.logsumexp(prior + _log_likelihood(theta, SIGMAS, outcomes), axis=0)
     weight = np.exp(of_sigma - of_sigma.max())
     sigma = exp(float(weight @ np.log(SIGMAS)) / float(weight.sum()))
     return [_estimate(outcomes, sigma) if outcomes else None for outcomes in starts], sigma
@@ -182,5 +182,5 @@ def _log_likelihood(theta: Array, sigma: Array, outcomes: Sequence[Outcome]) -> 
     total = np.zeros((theta.size, sigma.size))
     for one in outcomes:
         z = (theta[:, None] - log(one.rate)) / sigma
-        total += np.log(LAPSE + (1 - 2 * LAPSE) * special.ndtr(z if one.met else -z))
+        total += np.log(LAPSE + (1 - 2 * LAPSE) * scipy.special.ndtr(z if one.met else -z))
     return total

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.model.stored.summary import FEWEST_HOSTS
 from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
@@ -251,7 +251,7 @@ def heterogeneity(d: Mapping[int, float], group_of: GroupOf) -> Heterogeneity:
     sd = sqrt(max(0.0, between - within) / size)
     if within == 0.0:
         return Heterogeneity(None, sd)
-    p = float(special.fdtrc(count - 1, n - count, between / within))
+    p = float(scipy.special.fdtrc(count - 1, n - count, between / within))
     return Heterogeneity(max(p, _welch(sizes, means, variances)) if variances.all() else p, sd)
 
 
@@ -263,7 +263,7 @@ def _welch(sizes: NDArray[np.int64], means: NDArray[np.float64], variances: NDAr
     between = float((weights * np.square(means - float((shares * means).sum()))).sum()) / (count - 1)
     uneven = float((np.square(1.0 - shares) / (sizes - 1)).sum())
     factor = 1.0 + 2.0 * (count - 2) * uneven / (count**2 - 1)
-    return float(special.fdtrc(count - 1, (count**2 - 1) / (3.0 * uneven), between / factor))
+    return float(scipy.special.fdtrc(count - 1, (count**2 - 1) / (3.0 * uneven), between / factor))
 
 
 def hosts_interval(d: Mapping[int, float], group_of: GroupOf, critical_p: float, level: float) -> Interval:

@@ -26,8 +26,8 @@ from itertools import pairwise
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.stats.division import divide
 from mydyno.stats.paired import t_quantile
@@ -126,15 +126,15 @@ def moderated(errors: NDArray[np.float64], freedom: NDArray[np.int64]) -> tuple[
     """
     if errors.size < FEWEST_SESSIONS:
         return errors, np.minimum(freedom, MOST_FREEDOM)
-    from scipy import optimize
-
-    logs = 2.0 * np.log(errors) - special.digamma(freedom / 2.0) + np.log(freedom / 2.0)
-    beyond = float(logs.var(ddof=1)) - float(special.polygamma(1, freedom / 2.0).mean())
-    if beyond <= float(special.polygamma(1, MOST_FREEDOM / 2.0)):
+    logs = 2.0 * np.log(errors) - scipy.special.digamma(freedom / 2.0) + np.log(freedom / 2.0)
+    beyond = float(logs.var(ddof=1)) - float(scipy.special.polygamma(1, freedom / 2.0).mean())
+    if beyond <= float(scipy.special.polygamma(1, MOST_FREEDOM / 2.0)):
         prior = float(MOST_FREEDOM)
     else:
-        prior = 2.0 * float(optimize.brentq(lambda d: float(special.polygamma(1, d)) - beyond, 1e-3, MOST_FREEDOM))
-    common = np.exp(logs.mean() + special.digamma(prior / 2.0) - np.log(prior / 2.0))
+        prior = 2.0 * float(
+            scipy.optimize.brentq(lambda d: float(scipy.special.polygamma(1, d)) - beyond, 1e-3, MOST_FREEDOM)
+        )
+    common = np.exp(logs.mean() + scipy.special.digamma(prior / 2.0) - np.log(prior / 2.0))
     variance = (prior * common + freedom * errors**2) / (prior + freedom)
     return np.sqrt(variance), np.minimum(freedom + int(prior), MOST_FREEDOM)
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.errors import BugError
 from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_p_value, t_quantile
@@ -157,7 +157,7 @@ def _strength(totals: NDArray[np.float64], column: NDArray[np.float64], common_n
         return u
     with np.errstate(divide="ignore"):
         t = np.sqrt((n - 1) * u / (1.0 - u))
-        log_tail = np.log(np.asarray(special.stdtr(n - 1, -t), dtype=np.float64))
+        log_tail = np.log(np.asarray(scipy.special.stdtr(n - 1, -t), dtype=np.float64))
     return np.minimum(-(log(2.0) + log_tail), 1e6)
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import exp, isfinite, log, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.errors import BugError
 
@@ -122,12 +122,12 @@ def t_p_value(mean: float, sd: float, n: int) -> float | None:
 
 def t_quantile(probability: float, freedom: float) -> float:
     """Student's t quantile; scipy.special, because scipy.stats takes fifty times as long for one number."""
-    return float(special.stdtrit(freedom, probability))
+    return float(scipy.special.stdtrit(freedom, probability))
 
 
 def t_tail(t: float, freedom: float) -> float:
     """The probability that Student's t is above `t`."""
-    return float(special.stdtr(freedom, -t))
+    return float(scipy.special.stdtr(freedom, -t))
 
 
 def sample_skewness(d: NDArray[np.float64]) -> float:

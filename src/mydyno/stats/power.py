@@ -16,8 +16,8 @@ from functools import lru_cache
 from math import expm1, log1p, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.errors import BugError
 from mydyno.model.definition.looks import Looks
@@ -58,7 +58,8 @@ def detection_power(n: int, sd: float, effect: float, alpha: float = 0.05, freed
     degrees = (n - 1) * freedom
     shift, critical = effect * sqrt(n) / sd, t_quantile(1.0 - alpha / 2.0, degrees)
     return _expected_over_sd(
-        lambda factor: special.ndtr(shift - critical * factor) + special.ndtr(-shift - critical * factor), degrees
+        lambda factor: scipy.special.ndtr(shift - critical * factor) + scipy.special.ndtr(-shift - critical * factor),
+        degrees,
     )
 
 
@@ -77,7 +78,7 @@ def equivalence_power(n: int, sd: float, margin: float, alpha: float = 0.05, fre
     degrees = (n - 1) * freedom
     half, critical = margin * sqrt(n) / sd, t_quantile(1.0 - alpha, degrees)
     return _expected_over_sd(
-        lambda factor: np.maximum(2.0 * special.ndtr(half - critical * factor) - 1.0, 0.0), degrees
+        lambda factor: np.maximum(2.0 * scipy.special.ndtr(half - critical * factor) - 1.0, 0.0), degrees
     )
 
 
@@ -110,7 +111,7 @@ def can_be_significant(labels: Sequence[int], contrasts: int, alpha: float) -> b
         return False
     if contrasts == 1 or max(labels) > 2:
         return True
-    return sqrt(len(labels)) >= float(special.ndtri(1.0 - alpha / (2.0 * contrasts)))
+    return sqrt(len(labels)) >= float(scipy.special.ndtri(1.0 - alpha / (2.0 * contrasts)))
 
 
 def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
@@ -172,7 +173,7 @@ def _expected_over_sd(probability: Callable[[Factors], Factors], degrees: int) -
 def _sd_factors(degrees: int) -> Factors:
     """Quantiles of observed sd / true sd."""
     levels = (np.arange(SD_QUANTILES) + 0.5) / SD_QUANTILES
-    return np.asarray(np.sqrt(2.0 * special.gammaincinv(degrees / 2.0, levels) / degrees), dtype=np.float64)
+    return np.asarray(np.sqrt(2.0 * scipy.special.gammaincinv(degrees / 2.0, levels) / degrees), dtype=np.float64)
 
 
 def _fewest(enough: Callable[[int], bool]) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.errors import BugError
 
@@ -60,7 +60,7 @@ def order_effect_p(runs: Sequence[tuple[int, str, int, float]]) -> float | None:
     explained = float(np.square(_residuals(without, logs)).sum()) - error
     if error <= 1e-20 * len(runs):
         return None
-    return float(special.fdtrc(extra, freedom, max(explained, 0.0) / extra / (error / freedom)))
+    return float(scipy.special.fdtrc(extra, freedom, max(explained, 0.0) / extra / (error / freedom)))
 
 
 def _indicators(labels: Sequence[object]) -> NDArray[np.float64]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from math import exp, isfinite, log, log2, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.errors import BugError
 from mydyno.stats.paired import t_quantile
@@ -129,12 +129,10 @@ def scalability(
 
 def _fit(n: NDArray[np.float64], logs: NDArray[np.float64]) -> Curve | None:
     """Least squares of the relative errors of N / X; None if the best law has no throughput at one connection."""
-    from scipy import optimize
-
     weights = np.exp(logs) / n
     design = np.column_stack([np.ones_like(n), n - 1, n * (n - 1)]) * weights[:, None]
     scale = design.max(axis=0)
-    found, _ = optimize.nnls(design / scale, np.ones_like(n))
+    found, _ = scipy.optimize.nnls(design / scale, np.ones_like(n))
     base, contention, coherency = (float(one) for one in found / scale)
     if base <= 0:
         return None
@@ -187,4 +185,4 @@ def _lack_of_fit(logs: NDArray[np.float64], deviations: NDArray[np.float64]) -> 
     if error <= 0:
         return None
     f = lack / error
-    return float(special.fdtrc(levels - PARAMETERS, (blocks - 1) * (levels - 1), f)) if isfinite(f) else 0.0
+    return float(scipy.special.fdtrc(levels - PARAMETERS, (blocks - 1) * (levels - 1), f)) if isfinite(f) else 0.0

@@ -17,8 +17,8 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.stats.paired import t_quantile, t_tail
 from mydyno.stats.simultaneous import largest_t
@@ -98,7 +98,7 @@ def _lenth(effects: Array, alpha: float) -> Screening:
 def half_normal_quantiles(count: int) -> Array:
     """Where the sizes of `count` effects without a cause are expected, in standard errors, in ascending order."""
     places = (np.arange(1, count + 1) - 0.5) / count
-    return np.asarray(special.ndtri(0.5 + places / 2.0))
+    return np.asarray(scipy.special.ndtri(0.5 + places / 2.0))
 
 
 @dataclass(frozen=True, slots=True)

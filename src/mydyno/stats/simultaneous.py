@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 MOST_NUMBERS = 4_000_000
 """Normal numbers drawn at most: a study with very many contrasts has fewer draws."""
@@ -64,7 +64,7 @@ def largest_t(
     smallest = np.ones(draws)
     for degrees in set(freedom):
         largest = t[:, [one == degrees for one in freedom]].max(axis=1)
-        smallest = np.minimum(smallest, 2.0 * special.stdtr(degrees, -largest))
+        smallest = np.minimum(smallest, 2.0 * scipy.special.stdtr(degrees, -largest))
     return LargestT(np.sort(smallest), contrasts)
 
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 Array = NDArray[np.float64]
 HUBER_K = 1.345
@@ -118,7 +118,7 @@ def _anova_p(groups: Sequence[Array]) -> float:
     within = sum(float(np.square(group - group.mean()).sum()) for group in groups)
     extra, freedom = len(groups) - 1, count - len(groups)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(special.fdtrc(extra, freedom, np.float64(between / extra) / np.float64(within / freedom)))
+        return float(scipy.special.fdtrc(extra, freedom, np.float64(between / extra) / np.float64(within / freedom)))
 
 
 def spread_within(log_ratios: Sequence[Array]) -> float | None:
@@ -149,5 +149,5 @@ def welch_ratio(logs: Array, reference: Array, confidence: float = 0.95) -> tupl
         return float(np.exp(difference)), float(np.exp(difference)), float(np.exp(difference))
     first, second = (float(one.var(ddof=1)) / one.size for one in (logs, reference))
     freedom = (first + second) ** 2 / (first**2 / (logs.size - 1) + second**2 / (reference.size - 1))
-    half = float(special.stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(first + second))
+    half = float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(first + second))
     return float(np.exp(difference - half)), float(np.exp(difference)), float(np.exp(difference + half))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from mydyno.stats.paired import NO_SPREAD
 
@@ -102,7 +102,7 @@ def _p_of_alike(table: NDArray[np.float64], labels: NDArray[np.int64], kept: NDA
         return 1.0
     apart = own[known].mean(axis=1) - np.nanmean(others[known], axis=1)
     expected = fit.sd**2 * float(np.mean(1.0 / own.shape[1] + 1.0 / count[known]))
-    return float(special.fdtrc(int(known.sum()) - 1, fit.freedom, float(apart.var(ddof=1)) / expected))
+    return float(scipy.special.fdtrc(int(known.sum()) - 1, fit.freedom, float(apart.var(ddof=1)) / expected))
 
 
 def larger_than_pooled(
@@ -111,7 +111,7 @@ def larger_than_pooled(
     """Whether a contrast's own variance is above the one that pooling gives it, by an F test at `unequal_above`."""
     if pooled <= 0.0:
         return variance > 0.0
-    return float(special.fdtrc(freedom, pooled_freedom, variance / pooled)) < unequal_above
+    return float(scipy.special.fdtrc(freedom, pooled_freedom, variance / pooled)) < unequal_above
 
 
 def _complete(table: NDArray[np.float64], labels: NDArray[np.int64]) -> TwoWay:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from mydyno.errors import UserError
 from mydyno.files.atomic import sync_folder, write_text
 from mydyno.files.journal import Journal
-from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import READ_FORMATS, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 
@@ -160,8 +160,11 @@ class StudyFolder:
 
     def is_block_complete(self, block: int) -> bool:
         """Whether every run of a block of the plan is finished."""
-        runs = [run for run in self.plan().runs if run.block == block]
-        return all((self.path / run.folder / "run.json").is_file() for run in runs)
+        return all(run.block != block for run in self.missing_runs(self.plan()))
+
+    def missing_runs(self, plan: Plan) -> list[PlannedRun]:
+        """The runs of the plan that are not finished."""
+        return [run for run in plan.runs if not (self.path / run.folder / "run.json").is_file()]
 
     def write_plan(self, plan: Plan) -> None:
         """Replace plan.json: a continued study has more blocks; the existing blocks remain unchanged."""

@@ -37,7 +37,7 @@ class ReportsInLanguages:
             return None
         with self._lock:
             if key not in self._made:
-                from mydyno.reports.page import render_page  # scipy and duckdb take most of a second to load
+                from mydyno.reports.page import render_page  # it takes a third of a second to load
 
                 try:
                     self._made[key] = render_page(StudyFolder.open(study))

@@ -380,7 +380,7 @@ async def test_a_group_with_another_server_version_takes_no_part(
     hosts.opener = other  # type: ignore[assignment]
     _, _, watcher = await study(hosts, paths, ("a", "b"))
     assert {group for group, _ in watcher.committed} == {"a"}
-    assert "server is 11.8.1-MariaDB, elsewhere 10.11.19-MariaDB" in watcher.lost[0][1]
+    assert "server is 11.8.1-MariaDB, the study has 10.11.19-MariaDB" in watcher.lost[0][1]
 
 
 async def test_a_copy_that_arrives_after_its_block_was_leased_again_is_dropped(
@@ -495,6 +495,22 @@ async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, pat
     assert summary.look == 6 or len(folder.plan().blocks) > 6
     rounds = -(-len(lengths) // 2)
     assert min(lengths) >= 0.9 * 120 / rounds
+
+
+async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_a_later_one(
+    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller._Fleet, "_left_s", lambda _: 0.0)
+    watcher, studies = FleetWatched(), hosts.folder.parent / "studies"
+    request = FleetRequest(
+        interleaved(time=600.0), "name = 'fake'", studies, groups("a"), decided=lambda _folder, _summary: False
+    )
+    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    blocks = len(folder.plan().blocks)
+    assert (summary.state, summary.look) == ("complete", blocks)
+    _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0)
+    (aim,) = journal(folder, "aim")
+    assert (blocks, aim["after"], aim["blocks"], summary.look) == (6, 6, 16, 10)
 
 
 async def test_one_controller_at_a_time(hosts: FakeHosts, paths: HostPaths) -> None:

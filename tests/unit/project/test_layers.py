@@ -45,11 +45,9 @@ SLOW_TO_LOAD = {
     "asyncssh",
     "dask",
     "distributed",
-    "scipy",
     "pyarrow",
     "duckdb",
     "hdrh",
-    "matplotlib",
     "pydoe",
     "resource",
     "pwd",
@@ -149,6 +147,18 @@ def test_no_folders_of_a_layer_import_each_other_in_a_circle(parent: str) -> Non
         for name in ready:
             del needs[name]
     assert needs == {}
+
+
+@pytest.mark.parametrize("command", ["cli.plan", "cli.run", "cli.resume", "cli.study_runner", "study"])
+def test_a_study_on_this_host_loads_nothing_of_other_hosts(command: str) -> None:
+    loaded, waiting = set(), {f"mydyno.{command}"}
+    while waiting:
+        name = waiting.pop()
+        loaded.add(name)
+        at_the_top = (node for node in nodes_of(name) if getattr(node, "col_offset", 1) == 0)
+        found = {target for target, _ in imported(at_the_top)}
+        assert found.isdisjoint({"asyncssh", "dask", "distributed"}), name
+        waiting |= ({*found, name.rpartition(".")[0]} & MODULES.keys()) - loaded
 
 
 def test_imports_inside_functions_load_what_is_slow_or_say_why() -> None:

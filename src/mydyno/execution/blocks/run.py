@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +16,7 @@ from typing import Protocol
 from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
+from mydyno.execution.blocks.canaries import before_block
 from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
@@ -26,7 +27,7 @@ from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.plan import Plan, PlannedRun
+from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
 from mydyno.model.stored.reasons import Reason, joined
 from mydyno.model.stored.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.servers.running.base import CpuSlot, RunningServer
@@ -44,6 +45,19 @@ class RunWatcher(Protocol):
 
     def sampling(self, sampler: Sampler | None) -> None:
         """The sampler of the run's servers has been started, or (None) stopped."""
+
+
+class BlockWatcher(RunWatcher, Protocol):
+    """Receives the progress of a block's runs."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
+        """A run begins; numbers count from 1 over the whole study."""
+
+    def run_ended(self, record: RunRecord) -> None:
+        """A run is finished and saved."""
 
 
 @dataclass
@@ -70,21 +84,28 @@ class _Recorder:
             self.evidence.append(evidence)
 
 
-async def make_saved_run(
+async def make_runs(
     environment: StudyEnvironment,
     folder: StudyFolder,
     plan: Plan,
-    planned: PlannedRun,
-    template: Template | None,
-    watcher: RunWatcher,
-) -> RunRecord:
-    """Make one run of a plan and put it in its place in the study's folder."""
+    block: PlannedBlock,
+    templates: Mapping[str, Template | None],
+    watcher: BlockWatcher,
+) -> AsyncIterator[RunRecord]:
+    """Make the runs that the block lacks, in the plan's order, and give each of them when it is saved."""
+    missing = [run for run in folder.missing_runs(plan) if run.block == block.block]
+    if missing and environment.experiment.design.canary:
+        await before_block(environment, folder, block.block, watcher.say)
     steps = {step.id: step for step in environment.experiment.resolved_steps}
-    order = [steps[step_id] for step_id in plan.blocks[planned.block - 1].step_order]
-    folder.journal.append("run_began", folder=planned.folder)
-    record = await make_run(environment, planned, order, template, folder.begin_run(planned.folder), watcher)
-    folder.commit_run(record)
-    return record
+    order = [steps[step_id] for step_id in block.step_order]
+    for planned in missing:
+        watcher.run_begins(plan.runs.index(planned) + 1, len(plan.runs), planned)
+        folder.journal.append("run_began", folder=planned.folder)
+        aside = folder.begin_run(planned.folder)
+        record = await make_run(environment, planned, order, templates[planned.arm], aside, watcher)
+        folder.commit_run(record)
+        watcher.run_ended(record)
+        yield record
 
 
 async def make_run(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from mydyno import clock
 from mydyno.drivers.base import Driver
 from mydyno.execution.counters.kernel_counter import KernelCounter
 from mydyno.execution.counters.profiler import Profiler
@@ -115,3 +116,11 @@ class StudyEnvironment(Protocol):
 
 Opener = Callable[[HostPaths, Experiment, str, Path, Say], Awaitable[StudyEnvironment]]
 """Opens a study's environment: host paths, experiment, the study's name and folder, and where to report progress."""
+
+
+def close(environment: StudyEnvironment, say: Say) -> None:
+    """Undo its changes; `say` receives what could not be undone, and that the host's clock was set meanwhile."""
+    for words in clock.step_words():
+        say(words)
+    for left in environment.close():
+        say(f"could not be undone: {left}")

@@ -8,7 +8,7 @@ planned blocks are made, each with the same number of cycles, and examined once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Protocol
@@ -19,6 +19,7 @@ from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceW
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
 from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
 from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
+from mydyno.execution.looks import Decided, decided_at, ended, extended, is_decided
 from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
 from mydyno.execution.planning.time_plan import (
     LATE_SHARE,
@@ -32,13 +33,11 @@ from mydyno.execution.planning.time_plan import (
     shape_of,
 )
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.looks import looks_aimed_at
-from mydyno.model.definition.plan import Plan, make_plan
+from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import expected_contrasts
-from mydyno.results.gate import is_gate_decided
 from mydyno.results.projection import Precision, precision_so_far, slices_so_far
 from mydyno.results.summarise import summarise
 from mydyno.results.values.interleaved import RATIO_METRIC
@@ -51,15 +50,10 @@ GIVEN_UP_AFTER = 2
 STOP_RESERVE_S = 2.0
 """Reserved in a block for stopping, for each server."""
 PRECISION_EVENT = "precision"
-AIM_EVENT = "aim"
 ALONE_FROM_S = 300.0
 ALONE_FROM_BLOCKS = 6
 """Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
 ALONE_STOP_S = 3.0
-
-
-Decided = Callable[[StudyFolder, Summary], bool]
-"""Whether a study may end, from its folder and the summary of a look."""
 
 
 class BlockWatcher(SliceWatcher, Protocol):
@@ -92,7 +86,7 @@ class Blocks:
     """None: without a time."""
     more: bool = True
     """Whether blocks may be added beyond the plan's."""
-    decided: Decided = field(default_factory=lambda: is_decided)
+    decided: Decided = is_decided
     """Whether the study may end at the look that was just summarised."""
     overheads_s: list[float] = field(default_factory=list)
     """Of the blocks made so far, besides their cycles."""
@@ -129,25 +123,14 @@ class Blocks:
                 )
             self.watcher.block_ended(number, result, precision)
             lengthen_washout(self.folder, self.plan, self.environment.experiment, number, self.watcher.say)
-            if self._is_look(done):
-                summary = summarise(self.folder)
-                if done < target.blocks and self.decided(self.folder, summary):
-                    self.watcher.say(f"every comparison is decided after {done} blocks")
-                    break
-        if self._is_look(done) and done < len(self.plan.blocks):
-            self.plan = self.plan.ending_at(done)
-            self.folder.write_plan(self.plan)
-        summary = summarise(self.folder)
-        self.folder.journal.append("study_finished", state=summary.state)
-        return summary
+            if done < target.blocks and decided_at(self.folder, self.plan, done, self.decided, self.watcher.say):
+                break
+        return ended(self.folder, self.plan, done)
 
     @property
     def plan_control(self) -> str:
         """The control's name."""
         return self.environment.experiment.control
-
-    def _is_look(self, done: int) -> bool:
-        return self.plan.schedule is not None and self.plan.schedule.alpha_at(done) is not None
 
     def _done(self) -> int:
         done = 0
@@ -185,28 +168,8 @@ class Blocks:
             block_s = self._left_s() / left
             return TimePlan(len(self.plan.blocks), block_s, max(1.0, shape.cycles_in(block_s)), True)
         target = plan_time(self._left_s(), self._shape(), done)
-        self._lengthen(target)
-        self._aim_at(target, done)
+        self.plan = extended(self.folder, self.plan, experiment, target, done)
         return target
-
-    def _lengthen(self, target: TimePlan) -> None:
-        if target.blocks > len(self.plan.blocks):
-            longer = make_plan(self.environment.experiment, blocks=target.blocks)
-            self.plan = self.plan.model_copy(update={"blocks": longer.blocks})
-            self.folder.write_plan(self.plan)
-
-    def _aim_at(self, target: TimePlan, done: int) -> None:
-        """Give the look that the time allows most of the error rate, unless that look was examined already.
-
-        What decides are durations alone, never an effect (model/definition/looks.py).
-        """
-        looks = self.plan.schedule
-        if looks is None or not target.reaches_look or done >= looks.aim or target.blocks == looks.aim:
-            return
-        rates = dict(looks_aimed_at(target.blocks, self.environment.experiment.verdict.error_rate).rates)
-        self.plan = self.plan.model_copy(update={"looks": rates})
-        self.folder.write_plan(self.plan)
-        self.folder.journal.append(AIM_EVENT, blocks=target.blocks, after=done)
 
     def _is_over(self, done: int) -> bool:
         if self.time_s is None or done == 0 or not self.overheads_s or self.plan.schedule is None:
@@ -220,8 +183,7 @@ class Blocks:
             return target
         found = replanned(target, self._left_s(), done, looks, self._shape(), median(self.overheads_s))
         if found is not target:
-            self._lengthen(found)
-            self._aim_at(found, done)
+            self.plan = extended(self.folder, self.plan, self.environment.experiment, found, done)
         return found
 
     def _say_late(self, done: int, target: TimePlan) -> None:
@@ -300,16 +262,3 @@ def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> floa
     made = sum(folder.block_path(block.block).is_dir() for block in plan.blocks)
     time_s = experiment.design.time or 0.0
     return max(time_s / 10, time_s * (1 - made / max(1, len(plan.blocks))))
-
-
-def is_decided(folder: StudyFolder, summary: Summary) -> bool:
-    """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed, and whether the
-    thresholds are decided that the study declares.
-
-    The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
-    """
-    judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
-    contrasts = bool(judged) and all(
-        effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
-    )
-    return contrasts and (not folder.study().experiment.thresholds or is_gate_decided(folder, summary))

@@ -12,6 +12,8 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Literal
 
+import scipy
+
 from mydyno.model.stored.records import RunRecord, StepRecord
 
 SPREAD = ("min_us", "max_us", "mean_us", "geometric_mean_us", "std_us")
@@ -104,9 +106,7 @@ def growth_of(runs: Iterable[RunRecord], steps: Sequence[str]) -> Growth | None:
     mean = fmean(values)
     if len(values) < 2:
         return Growth(len(values), mean, None, None)
-    from scipy import special
-
-    half = float(special.stdtrit(len(values) - 1, 0.975)) * stdev(values) / sqrt(len(values))
+    half = float(scipy.special.stdtrit(len(values) - 1, 0.975)) * stdev(values) / sqrt(len(values))
     return Growth(len(values), mean, mean - half, mean + half)
 
 

@@ -87,12 +87,12 @@ class _Compared:
 
     def page(self) -> str:
         """The document. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
-        # scipy takes most of a second to load
+        # numpy and the tables take a third of a second to load
         from mydyno.reports.across.comparison_page import arms_page, comparison_page
-        from mydyno.results.across.arms import compare_arms  # scipy
-        from mydyno.results.across.compare import compare_studies  # scipy
+        from mydyno.results.across.arms import compare_arms  # numpy
+        from mydyno.results.across.compare import compare_studies  # numpy
         from mydyno.results.across.saved import SavedStudy
-        from mydyno.results.across.scatter import studies_beside  # scipy
+        from mydyno.results.across.scatter import studies_beside  # numpy
 
         saved = [SavedStudy.read(path) for path in self.paths]
         if self.arms:
@@ -163,9 +163,9 @@ async def show_history_document(request: Request) -> Response:
 
 def _history(request: Request) -> tuple[str, Choices, Selection]:
     """The document, what may be selected, and what is. Raises HTTPException."""
-    # scipy takes most of a second to load
+    # numpy and the tables take a third of a second to load
     from mydyno.reports.across.history_page import history_page
-    from mydyno.results.across.history import Selection, choices_of, find_studies, history_of  # scipy
+    from mydyno.results.across.history import Selection, choices_of, find_studies, history_of  # numpy
     from mydyno.results.across.saved import SavedStudy
 
     paths = _named(request)

@@ -1,0 +1,45 @@
+"""What is checked before a study or a block of it is executed here, and before a study is continued."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mydyno.errors import HostError, UserError
+from mydyno.execution.planning.forecast import forecast
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import Plan
+from mydyno.store.study_folder import StudyFolder
+
+
+def check_host(experiment: Experiment, plan: Plan, paths: HostPaths, apart: bool = False) -> None:
+    """Raises HostError with everything that this host cannot do. `apart`: the load runs on other hosts."""
+    obstacles = forecast(experiment, plan, paths, apart=apart).obstacles
+    if obstacles:
+        many = "".join(f"\n  {obstacle}" for obstacle in obstacles)
+        raise HostError(obstacles[0] if len(obstacles) == 1 else f"this study cannot be done here:{many}")
+    paths.program("dynoprobe")
+
+
+def check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
+    """Raises UserError for `resume --time` of a study to which no blocks can be added."""
+    if time_s is None:
+        return
+    if not plan.sequential:
+        raise UserError(
+            f"--time: {folder.name} has a fixed number of blocks, which is examined once",
+            "only a study that was begun with a time (design.time, --time) can be continued; begin a new one",
+        )
+    if plan.schedule and plan.schedule.last <= len(plan.blocks) and not folder.missing_runs(plan):
+        raise UserError(
+            f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
+        )
+
+
+def other_versions(expected: Mapping[str, str], found: Mapping[str, str]) -> str:
+    """What differs from the study's versions; empty: nothing. A version that the study lacks may be any."""
+    return "; ".join(
+        f"{name} is {found[name]}, the study has {version}"
+        for name, version in expected.items()
+        if found.get(name, version) != version
+    )
