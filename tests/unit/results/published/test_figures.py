@@ -136,6 +136,7 @@ def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() ->
         ("small-datum", "upgrade"),
         ("binary-log-synced", "commit-cost"),
         ("thread-pool", "many-connections"),
+        ("percona-lab", "mariadb-or-mysql"),
     ],
 )
 def test_each_published_figure_is_one_that_the_built_in_experiment_repeats(study: str, name: str) -> None:
