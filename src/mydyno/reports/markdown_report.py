@@ -25,7 +25,7 @@ from mydyno.reports.markdown_text import code, escape, fitted, rule
 from mydyno.reports.markdown_waits import waits_part
 from mydyno.reports.numbers import level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
-from mydyno.reports.server_settings import differing_settings
+from mydyno.reports.server_settings import differing_settings, settings_compared
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
 
@@ -54,6 +54,7 @@ def write(folder: StudyFolder) -> str:
     names = {part: tr(part) for part in OPTIONAL}
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
+        escape(settings_compared(result)),
         "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
         _answer_table(result),
         (names[PUBLISHED], _published(result)),

@@ -1,11 +1,46 @@
-"""Settings that differ between the servers of a study's arms, as rows for every format."""
+"""Settings that differ between the servers of a study's arms, as a sentence above the answer and as rows."""
 
 from __future__ import annotations
 
-from mydyno.language import marked, tr
+from mydyno.language import listing, marked, tr, tr_plural
 from mydyno.reports.result import StudyResult
+from mydyno.results.why.server_differences import meaning_of
+from mydyno.servers.my_cnf import plain_name
 
 ABSENT = marked("has none")
+MOST_SETTINGS = 5
+"""Settings that the sentence names, those of InnoDB first; of more it states how many there are."""
+
+
+def settings_compared(result: StudyResult) -> str:
+    """How many of the experiment's settings the servers report alike, and which others differ; empty if none does."""
+    differing = sorted(result.summary.server_differences, key=lambda name: not name.startswith("innodb_"))
+    if not differing:
+        return ""
+    first = {record.arm: record.servers[0].variables for record in result.records.values() if record.servers}
+    servers = [{name.lower(): meaning_of(value) for name, value in one.items()} for one in first.values()]
+    own = [plain_name(name) for name in result.study.experiment.server.variables]
+    common = [name for name in own if all(name in one for one in servers)]
+    equal = sum(len({one[name] for one in servers}) == 1 for name in common)
+    named = differing[:MOST_SETTINGS]
+    if len(differing) > MOST_SETTINGS:
+        named.append(tr("{count} more", count=len(differing) - MOST_SETTINGS))
+    sentences = []
+    if own:
+        same = tr_plural(
+            "The servers report the same value of {equal} of the experiment's {all} settings ({count} is not on every "
+            "server).",
+            "The servers report the same value of {equal} of the experiment's {all} settings ({count} are not on every "
+            "server).",
+            len(own) - len(common), equal=equal, all=len(own),
+        )  # fmt: skip
+        sentences.append(same)
+    different = tr_plural(
+        "{count} setting that shapes performance differs: {names}.",
+        "{count} settings that shape performance differ: {names}.",
+        len(differing), names=listing(named),
+    )  # fmt: skip
+    return " ".join([*sentences, different])
 
 
 def differing_settings(result: StudyResult) -> tuple[list[str], list[list[str]]] | None:

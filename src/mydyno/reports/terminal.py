@@ -18,6 +18,7 @@ from mydyno.reports import kernel, unsampled, waits
 from mydyno.reports.claims import claims, counted
 from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
+from mydyno.reports.server_settings import settings_compared
 from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import styled, visible
@@ -54,6 +55,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
             console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)
 
     say(result.summary.question or result.study.experiment.question, style="bold")
+    say(settings_compared(result), style="dim")
     for sentence in found.answer:
         say(sentence, "  ", "  ")
     table = verdict_table(result)

