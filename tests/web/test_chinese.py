@@ -87,7 +87,7 @@ def test_comparisons_and_histories_are_in_the_language_of_the_page(
     marked = "&".join(f"study={name}" for name in comparable)
     for path, words in (
         (f"/compare/page?{marked}", "可以得出什么结论"),
-        (f"/history/page?study={comparable[0]}", "校准：对照的两个副本"),
+        (f"/history/page?study={comparable[0]}", "全部研究"),
     ):
         assert '<html lang="en">' in server.get(path).text
         page = server.request(path, headers=_in_chinese(server)).text
