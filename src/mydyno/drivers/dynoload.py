@@ -137,7 +137,7 @@ class Dynoload(HoldingDriver):
         """Connect and hold between slices. Raises DriverError with dynoload's message."""
         held = HeldProcess(self._local, f"dynoload {context.step.id}", context.log)
         watched = [] if server_pid is None else [f"--server-pid={server_pid}"]
-        await held.start([*self._load(context), "--slices", *watched], context.address.entering)
+        await held.start([*self._load(context), "--slices", *watched], context.address)
         return held
 
     async def run(self, context: StepContext) -> DriverOutcome:

@@ -16,8 +16,11 @@ from typing import Any, Protocol
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Driver, StepContext
 from mydyno.errors import DriverError
+from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.headway import Headway
+from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.servers.sql import Address
 
 READY_TIMEOUT_S = 90.0
 ANSWER_GRACE_S = 45.0
@@ -74,20 +77,25 @@ class HeldProcess:
         self._words: list[str] = []
         self.command: tuple[str, ...] = ()
 
-    async def start(self, command: list[str], entering: list[str]) -> None:
-        """Start the program and wait until every connection is ready. Raises DriverError."""
+    async def start(self, command: list[str], address: Address) -> None:
+        """Start the program, on the CPUs of the address, and wait for its connections. Raises DriverError."""
         self.command = tuple(command)
         self._process = await self._host.start(
-            command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=entering
+            command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, entering=address.entering
         )
         try:
             await Headway(self._process.pid, READY_TIMEOUT_S).wait(self._record("ready"))
+            self._check_cpus(self._process.pid, address)
         except TimeoutError:
             await self.end()
             raise DriverError(f"{self._name}: not connected, and it did nothing for {READY_TIMEOUT_S:.0f} s") from None
         except BaseException:
             await self.end()
             raise
+
+    def _check_cpus(self, pid: int, address: Address) -> None:
+        if address.cpus and any(cpus != set(address.cpus) for cpus in affinities_of(pid)):
+            raise DriverError(f"{self._name}: its threads may run on other CPUs than {cpu_list(address.cpus)}")
 
     async def slice(self, order: SliceOrder) -> dict[str, Any]:
         """Run one slice. Raises DriverError with the program's message; the program has then ended."""

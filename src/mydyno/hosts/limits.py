@@ -76,6 +76,17 @@ def open_files_of(pid: int) -> int:
     return int(line[3]) if line and line[3].isdigit() else 0
 
 
+def affinities_of(pid: int) -> list[set[int]]:
+    """The CPUs that each thread of a process may use; threads that have ended are left out."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        try:
+            found.append(os.sched_getaffinity(int(thread.name)))
+        except OSError:
+            continue
+    return found
+
+
 def open_files_shortage() -> str | None:
     """In words, where servers get less than OPEN_FILES."""
     limit = open_files()

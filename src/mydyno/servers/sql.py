@@ -61,11 +61,14 @@ class Address:
     """
     compression: str = "off"
     """Of the protocol: off, zlib or zstd, with a level as in zstd:3."""
+    cpus: tuple[int, ...] = ()
+    """The CPUs of a program that connects; empty: all."""
 
     @property
     def entering(self) -> list[str]:
-        """The command that enters the namespace and executes what follows; empty if there is none."""
-        return [] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"]
+        """The command that enters the namespace and the CPUs and executes what follows; empty if there are none."""
+        cpus = ["taskset", "--cpu-list", ",".join(map(str, self.cpus))] if self.cpus else []
+        return cpus + ([] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"])
 
 
 def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysql.cursors.Cursor]]) -> None:

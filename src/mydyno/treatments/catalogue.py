@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import ArmSpec
 from mydyno.treatments import (
+    affinity,
     allocator,
     cgroup,
     compression,
@@ -26,6 +27,7 @@ from mydyno.treatments.base import Treatment
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
+    "affinity": (affinity.SETTING, affinity.AffinityTreatment),
     "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),

@@ -40,6 +40,8 @@ class InstanceSettings:
     """Further folders that the server must be able to enter (a preloaded library's)."""
     client_path: ClientPath | None = None
     """How the load reaches the server; None: by its Unix socket. mydyno itself always uses the socket."""
+    load_cpus: tuple[int, ...] = ()
+    """The CPUs of the load program; empty: all."""
     init_sql: list[str] = field(default_factory=list)
     """Statements that the server executes at its start, before it accepts connections."""
     memcached: MemcachedOptions | None = None

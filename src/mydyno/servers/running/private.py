@@ -7,7 +7,7 @@ import pwd
 import secrets
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import BugError, ServerError
@@ -87,8 +87,9 @@ class PrivateServer(RunningServer):
         password = (self.credentials.control if user == CONTROL_USER else self.credentials.load).encode()
         path = self.settings.client_path
         if user == LOAD_USER and path is not None:
-            return path.address(user, password, database)
-        return Address(user=user, password=password, socket=str(self.socket), database=database)
+            return replace(path.address(user, password, database), cpus=self.settings.load_cpus)
+        cpus = self.settings.load_cpus if user == LOAD_USER else ()
+        return Address(user=user, password=password, socket=str(self.socket), database=database, cpus=cpus)
 
     def ensure_client_path(self) -> ClientPath:
         """The load's path over TCP; without another one the server listens at a free port of `listen`."""

@@ -1,0 +1,108 @@
+"""CPUs of their own for server and load program: `affinity = "apart"`, for every arm of an experiment.
+
+Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
+operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine, where waking an
+idle CPU is an exit to the hypervisor), and identical servers differ. Apart, there is one state.
+
+The load program gets a quarter of the cores, at least one, and the server the others; threads of one core stay
+together. Proved by the affinity of every thread of the server, before and after the load, and of the load program
+(drivers/held.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from mydyno.hosts.cgroups import cpu_list, cpu_set
+from mydyno.hosts.limits import affinities_of
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.running.base import RunningServer
+from mydyno.treatments.base import Treatment
+
+SETTING: TypeAdapter[Any] = TypeAdapter(Literal["apart"])
+LOAD_SHARE = 0.25
+"""Of the cores."""
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+def apart(cores: Sequence[Sequence[int]]) -> tuple[list[int], list[int]] | None:
+    """The CPUs of the server and of the load program; None where there is one CPU. A core alone is split."""
+    if len(cores) == 1:
+        cores = [[cpu] for cpu in cores[0]]
+    if len(cores) < 2:
+        return None
+    of_load = max(1, int(LOAD_SHARE * len(cores)))
+    return [cpu for core in cores[:-of_load] for cpu in core], [cpu for core in cores[-of_load:] for cpu in core]
+
+
+def usable_cores(cpus: Path = _CPUS) -> list[list[int]]:
+    """The CPUs that mydyno may use, those of one core together; each alone where the kernel does not say."""
+    usable = os.sched_getaffinity(0)
+    cores: dict[int, list[int]] = {}
+    for cpu in sorted(usable):
+        try:
+            siblings = cpu_set((cpus / f"cpu{cpu}/topology/thread_siblings_list").read_text())
+        except (OSError, ValueError):
+            siblings = {cpu}
+        cores.setdefault(min(siblings), []).append(cpu)
+    return list(cores.values())
+
+
+class AffinityTreatment(Treatment):
+    """Server and load program on CPUs of their own."""
+
+    name = "affinity"
+
+    def __init__(self, value: str) -> None:
+        del value  # there is one
+        self._apart = apart(usable_cores())
+
+    @property
+    def touches_client(self) -> bool:
+        """Where the load program runs changes what an operation costs it."""
+        return True
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """An external server was started by others; one CPU cannot be divided."""
+        if server.dsn is not None:
+            return "an external server (dsn) was started by others; use server.name or server.basedir"
+        if self._apart is None:
+            return "server and load program cannot have CPUs of their own: mydyno may use one CPU here"
+        return None
+
+    def obstacle_apart(self, server: ServerSpec) -> str | None:  # noqa: ARG002
+        """A load from other hosts is apart."""
+        return "the load comes from other hosts, so there is nothing to separate on the server's; leave affinity out"
+
+    async def apply(self, instance: RunningServer) -> None:
+        """Before the server's command, inside its group and namespace; the load program's go with its address."""
+        assert self._apart is not None
+        server, load = self._apart
+        instance.settings.wrappers.append(["taskset", "--cpu-list", cpu_list(server)])
+        instance.settings.load_cpus = tuple(load)
+
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """The affinity of every thread of the server."""
+        assert self._apart is not None
+        server, load = self._apart
+        found = {cpu_list(cpus) for cpus in affinities_of(instance.pid)}
+        wanted = cpu_list(server)
+        holds = found == {wanted}
+        text = f"server on CPU {' / '.join(sorted(found)) or 'unknown'}, load program on CPU {cpu_list(load)}"
+        return Evidence(
+            treatment=self.name,
+            holds=holds,
+            text=text if holds else f"{text}; wanted the server on {wanted}",
+            facts={"server_cpus": sorted(found), "load_cpus": cpu_list(load)},
+            instance=instance.number,
+        )
+
+    async def account(self, instance: RunningServer) -> Evidence | None:
+        """The same of the threads that the load made."""
+        return await self.evidence(instance)

@@ -1,0 +1,67 @@
+"""CPUs of their own for server and load program: how they are divided, and that other CPUs are no proof."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.servers.running.base import InstanceSettings
+from mydyno.servers.sql import Address
+from mydyno.treatments import affinity
+from mydyno.treatments.affinity import AffinityTreatment, apart, usable_cores
+
+SERVER = ServerSpec(name="memcached")
+
+
+@pytest.mark.parametrize(
+    ("cores", "server", "load"),
+    [
+        ([[0], [1]], [0], [1]),
+        ([[0, 1]], [0], [1]),  # the threads of one core
+        ([[0, 2], [1, 3]], [0, 2], [1, 3]),
+        ([[cpu] for cpu in range(8)], [0, 1, 2, 3, 4, 5], [6, 7]),
+    ],
+)
+def test_the_load_has_a_quarter_of_the_cores_at_least_one(
+    cores: list[list[int]], server: list[int], load: list[int]
+) -> None:
+    assert apart(cores) == (server, load)
+
+
+def test_one_cpu_cannot_be_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert apart([[3]]) is None
+    monkeypatch.setattr(affinity, "usable_cores", lambda: [[3]])
+    assert "one CPU" in (AffinityTreatment("apart").obstacle(SERVER) or "")
+
+
+def test_threads_of_one_core_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2, 3})
+    for cpu in range(4):
+        (tmp_path / f"cpu{cpu}/topology").mkdir(parents=True)
+        (tmp_path / f"cpu{cpu}/topology/thread_siblings_list").write_text(f"{cpu % 2},{cpu % 2 + 2}\n")
+    assert usable_cores(tmp_path) == [[0, 2], [1, 3]]
+    assert usable_cores(tmp_path / "nothing") == [[0], [1], [2], [3]]
+
+
+async def test_a_server_on_other_cpus_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = sorted(os.sched_getaffinity(0))
+    for cores, holds in (([here, [max(here) + 1]], True), ([[max(here) + 1], [max(here) + 2]], False)):
+        monkeypatch.setattr(affinity, "apart", lambda _cores, cores=cores: (cores[0], cores[1]))
+        treatment = AffinityTreatment("apart")
+        instance = SimpleNamespace(settings=InstanceSettings(), pid=os.getpid(), number=1)
+        await treatment.apply(instance)  # type: ignore[arg-type]
+        assert instance.settings.wrappers == [["taskset", "--cpu-list", affinity.cpu_list(cores[0])]]
+        evidence = await treatment.account(instance)  # type: ignore[arg-type]
+        assert evidence is not None
+        assert evidence.holds == holds, evidence.text
+        assert instance.settings.load_cpus == tuple(cores[1])
+
+
+def test_the_load_enters_its_cpus_before_its_namespace() -> None:
+    address = Address("load", b"", cpus=(2, 3), namespace=Path("/run/netns/a"))
+    assert address.entering == ["taskset", "--cpu-list", "2,3", "nsenter", "--net=/run/netns/a", "--"]
+    assert Address("load", b"").entering == []
