@@ -18,7 +18,9 @@ from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntr
 from mydyno.results.published.studies import PublishedStudy, published_studies
 from mydyno.stats.agreement import Agreement, compare
 
-METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
+METRIC_KEYS = (
+    "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"
+)  # fmt: skip
 
 NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 

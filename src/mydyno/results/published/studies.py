@@ -31,6 +31,7 @@ class EffectFigure(Frozen):
     qps: float | None = None
     tps: float | None = None
     cpu_user_pct: float | None = None
+    server_cpu_us_per_query: float | None = None
     server_rss_bytes: float | None = None
     server_vsize_bytes: float | None = None
 

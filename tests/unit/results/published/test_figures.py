@@ -136,6 +136,7 @@ def test_the_five_tests_of_study_2_are_held_against_the_built_in_experiment() ->
         ("small-datum", "upgrade"),
         ("binary-log-synced", "commit-cost"),
         ("thread-pool", "many-connections"),
+        ("gtid-reports", "gtid"),
         ("percona-lab", "mariadb-or-mysql"),
     ],
 )
