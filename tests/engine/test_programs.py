@@ -14,6 +14,7 @@ from tests.support.engine import (
     Target,
     build_environment,
     build_test_programs,
+    gate_first,
     run_other_tests,
     run_test_program,
     run_timed_tests,
@@ -46,7 +47,7 @@ def test_a_program_passes(target: Target, programs: dict[str, tuple[Path, Path]]
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("target", [one for one in SERVERLESS if one.timed_tests], ids=lambda target: target.id)
+@pytest.mark.parametrize("target", gate_first(SERVERLESS), ids=lambda target: target.id)
 def test_a_program_passes_its_tests_of_times(target: Target, programs: dict[str, tuple[Path, Path]]) -> None:
     run_timed_tests(target, programs, ENVIRONMENT)
 

@@ -17,7 +17,7 @@ from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from tests.server.test_engine_loads import LOADS
-from tests.support.engine import Target, run_other_tests, run_timed_tests, targets
+from tests.support.engine import Target, gate_first, run_other_tests, run_timed_tests, targets
 from tests.support.engine_server import make_certificates
 
 TARGETS = [target for target in targets() if target.needs_server]
@@ -32,7 +32,7 @@ def test_the_engine_passes_its_tests_on_a_real_server(
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("target", [one for one in TARGETS if one.timed_tests], ids=lambda target: target.id)
+@pytest.mark.parametrize("target", gate_first(TARGETS), ids=lambda target: target.id)
 def test_the_engine_passes_its_tests_of_times_on_a_real_server(
     target: Target, programs: dict[str, tuple[Path, Path]], server_environment: dict[str, str]
 ) -> None:

@@ -11,8 +11,9 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.support import ROOT
+from tests.support import ROOT, first_in_gate
 from tests.support.not_run import note_not_run
 
 ENGINE = Path(os.environ.get("MYDYNO_TEST_ENGINE", ROOT / "engine"))
@@ -32,6 +33,8 @@ FAILURES = re.compile(r"^failures:\n\n(---- .*?)^failures:\n((?:    \S+\n)+)", r
 """In the output of a test program: what the failed tests printed, and their names."""
 TESTS_FAILED = 101
 """Exit code of a test program that executed all its tests."""
+TIMES_IN_GATE = ("kv", "null", "outputs", "slices_other")
+"""Test programs whose tests of times are in the gate; those of the others take half a minute, alone."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,13 @@ def build_test_programs() -> dict[str, tuple[Path, Path]]:
 def example(name: str) -> Path:
     """A program of an examples/ folder; Cargo builds them with the test programs."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ENGINE / "target")) / "debug" / "examples" / name
+
+
+def gate_first(among: Sequence[Target]) -> list[Any]:
+    """For pytest.mark.parametrize: those with tests that judge times; in the gate only those of TIMES_IN_GATE."""
+    timed = [target for target in among if target.timed_tests]
+    inside = [target for target in timed if target.name in TIMES_IN_GATE]
+    return first_in_gate([*inside, *(target for target in timed if target not in inside)], len(inside))
 
 
 def run_timed_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:

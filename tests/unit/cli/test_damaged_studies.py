@@ -25,6 +25,7 @@ from mydyno.study import Request, run_study
 from mydyno.web.access import Access
 from mydyno.web.app import make_app as make_web_app
 from mydyno.web.index import StudyIndex
+from tests.support import first_in_gate
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 
@@ -90,7 +91,7 @@ class Finished:
         (self.study / file).write_bytes(DAMAGES[how]((self.sound / file).read_bytes()))
 
 
-@pytest.fixture(params=["blocks", "interleaved"])
+@pytest.fixture(params=first_in_gate(["interleaved", "blocks"]))
 def finished(
     request: pytest.FixtureRequest, script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Finished:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mydyno.hosts.cgroups import cpu_list
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address
@@ -54,7 +55,7 @@ async def test_a_server_on_other_cpus_is_no_proof(monkeypatch: pytest.MonkeyPatc
         treatment = AffinityTreatment("apart")
         instance = SimpleNamespace(settings=InstanceSettings(), pid=os.getpid(), number=1)
         await treatment.apply(instance)  # type: ignore[arg-type]
-        assert instance.settings.wrappers == [["taskset", "--cpu-list", affinity.cpu_list(cores[0])]]
+        assert instance.settings.wrappers == [["taskset", "--cpu-list", cpu_list(cores[0])]]
         evidence = await treatment.account(instance)  # type: ignore[arg-type]
         assert evidence is not None
         assert evidence.holds == holds, evidence.text

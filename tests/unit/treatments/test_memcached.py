@@ -190,6 +190,11 @@ def test_arms_that_cannot_be_asked_are_refused_with_the_way_out(arm: str, words:
     assert words in obstacles(experiment(GOOD + arm), tmp_path)
 
 
+def test_a_native_memcached_can_have_cpus_of_its_own(tmp_path: Path) -> None:
+    made = experiment(GOOD + 'apart = { server = "memcached", affinity = "apart" }\n')
+    assert "not for the load" not in obstacles(made, tmp_path)
+
+
 def test_a_native_memcached_has_no_tables_for_sql(tmp_path: Path) -> None:
     made = experiment('control = "a"\na = { server = "memcached" }\n', "tables = 1\nrows = 10", "oltp_read_only")
     assert "memcached has no tables" in obstacles(made, tmp_path)

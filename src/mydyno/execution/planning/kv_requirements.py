@@ -8,7 +8,7 @@ from mydyno.servers.catalogue import has_sql
 from mydyno.servers.compiled.source import source_obstacle
 from mydyno.treatments.server import server_of
 
-OF_MEMCACHED = ("server", "memcached")
+OF_MEMCACHED = ("server", "memcached", "affinity")
 """Treatments that a native memcached can have; the others are proved by SQL or act on a mysqld."""
 OF_SQL_PATH = ("network", "tls", "compression")
 """Treatments of the load's way to the SQL port."""
