@@ -25,6 +25,8 @@ IO_COUNTERS = {
     "syscr": "read_calls", "syscw": "write_calls", "read_bytes": "disk_read_bytes", "write_bytes": "disk_written_bytes",
 }  # fmt: skip
 """/proc/PID/io to the names of KERNEL_COUNTERS."""
+HOST_COUNTERS = ("rescheduling_interrupts",)
+"""Counted for the whole host, so that each server's reading has the same."""
 SWITCH_COUNTERS = {
     "voluntary_ctxt_switches": "voluntary_context_switches",
     "nonvoluntary_ctxt_switches": "involuntary_context_switches",
@@ -71,9 +73,17 @@ class LaneReadings:
         return cls(memory, int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received, kernel)
 
 
+def rescheduling_interrupts(text: str) -> float:
+    """Those of all CPUs since boot, of /proc/interrupts. Raises StopIteration where it has none (a single CPU)."""
+    line = next(line for line in text.splitlines() if line.endswith("Rescheduling interrupts"))
+    return sum(float(word) for word in line.split() if word.isdigit())
+
+
 def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
     """Of one process: faults, bytes and calls of I/O, and the context switches of the threads that it has now."""
     found = {"minor_page_faults": float(stat[7]), "major_page_faults": float(stat[9])}
+    with suppress(OSError, StopIteration):
+        found["rescheduling_interrupts"] = rescheduling_interrupts(Path("/proc/interrupts").read_text())
     with suppress(OSError):  # only the process's own user and root may read it
         for line in (folder / "io").read_text().splitlines():
             name, _, value = line.partition(": ")
@@ -165,7 +175,7 @@ def slice_record(
         **(_sum(memories) if all(memories) else {}),
         whole=whole,
         server_counters=counters,
-        kernel_counters=_kernel_growth(parts),
+        kernel_counters=kernel_growth(parts),
         disagreements=tuple(disagreements(step.workload, whole, counters)),
         captured=_captured(records),
         **(_at_rate(records) if step.rate is not None else {}),
@@ -192,17 +202,18 @@ def _captured(records: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {**{name: float(value) for name, value in first.items()}, **own}
 
 
-def _kernel_growth(parts: Sequence[PartOfSlice]) -> dict[str, float]:
+def kernel_growth(parts: Sequence[PartOfSlice]) -> dict[str, float]:
     """Growth of the kernel's counters over the slice, all servers together; of a name that each reading has.
 
     Threads that ended within the slice take their counts with them: growth is never below 0.
     """
     names = set.intersection(*(set(reading.kernel) for part in parts for reading in (part.before, part.after)))
-    return {
+    grown = {
         name: sum(max(0.0, part.after.kernel[name] - part.before.kernel[name]) for part in parts)
         for name in KERNEL_COUNTERS
         if name in names
     }
+    return {name: value / len(parts) if name in HOST_COUNTERS else value for name, value in grown.items()}
 
 
 def _service_us(records: Sequence[dict[str, Any]]) -> float | None:

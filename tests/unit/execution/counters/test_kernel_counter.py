@@ -8,7 +8,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
-from mydyno.execution.interleaved.slices import LaneReadings
+import pytest
+
+from mydyno.execution.interleaved.slices import LaneReadings, PartOfSlice, kernel_growth, rescheduling_interrupts
 from mydyno.model.stored.records import KERNEL_COUNTERS
 from mydyno.servers.running.base import RunningServer
 
@@ -58,3 +60,23 @@ def test_a_server_that_has_ended_has_no_counters() -> None:
         process.wait()
     assert readings_of(process.pid, process).kernel == {}
     assert readings_of(0, None).kernel == {}
+
+
+INTERRUPTS = {
+    "x86-64": "     CPU0  CPU1\n  0:  36  0  IO-APIC  2-edge  timer\nRES:  4266  3898  Rescheduling interrupts\n",
+    "arm64": "     CPU0  CPU1\nIPI0:  4266  3898  Rescheduling interrupts\n",
+}
+
+
+@pytest.mark.parametrize("text", INTERRUPTS.values(), ids=INTERRUPTS)
+def test_interrupts_that_wake_another_cpu_are_summed_over_cpus(text: str) -> None:
+    assert rescheduling_interrupts(text) == 8164.0
+    with pytest.raises(StopIteration):
+        rescheduling_interrupts("           CPU0\n  0:  36  IO-APIC  2-edge  timer\n")
+
+
+def test_what_is_counted_for_the_host_is_not_summed_over_servers() -> None:
+    before = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 1.0, "rescheduling_interrupts": 100.0})
+    after = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 5.0, "rescheduling_interrupts": 160.0})
+    grown = kernel_growth([PartOfSlice({}, before, after)] * 3)
+    assert grown == {"read_calls": 12.0, "rescheduling_interrupts": 60.0}
