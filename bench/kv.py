@@ -64,7 +64,7 @@ def run_memcaslap(comparison: Comparison) -> Load:
     found = re.search(r"Run time: ([\d.]+)s Ops: (\d+) TPS", done.output)
     if not found:
         raise BenchError(f"memcaslap's output has no last line:\n{done.output}")
-    return Load(float(found[2]), float(found[1]), done.cpu_s, done.peak_rss_bytes)
+    return Load(float(found[2]), float(found[1]), done.cpu_s, done.peak_rss_bytes, done.wakeups)
 
 
 def run_dynoload(comparison: Comparison, against: str, *more: str) -> Load:
@@ -82,7 +82,7 @@ def run_dynoload(comparison: Comparison, against: str, *more: str) -> Load:
     operations += sum(part["counts"]["transactions"] for part in final["parts"])
     if final["kv"]["counts"]["wrong_values"] or final["kv"]["counts"]["get_misses"]:
         raise BenchError(f"wrong values or misses in {final['kv']['counts']}")
-    return Load(operations, final["duration_s"], done.cpu_s, done.peak_rss_bytes)
+    return Load(operations, final["duration_s"], done.cpu_s, done.peak_rss_bytes, done.wakeups)
 
 
 def run_floor(comparison: Comparison) -> Load:
@@ -95,7 +95,7 @@ def run_floor(comparison: Comparison) -> Load:
         comparison.bench.note_command("floor", comparison.floor, arguments)
         done = comparison.floor.execute(*arguments)
     result = json.loads(done.output)
-    return Load(result["operations"], result["elapsed_s"], result["cpu_s"], done.peak_rss_bytes)
+    return Load(result["operations"], result["elapsed_s"], result["cpu_s"], done.peak_rss_bytes, done.wakeups)
 
 
 def bench_peer(comparison: Comparison) -> Lines:
@@ -105,7 +105,14 @@ def bench_peer(comparison: Comparison) -> Lines:
     pairs = paired(comparison.pairs, ours, partial(run_memcaslap, comparison))
     cpu, throughput = Target(PEER_CPU_TARGET), Target(PEER_THROUGHPUT_TARGET, at_most=False)
     return [
-        Line(comparison.name, "CPU an operation / memcaslap's", pairs.ratio("cpu_us"), cpu, pairs.records()),
+        Line(
+            comparison.name,
+            "CPU an operation / memcaslap's",
+            pairs.ratio("cpu_us"),
+            cpu,
+            pairs.records(),
+            pairs.mean_wakeups(),
+        ),
         Line(comparison.name, "operations a second / memcaslap's", pairs.ratio("per_s"), throughput),
     ]
 
@@ -117,7 +124,8 @@ def bench_floor(comparison: Comparison) -> Lines:
     ours = partial(run_dynoload, comparison, "the floor", *more)
     pairs = paired(comparison.pairs, ours, partial(run_floor, comparison))
     figure = "CPU an operation / bare epoll loop's"
-    return [Line(comparison.name, figure, pairs.ratio("cpu_us"), Target(FLOOR_CPU_TARGET), pairs.records())]
+    ratio, state = pairs.ratio("cpu_us"), pairs.mean_wakeups()
+    return [Line(comparison.name, figure, ratio, Target(FLOOR_CPU_TARGET), pairs.records(), state)]
 
 
 def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:

@@ -23,6 +23,7 @@ from support.servers import PrivateServers, private_folders
 
 Lines = list[Line | Figure]
 LOOK_S = 1.0
+CPUS_HELP = "where load and server run: anywhere [free], each on CPUs of its own, or both on one"
 
 
 @dataclass
@@ -67,6 +68,7 @@ def parser(description: str, pairs: int, seconds: float, parts: Sequence[str]) -
     result.add_argument("--seconds", type=_positive_int, default=int(seconds), help=f"length of a run [{seconds:g}]")
     result.add_argument("--only", nargs="+", choices=parts, metavar="PART", help=f"only these: {', '.join(parts)}")
     result.add_argument("--dynoload", type=Path, metavar="PATH", help="another dynoload than the one of this tree")
+    result.add_argument("--cpus", choices=("free", "apart", "one"), default="free", help=CPUS_HELP)
     result.add_argument("--busy", action="store_true", help="measure although other programs take the CPUs")
     result.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     return result
@@ -117,6 +119,7 @@ def _measure(bench: Bench, options: argparse.Namespace, parts_of: Callable[[Benc
     began = time.monotonic()
     try:
         check_others(options.busy)
+        programs.placement.choose(options.cpus)
         parts = parts_of(bench)
     except Interrupted:
         return 130

@@ -82,6 +82,8 @@ class Line:
     ratio: Ratio
     target: Target | None = None
     runs: list[dict[str, float]] = field(default_factory=list)
+    state: str = ""
+    """Of the host, beside the figure."""
 
     def __post_init__(self) -> None:
         say(f"  {self.text()}")
@@ -94,7 +96,8 @@ class Line:
     def text(self) -> str:
         """The line for a person, without its name."""
         target = f"{self.target} {self.verdict}" if self.target else ""
-        return f"{self.figure:<39} {self.ratio!s:<38} {target}".rstrip()
+        state = f"  [{self.state}]" if self.state else ""
+        return f"{self.figure:<39} {self.ratio!s:<38} {target}".rstrip() + state
 
     def record(self) -> dict[str, Any]:
         """The line for JSON."""
@@ -142,6 +145,11 @@ class Pairs(Generic[Measured]):
         found = Ratio.of([getattr(mine, figure) / getattr(other, figure) for mine, other in self.runs])
         return replace(found, taken=self.taken)
 
+    def mean_wakeups(self) -> str:
+        """For a line: for each operation, ours and theirs."""
+        ours, theirs = ([getattr(pair[side], "wakeups_each", 0.0) for pair in self.runs] for side in (0, 1))
+        return f"CPUs woken an operation: {statistics.fmean(ours):.2f}, theirs {statistics.fmean(theirs):.2f}"
+
     def records(self) -> list[dict[str, float]]:
         """The figures of every pair."""
         return [
@@ -177,11 +185,17 @@ class Load:
     elapsed_s: float
     cpu_s: float
     rss_bytes: float
+    wakeups: float = 0.0
 
     @property
     def cpu_us(self) -> float:
         """CPU time of the client for each operation, µs."""
         return self.cpu_s * 1e6 / max(self.operations, 1)
+
+    @property
+    def wakeups_each(self) -> float:
+        """Interrupts by which one CPU woke another, for each operation: which state the host was in."""
+        return self.wakeups / max(self.operations, 1)
 
     @property
     def per_s(self) -> float:

@@ -12,7 +12,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.execution.interleaved.slices import rescheduling_interrupts
+from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.quiet import HostCpu, process_cpu_s
+from mydyno.treatments.affinity import apart, usable_cores
 
 REPOSITORY = Path(__file__).parents[2]
 MEMORY_INTERVAL_S = 0.05
@@ -58,6 +61,48 @@ class Execution:
     peak_rss_bytes: float
     """VmHWM, the last reading before the end."""
     elapsed_s: float
+    wakeups: float = 0.0
+    """Interrupts by which one CPU woke another, of the whole host (/proc/interrupts)."""
+
+
+@dataclass
+class Placement:
+    """The CPUs of load programs and servers; empty: all."""
+
+    of_load: list[int] = field(default_factory=list)
+    of_server: list[int] = field(default_factory=list)
+
+    def choose(self, name: str) -> None:
+        """free, apart (as the treatment affinity), or one: both on one CPU. Raises BenchError without two CPUs."""
+        cores = usable_cores()
+        halves = apart(cores)
+        if name == "apart":
+            if halves is None:
+                raise BenchError("--cpus apart needs two CPUs")
+            self.of_server, self.of_load = halves
+        elif name == "one":
+            self.of_server = self.of_load = cores[0][:1]
+
+    def place(self, pid: int) -> None:
+        """Keep a server's threads, and those that they start, on its CPUs."""
+        for thread in Path(f"/proc/{pid}/task").iterdir() if self.of_server else ():
+            os.sched_setaffinity(int(thread.name), self.of_server)
+
+    @property
+    def entering(self) -> list[str]:
+        """What is put before a load program's command."""
+        return ["taskset", "--cpu-list", cpu_list(self.of_load)] if self.of_load else []
+
+
+placement = Placement()
+
+
+def wakeups_so_far() -> float:
+    """Interrupts by which one CPU woke another, since boot; 0 where the kernel counts none."""
+    try:
+        return rescheduling_interrupts(Path("/proc/interrupts").read_text())
+    except (OSError, StopIteration):
+        return 0.0
 
 
 class OtherPrograms:
@@ -150,7 +195,8 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     """
     start = time.monotonic()
     others.begin()
-    process = _running.start(command, cwd, environment or {})
+    woken = wakeups_so_far()
+    process = _running.start([*placement.entering, *command], cwd, environment or {})
     assert process.stdout is not None and process.stderr is not None
     ended = threading.Event()
     peaks = [0.0]
@@ -164,6 +210,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     reader.join()
     _, status, usage = os.wait4(process.pid, 0)
     elapsed_s = time.monotonic() - start
+    woken = wakeups_so_far() - woken
     others.add(usage.ru_utime + usage.ru_stime)
     ended.set()
     watcher.join()
@@ -171,7 +218,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     _running.ended()
     if process.returncode not in (0, 4):
         raise BenchError(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages[0]}")
-    return Execution(output, usage.ru_utime + usage.ru_stime, peaks[0], elapsed_s)
+    return Execution(output, usage.ru_utime + usage.ru_stime, peaks[0], elapsed_s, woken)
 
 
 def _watch_memory(pid: int, ended: threading.Event, peaks: list[float]) -> None:

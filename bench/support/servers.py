@@ -25,7 +25,7 @@ from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer
-from support.programs import BenchError, Program, others, say
+from support.programs import BenchError, Program, others, placement, say
 
 Result = TypeVar("Result")
 USER = "bench"
@@ -123,6 +123,7 @@ class PrivateServers:
         self._started.append(server)
         await server.start()
         others.servers.add(server.pid)
+        placement.place(server.pid)
         async with server.control() as control:
             for account in (f"'{USER}'@'localhost'", f"'{USER}'@'{LOOPBACK}'"):
                 await control.rows(f"CREATE USER {account}")
@@ -153,6 +154,7 @@ class PrivateServers:
         self._started.append(server)
         await server.start()
         others.servers.add(server.pid)
+        placement.place(server.pid)
         return server, options.port
 
     def memcached_version(self) -> str:

@@ -92,6 +92,29 @@ def test_no_target_is_judged_where_other_programs_took_the_cpus(
         command.check_others(False)
 
 
+def test_programs_run_where_they_are_placed(pairs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = importlib.import_module("support.programs")
+    monkeypatch.setattr(programs, "usable_cores", lambda: [[0], [1]])
+    for name, of_server, entering in (
+        ("free", [], []),
+        ("apart", [0], ["taskset", "--cpu-list", "1"]),
+        ("one", [0], ["taskset", "--cpu-list", "0"]),
+    ):
+        placement = programs.Placement()
+        placement.choose(name)
+        assert (placement.of_server, placement.entering) == (of_server, entering)
+    monkeypatch.setattr(programs, "usable_cores", lambda: [[0]])
+    with pytest.raises(Exception, match="--cpus apart needs two CPUs"):
+        programs.Placement().choose("apart")
+
+
+def test_a_line_says_how_often_cpus_were_woken(pairs: ModuleType) -> None:
+    load = pairs.Load(operations=1000.0, elapsed_s=1.0, cpu_s=0.1, rss_bytes=1.0, wakeups=380.0)
+    found = pairs.Pairs([(load, replace(load, wakeups=300.0)), (load, replace(load, wakeups=280.0))])
+    line = pairs.Line("a", "CPU", found.ratio("cpu_us"), None, [], found.mean_wakeups())
+    assert line.text().endswith("[CPUs woken an operation: 0.38, theirs 0.29]")
+
+
 def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     noisy = importlib.import_module("support.noisy_host")
