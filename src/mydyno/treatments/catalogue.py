@@ -27,12 +27,12 @@ from mydyno.treatments.base import Treatment
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "server": (server.SETTING, server.ServerTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
-    "affinity": (affinity.SETTING, affinity.AffinityTreatment),
     "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),
     "variables": (variables.SETTING, variables.VariablesTreatment),
     "environment": (environment.SETTING, environment.EnvironmentTreatment),
     "memcached": (memcached.SETTING, memcached.MemcachedTreatment),
+    "affinity": (affinity.SETTING, affinity.AffinityTreatment),
     "sysctl": (sysctl.SETTING, sysctl.SysctlTreatment),
     # In this order: a link gives the load its path, TLS and compression say what is spoken on it.
     "network": (network.SETTING, network.NetworkTreatment),

@@ -23,6 +23,7 @@ BLOCKS_AT_QUICK_SCALE = {"transparent-huge-pages": "thp"}
 VALUES: dict[str, Any] = {
     "server": "mysql-9.7",
     "allocator": "jemalloc",
+    "affinity": "apart",
     "cgroup": {"cpu_quota": 1.5},
     "huge_pages": "4k",
     "variables": {"innodb_io_capacity": 100},
