@@ -21,7 +21,6 @@ from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.store.study_folder import StudyFolder
-from mydyno.treatments.affinity import AffinityTreatment
 from mydyno.treatments.cgroup import CgroupTreatment
 from tests.support.interleaved import (
     BURN_US,
@@ -39,7 +38,6 @@ from tests.support.real import TWO_ARMS, Program, study_processes, wait_for
 CONNECTIONS = 8
 CYCLES = 7
 """Fewest cycles of two blocks of three lanes from which coefficients of two covariates are estimated."""
-SERVER = ServerSpec(name="mariadb-10.11")
 LANES = {("glibc", 1), ("glibc", 2), ("jemalloc", 1)}
 
 
@@ -51,23 +49,11 @@ def studied(
     program = Program(tmp_path_factory.mktemp("interleaved"), real_paths, apart)
     before = program.leftovers()
     steps = [("oltp_read_write", CONNECTIONS)]
-    arms = TWO_ARMS if AffinityTreatment("apart").obstacle(SERVER) else TWO_ARMS.replace(" }", ', affinity = "apart" }')
-    text = interleaved_text("interleaved", arms, steps, cycles=CYCLES, slice_s=0.3)
+    text = interleaved_text("interleaved", TWO_ARMS, steps, cycles=CYCLES, slice_s=0.3)
     done = program.run("run", program.write(text))
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
     return program, program.study(), done.stdout
-
-
-def test_servers_and_load_have_cpus_of_their_own_before_and_after_the_load(studied: tuple[Program, Path, str]) -> None:
-    _, study, _ = studied
-    words = AffinityTreatment("apart").obstacle(SERVER)
-    if words is not None:
-        note_not_run(f"affinity: {words}")
-    for run in StudyFolder(study).runs():
-        found = [one for one in run.evidence if one.treatment == "affinity"]
-        assert len(found) == (2 if words is None else 0)
-        assert all(one.holds for one in found), found
 
 
 def test_a_study_has_every_slice_of_every_arm_and_an_answer(studied: tuple[Program, Path, str]) -> None:
@@ -220,13 +206,20 @@ def test_planted_effects_are_found_with_their_size(program: Program) -> None:
 
 @pytest.mark.exhaustive
 def test_planted_memory_is_found_with_its_size(program: Program) -> None:
-    """20 MB that a server takes at its start and keeps, and 2 kB with every answer that it never gives back."""
+    """20 MB that a server takes at its start and keeps, and 2 kB with every answer that it never gives back.
+
+    Servers and load have CPUs of their own, before and after the load.
+    """
     library, kept, leaked = planted(program.folder), 20_000_000, 2_000
     arms = f'control = "plain"\nplain = {{ {preloading(library, burn_ns=0)} }}\n'
     arms += f"keeping = {{ {preloading(library, keep_bytes=kept)} }}\n"
     arms += f"leaking = {{ {preloading(library, leak_bytes=leaked)} }}\n"
+    arms = arms.replace(" } }", ' }, affinity = "apart" }')
     done = program.run("run", program.write(interleaved_text("memory", arms, [("oltp_point_select", 4)], cycles=6)))
     assert done.returncode == 0, done.stderr
+    for run in StudyFolder(program.study()).runs():
+        found = [one for one in run.evidence if one.treatment == "affinity"]
+        assert [one.holds for one in found] == [True, True], found
     summary, slices = summary_of(program.study()), slices_of(program.study())
     served = min(
         sum(one.queries for one in slices if (one.block, one.arm, one.copy_number) == lane)

@@ -10,19 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.drivers.held import HeldProcess
 from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
+from mydyno.hosts.cgroups import cpu_set
+from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord
 from mydyno.servers.memcached_protocol import MemcachedClient
-from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.base import LOAD_USER
+from mydyno.servers.running.private import PrivateServer
+from mydyno.treatments.affinity import AffinityTreatment
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.memcached import MemcachedTreatment
 from tests.server.support import one_run
 from tests.support import first_in_gate
+from tests.support.not_run import note_not_run
 
 ARMS = """\
 control = "memcached"
@@ -84,19 +91,38 @@ async def environment(real_paths: HostPaths, tmp_path: Path) -> AsyncIterator[Pr
 
 @asynccontextmanager
 async def running(
-    environment: PrivateEnvironment, arm: str, tmp_path: Path
-) -> AsyncIterator[tuple[MysqldServer, MemcachedTreatment]]:
-    """An arm's server with its memcached, as a run starts it; stopped at the end."""
+    environment: PrivateEnvironment, arm: str, tmp_path: Path, *more: Treatment
+) -> AsyncIterator[tuple[PrivateServer, MemcachedTreatment]]:
+    """An arm's server with its memcached and further treatments, as a run starts it; stopped at the end."""
     spec = environment.experiment.arm(arm)
     instance = environment.instance(environment.scratch / "one", tmp_path / "server.log", arm=arm)
     await environment.restore(await environment.template(spec, print), instance)
     treatment = MemcachedTreatment(spec.treatments["memcached"])
-    await treatment.apply(instance)
+    for one in (treatment, *more):
+        await one.apply(instance)
     try:
         await instance.start()
         yield instance, treatment
     finally:
         await instance.stop()
+
+
+async def test_server_and_load_run_on_cpus_of_their_own(environment: PrivateEnvironment, tmp_path: Path) -> None:
+    affinity = AffinityTreatment("apart")
+    words = affinity.obstacle(environment.experiment.server)
+    if words is not None:
+        note_not_run(f"affinity: {words}")
+        return
+    async with running(environment, "memcached", tmp_path, affinity) as (instance, _):
+        evidence = await affinity.evidence(instance)
+        assert evidence.holds, evidence.text
+        cpus = set(instance.address(LOAD_USER).cpus)
+        held, log = HeldProcess(environment.host, "load", tmp_path / "load.log"), tmp_path / "load.log"
+        told = """grep Cpus_allowed_list /proc/self/status; echo '{"record": "ready"}'; sleep 60"""
+        await held.start(["sh", "-c", told], instance.address(LOAD_USER))
+        await held.end()
+        assert cpu_set(log.read_text().splitlines()[0].split()[1]) == cpus
+        assert not any(cpus & of_server for of_server in affinities_of(instance.pid))
 
 
 def texts(record: RunRecord, words: str) -> list[str]:
