@@ -124,6 +124,7 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
         "driver_cpu": np.log([line["driver_cpu_s"] / line["queries"] for line in lines]),
         "speed": np.log([line["speed"] for line in lines]),
         "available_cpu": np.log([max(1 - line["steal"] - line["strangers"], 0.02) for line in lines]),
+        "unstolen_cpu": np.log([max(1 - line["steal"], 0.02) for line in lines]),
     }
     metrics = {
         "qps": ("queries", "length_s", 1.0),
