@@ -89,7 +89,6 @@ def main() -> None:
     try:
         gc.disable()  # looking for garbage in modules takes an eighth of the time of a short command
         app = make_app([asked] if asked in COMMANDS else [])
-        gc.freeze()
         gc.enable()
         app(prog_name="mydyno")
     except MydynoError as error:

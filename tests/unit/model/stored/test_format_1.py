@@ -124,6 +124,7 @@ def test_every_command_opens_it(tmp_path: Path, arguments: tuple[str, ...], code
     done = mydyno(tmp_path, *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     assert words in done.stdout
+    assert done.stderr == ""
 
 
 async def test_it_is_resumed(script: Script, paths: HostPaths, old: StudyFolder) -> None:
