@@ -90,7 +90,7 @@ def run_sysbench(comparison: Comparison, workload: str, connections: int) -> Loa
     measured = re.search(r"total time:\s+([\d.]+)s", done.output)
     if not found or not measured:
         raise BenchError(f"sysbench's output has no count of queries:\n{done.output}")
-    return Load(float(found[1]), float(measured[1]), done.cpu_s, done.peak_rss_bytes, done.wakeups)
+    return Load(float(found[1]), float(measured[1]), done.cpu_s, done.peak_rss_bytes, done.interrupts)
 
 
 def run_dynoload(comparison: Comparison, workload: str, connections: int, *more: str) -> tuple[Load, dict[str, Any]]:
@@ -105,7 +105,7 @@ def run_dynoload(comparison: Comparison, workload: str, connections: int, *more:
     final = json.loads(done.output.splitlines()[-1])
     counts = final["whole_load_counts"]
     queries = counts["reads"] + counts["writes"] + counts["other"]
-    return Load(queries, final["duration_s"], done.cpu_s, done.peak_rss_bytes, done.wakeups), final
+    return Load(queries, final["duration_s"], done.cpu_s, done.peak_rss_bytes, done.interrupts), final
 
 
 def measure_dynoload(comparison: Comparison, workload: str, connections: int, *more: str) -> Load:
@@ -123,7 +123,7 @@ def run_floor(comparison: Comparison, connections: int) -> Load:
     comparison.bench.note_command("floor", comparison.floor, arguments)
     done = comparison.floor.execute(*arguments)
     result = json.loads(done.output)
-    return Load(result["queries"], result["elapsed_s"], done.cpu_s, done.peak_rss_bytes, done.wakeups)
+    return Load(result["queries"], result["elapsed_s"], done.cpu_s, done.peak_rss_bytes, done.interrupts)
 
 
 def bench_cpu(comparison: Comparison) -> Lines:
@@ -140,7 +140,7 @@ def bench_cpu(comparison: Comparison) -> Lines:
             )
             limit = targets.get(count)
             target = Target(limit) if limit else None
-            cpu, state = pairs.ratio("cpu_us"), pairs.mean_wakeups()
+            cpu, state = pairs.ratio("cpu_us"), pairs.mean_interrupts()
             lines.append(Line(name, "CPU a query / sysbench's", cpu, target, pairs.records(), state))
             if workload == "oltp_read_only" and count in THROUGHPUT_TARGETS:
                 target = Target(THROUGHPUT_TARGETS[count], at_most=False)
@@ -163,7 +163,7 @@ def bench_floor(comparison: Comparison) -> Lines:
             partial(run_floor, comparison, count),
         )
         figure = "CPU a query / bare epoll loop's"
-        ratio, state = pairs.ratio("cpu_us"), pairs.mean_wakeups()
+        ratio, state = pairs.ratio("cpu_us"), pairs.mean_interrupts()
         lines.append(Line(name, figure, ratio, Target(FLOOR_TARGET), pairs.records(), state))
     return lines
 

@@ -64,7 +64,7 @@ def run_memcaslap(comparison: Comparison) -> Load:
     found = re.search(r"Run time: ([\d.]+)s Ops: (\d+) TPS", done.output)
     if not found:
         raise BenchError(f"memcaslap's output has no last line:\n{done.output}")
-    return Load(float(found[2]), float(found[1]), done.cpu_s, done.peak_rss_bytes, done.wakeups)
+    return Load(float(found[2]), float(found[1]), done.cpu_s, done.peak_rss_bytes, done.interrupts)
 
 
 def run_dynoload(comparison: Comparison, against: str, *more: str) -> Load:
@@ -82,7 +82,7 @@ def run_dynoload(comparison: Comparison, against: str, *more: str) -> Load:
     operations += sum(part["counts"]["transactions"] for part in final["parts"])
     if final["kv"]["counts"]["wrong_values"] or final["kv"]["counts"]["get_misses"]:
         raise BenchError(f"wrong values or misses in {final['kv']['counts']}")
-    return Load(operations, final["duration_s"], done.cpu_s, done.peak_rss_bytes, done.wakeups)
+    return Load(operations, final["duration_s"], done.cpu_s, done.peak_rss_bytes, done.interrupts)
 
 
 def run_floor(comparison: Comparison) -> Load:
@@ -95,7 +95,7 @@ def run_floor(comparison: Comparison) -> Load:
         comparison.bench.note_command("floor", comparison.floor, arguments)
         done = comparison.floor.execute(*arguments)
     result = json.loads(done.output)
-    return Load(result["operations"], result["elapsed_s"], result["cpu_s"], done.peak_rss_bytes, done.wakeups)
+    return Load(result["operations"], result["elapsed_s"], result["cpu_s"], done.peak_rss_bytes, done.interrupts)
 
 
 def bench_peer(comparison: Comparison) -> Lines:
@@ -111,7 +111,7 @@ def bench_peer(comparison: Comparison) -> Lines:
             pairs.ratio("cpu_us"),
             cpu,
             pairs.records(),
-            pairs.mean_wakeups(),
+            pairs.mean_interrupts(),
         ),
         Line(comparison.name, "operations a second / memcaslap's", pairs.ratio("per_s"), throughput),
     ]
@@ -124,7 +124,7 @@ def bench_floor(comparison: Comparison) -> Lines:
     ours = partial(run_dynoload, comparison, "the floor", *more)
     pairs = paired(comparison.pairs, ours, partial(run_floor, comparison))
     figure = "CPU an operation / bare epoll loop's"
-    ratio, state = pairs.ratio("cpu_us"), pairs.mean_wakeups()
+    ratio, state = pairs.ratio("cpu_us"), pairs.mean_interrupts()
     return [Line(comparison.name, figure, ratio, Target(FLOOR_CPU_TARGET), pairs.records(), state)]
 
 

@@ -145,10 +145,12 @@ class Pairs(Generic[Measured]):
         found = Ratio.of([getattr(mine, figure) / getattr(other, figure) for mine, other in self.runs])
         return replace(found, taken=self.taken)
 
-    def mean_wakeups(self) -> str:
+    def mean_interrupts(self) -> str:
         """For a line: for each operation, ours and theirs."""
-        ours, theirs = ([getattr(pair[side], "wakeups_each", 0.0) for pair in self.runs] for side in (0, 1))
-        return f"CPUs woken an operation: {statistics.fmean(ours):.2f}, theirs {statistics.fmean(theirs):.2f}"
+        ours, theirs = ([getattr(pair[side], "interrupts_each", 0.0) for pair in self.runs] for side in (0, 1))
+        return (
+            f"interrupts between CPUs: {statistics.fmean(ours):.2f} an operation, theirs {statistics.fmean(theirs):.2f}"
+        )
 
     def records(self) -> list[dict[str, float]]:
         """The figures of every pair."""
@@ -185,7 +187,7 @@ class Load:
     elapsed_s: float
     cpu_s: float
     rss_bytes: float
-    wakeups: float = 0.0
+    interrupts: float = 0.0
 
     @property
     def cpu_us(self) -> float:
@@ -193,9 +195,9 @@ class Load:
         return self.cpu_s * 1e6 / max(self.operations, 1)
 
     @property
-    def wakeups_each(self) -> float:
-        """Interrupts by which one CPU woke another, for each operation: which state the host was in."""
-        return self.wakeups / max(self.operations, 1)
+    def interrupts_each(self) -> float:
+        """Interrupts that one CPU sent another, for each operation: which state the host was in."""
+        return self.interrupts / max(self.operations, 1)
 
     @property
     def per_s(self) -> float:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno.execution.interleaved.slices import rescheduling_interrupts
+from mydyno.execution.interleaved.slices import inter_processor_interrupts
 from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.quiet import HostCpu, process_cpu_s
 from mydyno.treatments.affinity import apart, usable_cores
@@ -61,8 +61,8 @@ class Execution:
     peak_rss_bytes: float
     """VmHWM, the last reading before the end."""
     elapsed_s: float
-    wakeups: float = 0.0
-    """Interrupts by which one CPU woke another, of the whole host (/proc/interrupts)."""
+    interrupts: float = 0.0
+    """Interrupts that one CPU sent another, of the whole host (/proc/interrupts)."""
 
 
 @dataclass
@@ -97,11 +97,11 @@ class Placement:
 placement = Placement()
 
 
-def wakeups_so_far() -> float:
-    """Interrupts by which one CPU woke another, since boot; 0 where the kernel counts none."""
+def interrupts_so_far() -> float:
+    """Interrupts that one CPU sent another, since boot; 0 where the kernel counts none."""
     try:
-        return rescheduling_interrupts(Path("/proc/interrupts").read_text())
-    except (OSError, StopIteration):
+        return inter_processor_interrupts(Path("/proc/interrupts").read_text()) or 0.0
+    except OSError:
         return 0.0
 
 
@@ -195,7 +195,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     """
     start = time.monotonic()
     others.begin()
-    woken = wakeups_so_far()
+    interrupts = interrupts_so_far()
     process = _running.start([*placement.entering, *command], cwd, environment or {})
     assert process.stdout is not None and process.stderr is not None
     ended = threading.Event()
@@ -210,7 +210,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     reader.join()
     _, status, usage = os.wait4(process.pid, 0)
     elapsed_s = time.monotonic() - start
-    woken = wakeups_so_far() - woken
+    interrupts = interrupts_so_far() - interrupts
     others.add(usage.ru_utime + usage.ru_stime)
     ended.set()
     watcher.join()
@@ -218,7 +218,7 @@ def execute(command: list[str], cwd: Path | None = None, environment: dict[str, 
     _running.ended()
     if process.returncode not in (0, 4):
         raise BenchError(f"{shlex.join(command)} ended with {process.returncode}:\n{output}{messages[0]}")
-    return Execution(output, usage.ru_utime + usage.ru_stime, peaks[0], elapsed_s, woken)
+    return Execution(output, usage.ru_utime + usage.ru_stime, peaks[0], elapsed_s, interrupts)
 
 
 def _watch_memory(pid: int, ended: threading.Event, peaks: list[float]) -> None:

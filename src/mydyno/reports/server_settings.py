@@ -8,7 +8,7 @@ from mydyno.results.why.server_differences import meaning_of
 from mydyno.servers.my_cnf import plain_name
 
 ABSENT = marked("has none")
-MOST_SETTINGS = 5
+MOST_SETTINGS = 3
 """Settings that the sentence names, those of InnoDB first; of more it states how many there are."""
 
 
@@ -28,10 +28,10 @@ def settings_compared(result: StudyResult) -> str:
     sentences = []
     if own:
         same = tr_plural(
-            "The servers report the same value of {equal} of the experiment's {all} settings ({count} is not on every "
-            "server).",
-            "The servers report the same value of {equal} of the experiment's {all} settings ({count} are not on every "
-            "server).",
+            "The servers report the same value of {equal} of the experiment's {all} settings ({count} does not exist "
+            "on every server).",
+            "The servers report the same value of {equal} of the experiment's {all} settings ({count} do not exist "
+            "on every server).",
             len(own) - len(common), equal=equal, all=len(own),
         )  # fmt: skip
         sentences.append(same)

@@ -108,11 +108,11 @@ def test_programs_run_where_they_are_placed(pairs: ModuleType, monkeypatch: pyte
         programs.Placement().choose("apart")
 
 
-def test_a_line_says_how_often_cpus_were_woken(pairs: ModuleType) -> None:
-    load = pairs.Load(operations=1000.0, elapsed_s=1.0, cpu_s=0.1, rss_bytes=1.0, wakeups=380.0)
-    found = pairs.Pairs([(load, replace(load, wakeups=300.0)), (load, replace(load, wakeups=280.0))])
-    line = pairs.Line("a", "CPU", found.ratio("cpu_us"), None, [], found.mean_wakeups())
-    assert line.text().endswith("[CPUs woken an operation: 0.38, theirs 0.29]")
+def test_a_line_says_how_often_cpus_interrupted_each_other(pairs: ModuleType) -> None:
+    load = pairs.Load(operations=1000.0, elapsed_s=1.0, cpu_s=0.1, rss_bytes=1.0, interrupts=380.0)
+    found = pairs.Pairs([(load, replace(load, interrupts=300.0)), (load, replace(load, interrupts=280.0))])
+    line = pairs.Line("a", "CPU", found.ratio("cpu_us"), None, [], found.mean_interrupts())
+    assert line.text().endswith("[interrupts between CPUs: 0.38 an operation, theirs 0.29]")
 
 
 def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatch) -> None:

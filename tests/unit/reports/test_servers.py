@@ -69,6 +69,6 @@ def test_settings_that_all_servers_report_alike_are_counted_above_the_answer(tmp
     )
     study = found.study.model_copy(update={"experiment": experiment.model_copy(update={"server": server})})
     assert settings_compared(replace(found, study=study, records=records, summary=summary)) == (
-        "The servers report the same value of 2 of the experiment's 3 settings (1 is not on every server). "
-        "9 settings that shape performance differ: innodb_0, innodb_1, innodb_2, innodb_3, innodb_4 and 4 more."
+        "The servers report the same value of 2 of the experiment's 3 settings (1 does not exist on every server). "
+        "9 settings that shape performance differ: innodb_0, innodb_1, innodb_2 and 6 more."
     )

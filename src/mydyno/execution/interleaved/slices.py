@@ -25,8 +25,10 @@ IO_COUNTERS = {
     "syscr": "read_calls", "syscw": "write_calls", "read_bytes": "disk_read_bytes", "write_bytes": "disk_written_bytes",
 }  # fmt: skip
 """/proc/PID/io to the names of KERNEL_COUNTERS."""
-HOST_COUNTERS = ("rescheduling_interrupts",)
+HOST_COUNTERS = ("inter_processor_interrupts",)
 """Counted for the whole host, so that each server's reading has the same."""
+WAKING = ("Rescheduling interrupts", "Function call interrupts")
+"""The ends of the lines of /proc/interrupts."""
 SWITCH_COUNTERS = {
     "voluntary_ctxt_switches": "voluntary_context_switches",
     "nonvoluntary_ctxt_switches": "involuntary_context_switches",
@@ -73,17 +75,21 @@ class LaneReadings:
         return cls(memory, int(stat[11]) * tick_s, int(stat[12]) * tick_s, sent, received, kernel)
 
 
-def rescheduling_interrupts(text: str) -> float:
-    """Those of all CPUs since boot, of /proc/interrupts. Raises StopIteration where it has none (a single CPU)."""
-    line = next(line for line in text.splitlines() if line.endswith("Rescheduling interrupts"))
-    return sum(float(word) for word in line.split() if word.isdigit())
+def inter_processor_interrupts(text: str) -> float | None:
+    """Those of all CPUs since boot, of /proc/interrupts; None where it has none.
+
+    A CPU wakes another one by either kind: that it reschedules, or by a function that it is to call.
+    """
+    lines = [line.split() for line in text.splitlines() if line.endswith(WAKING)]
+    return sum(float(word) for words in lines for word in words if word.isdigit()) if lines else None
 
 
 def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
     """Of one process: faults, bytes and calls of I/O, and the context switches of the threads that it has now."""
     found = {"minor_page_faults": float(stat[7]), "major_page_faults": float(stat[9])}
-    with suppress(OSError, StopIteration):
-        found["rescheduling_interrupts"] = rescheduling_interrupts(Path("/proc/interrupts").read_text())
+    with suppress(OSError):
+        sent = inter_processor_interrupts(Path("/proc/interrupts").read_text())
+        found |= {} if sent is None else {"inter_processor_interrupts": sent}
     with suppress(OSError):  # only the process's own user and root may read it
         for line in (folder / "io").read_text().splitlines():
             name, _, value = line.partition(": ")

@@ -118,8 +118,8 @@ COSTS: dict[str, Cost] = {
     "involuntary_context_switches": _kernel(
         "context switches, involuntary", "", "involuntary_context_switches", least=0.05, event_us=10.0
     ),
-    "rescheduling_interrupts": _kernel(
-        "interrupts that wake another CPU", "", "rescheduling_interrupts", least=0.05, event_us=2.0
+    "inter_processor_interrupts": _kernel(
+        "interrupts between CPUs", "", "inter_processor_interrupts", least=0.05, event_us=25.0
     ),
     "minor_page_faults": _kernel("page faults, minor", "", "minor_page_faults", least=0.05, event_us=2.0),
     "major_page_faults": _kernel("page faults, major", "", "major_page_faults", event_us=10_000.0),

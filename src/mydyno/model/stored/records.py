@@ -188,12 +188,11 @@ KERNEL_COUNTERS = (
     "write_calls",
     "disk_read_bytes",
     "disk_written_bytes",
-    "rescheduling_interrupts",
+    "inter_processor_interrupts",
 )
-"""What the kernel counts for a server's process, and for the whole host the interrupts by which one CPU has another one
-schedule: where server and load program wake each other on two CPUs they are some for each hundred operations, on one
-CPU none, and an operation takes another CPU time. The calls are those of the read and write families, sockets
-included where they are used; the bytes are those that reached a disk or were going to."""
+"""What the kernel counts for a server's process. The calls are those of the read and write families, sockets included
+where they are used; the bytes are those that reached a disk or were going to. The last is of the whole host: interrupts
+by which one CPU wakes another, or has it call a function."""
 
 
 class SearchSlice(Record):

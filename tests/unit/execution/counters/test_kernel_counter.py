@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from mydyno.execution.interleaved.slices import LaneReadings, PartOfSlice, kernel_growth, rescheduling_interrupts
+from mydyno.execution.interleaved.slices import LaneReadings, PartOfSlice, inter_processor_interrupts, kernel_growth
 from mydyno.model.stored.records import KERNEL_COUNTERS
 from mydyno.servers.running.base import RunningServer
 
@@ -63,20 +63,28 @@ def test_a_server_that_has_ended_has_no_counters() -> None:
 
 
 INTERRUPTS = {
-    "x86-64": "     CPU0  CPU1\n  0:  36  0  IO-APIC  2-edge  timer\nRES:  4266  3898  Rescheduling interrupts\n",
-    "arm64": "     CPU0  CPU1\nIPI0:  4266  3898  Rescheduling interrupts\n",
+    "x86-64": """     CPU0  CPU1
+  0:    36     0  IO-APIC  2-edge  timer
+RES:  4266  3898  Rescheduling interrupts
+CAL:    10    20  Function call interrupts
+TLB:     7     7  TLB shootdowns
+""",
+    "arm64": """     CPU0  CPU1
+IPI0:  4266  3898  Rescheduling interrupts
+IPI1:    10    20  Function call interrupts
+IPI2:     7     7  CPU stop interrupts
+""",
 }
 
 
 @pytest.mark.parametrize("text", INTERRUPTS.values(), ids=INTERRUPTS)
-def test_interrupts_that_wake_another_cpu_are_summed_over_cpus(text: str) -> None:
-    assert rescheduling_interrupts(text) == 8164.0
-    with pytest.raises(StopIteration):
-        rescheduling_interrupts("           CPU0\n  0:  36  IO-APIC  2-edge  timer\n")
+def test_interrupts_between_cpus_are_summed_over_cpus_and_kinds(text: str) -> None:
+    assert inter_processor_interrupts(text) == 8194.0
+    assert inter_processor_interrupts("           CPU0\n  0:  36  IO-APIC  2-edge  timer\n") is None
 
 
 def test_what_is_counted_for_the_host_is_not_summed_over_servers() -> None:
-    before = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 1.0, "rescheduling_interrupts": 100.0})
-    after = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 5.0, "rescheduling_interrupts": 160.0})
+    before = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 1.0, "inter_processor_interrupts": 100.0})
+    after = LaneReadings({}, 0.0, 0.0, 0, 0, {"read_calls": 5.0, "inter_processor_interrupts": 160.0})
     grown = kernel_growth([PartOfSlice({}, before, after)] * 3)
-    assert grown == {"read_calls": 12.0, "rescheduling_interrupts": 60.0}
+    assert grown == {"read_calls": 12.0, "inter_processor_interrupts": 60.0}
