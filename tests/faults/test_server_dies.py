@@ -124,7 +124,7 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
             filler = fill(seen)
             assert end(process, signal.SIGCONT) == 1
         assert "mydyno: error: No space left on device" in inside.output()
-        assert "continue with: mydyno resume" in inside.output()
+        assert "fix the cause, then continue: mydyno resume" in inside.output()
         assert "Traceback" not in inside.output()
         assert program.leftovers() == before
         filler.unlink()

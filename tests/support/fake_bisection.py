@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class World:
     """Commits whose server does not start."""
     crashing: frozenset[int] = frozenset()
     """Commits whose server fails under load."""
-    slice_sd: float = 0.02
+    slice_sd: float = 0.01
     start_sd: float = 0.0
     skipped_s: float = 0.0
     """The time that slices took on the clock; real time passes beside it."""
@@ -61,7 +62,6 @@ class World:
     """So many studies begin with a second copy of the control that is slower than the first."""
     killed_at: int | None = None
     """The commit in whose study the program ends, once."""
-    _random: Random = field(default_factory=Random)
     _commit: int = 0
 
     def rate(self, at: int) -> float:
@@ -77,28 +77,34 @@ class World:
 
     def tools(self) -> Tools:
         """The fake host, which knows what each commit does."""
-        random, starts = Random(self.seed), {}
+        speeds, starts, studies = Random(self.seed), dict[tuple[str, int], float](), Counter[int]()
+
+        def noise(*of: object) -> Random:
+            # Of a slice, whatever their order: that is drawn from the time at which a study began.
+            return Random(repr((self.seed, self._commit, studies[self._commit], *of)))
 
         def qps(arm: str, copy: int, _step: object, order: Any) -> float:
             if self.killed_at == self._commit and order.id.startswith("oltp_read_only-4/2"):
                 self.killed_at = None
                 raise KilledError
             self.skipped_s += order.washout_s + order.measure_s
-            key = (self._commit, arm, copy, order.stream)
-            start = starts.setdefault(key[:3], random.gauss(0, self.start_sd))
+            if order.id.endswith("/1") or (arm, copy) not in starts:
+                starts[arm, copy] = noise(arm, copy, order.stream).gauss(0, self.start_sd)
             differs = -0.2 if self.alarms >= 0 and arm != CANDIDATE and copy == 2 else 0.0
-            return self.rate_of(arm) * (1 + start + differs + random.gauss(0, self.slice_sd))
+            slice_ = noise(arm, copy, order.stream, order.id).gauss(0, self.slice_sd)
+            return self.rate_of(arm) * (1 + starts[arm, copy] + differs + slice_)
 
         def failing(arm: str, _copy: int, _step: object, _order: object) -> str | None:
             return "lost connection" if arm == CANDIDATE and self._commit in self.crashing else None
 
         self.script.slice_qps, self.script.slice_error = qps, failing
-        self.script.host_speed = lambda: random.uniform(0.95, 1.05)
+        self.script.host_speed = lambda: speeds.uniform(0.95, 1.05)
         made = opener(self.script)
 
         async def open_(paths: HostPaths, asked: Experiment, study: str, path: Path, say: Any) -> Any:
             ref = asked.arm(CANDIDATE).treatments["server"]["build"]["ref"]
             self._commit = self.commits.index(ref)
+            studies[self._commit] += 1
             self.alarms -= 1
             if self._commit in self.silent:
                 raise ServerError("memcached ended with exit code 1")

@@ -65,7 +65,7 @@ class ProgressWatcher:
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(text, markup=False)
+        self._console.print(text, markup=False, soft_wrap=True)
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """Move the bar to this run."""

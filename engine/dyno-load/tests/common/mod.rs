@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Endpoint, Options};
-use dyno_patience::Patience;
+use dyno_patience::{wait_until, Patience};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -27,10 +27,25 @@ pub fn variable(name: &str, test: &str) -> Option<String> {
     value
 }
 
-/// Sends a signal to a process that a test started.
+/// Sends a signal to a process that a test started. After SIGSTOP none of its threads runs any more: on a busy host the
+/// kernel stops each one only when it would run next.
 pub fn signal(id: u32, signal: Signal) {
     // A process that has ended by itself is what the sender wanted, or the test fails by another assertion.
-    let _ = kill(Pid::from_raw(id as i32), signal);
+    let sent = kill(Pid::from_raw(id as i32), signal);
+    if signal == Signal::SIGSTOP && sent.is_ok() {
+        wait_until(10.0, "a stopped process", || has_stopped(id));
+    }
+}
+
+fn has_stopped(id: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else {
+        return true;
+    };
+    let stopped = |thread: PathBuf| {
+        let state = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        state.rsplit(") ").next().is_none_or(|rest| !rest.starts_with(['R', 'S', 'D']))
+    };
+    threads.flatten().all(|thread| stopped(thread.path()))
 }
 
 /// `dynoload null` in a process of its own.
