@@ -16,9 +16,11 @@ import venv
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from release.deb import build_deb, files_of_deb
 from release.distributions import build_engine_sdist, build_mydyno, build_unoptimized_engine
 from release.sbom import write_engine_sbom
@@ -26,7 +28,7 @@ from release.source import Source
 
 from mydyno import __version__
 from mydyno.errors import ArchiveError
-from tests.support import ROOT
+from tests.support import ALL, ROOT
 from tests.support.archives import EPOCH_S, collapsed, members
 from tests.support.engine import ENGINE
 from tests.support.golden import check_golden
@@ -139,15 +141,33 @@ def install(release: Release, folder: Path) -> Path:
     """Make the environment; the folder of its programs."""
     venv.create(folder)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet", "--no-compile"]
-    locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
-    done = subprocess.run([*pip, *locked], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
-    if done.returncode and "Retrying (" in done.stderr:
-        raise ArchiveError(f"pip: {done.stderr.splitlines()[0]}")
-    assert done.returncode == 0, done.stderr
+    if ALL:
+        locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", "requirements.lock"]
+        done = subprocess.run([*pip, *locked], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
+        if done.returncode and "Retrying (" in done.stderr:
+            raise ArchiveError(f"pip: {done.stderr.splitlines()[0]}")
+        assert done.returncode == 0, done.stderr
+    else:
+        (packages,) = folder.glob("lib/python*/site-packages")
+        copy_locked(packages)
     # No index: the locked packages are all that mydyno needs, and the engine is the one beside it.
     own = ["--no-index", f"--find-links={release.out}", f"mydyno=={__version__}"]
     subprocess.run([*pip, *own], check=True, timeout=HANG_S)
     return folder / "bin"
+
+
+def copy_locked(to: Path) -> None:
+    """The locked packages, of this environment, which pip has installed by their hashes: seconds of CPU time less."""
+    for line in re.findall(r"^\S+==.+(?= \\$)", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
+        asked = Requirement(line)
+        if asked.marker is not None and not asked.marker.evaluate():
+            continue
+        found = distribution(asked.name)
+        assert asked.specifier.contains(found.version), f"{asked} is {found.version} here"
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:  # not its commands
+                (to / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(found.locate_file(file)), to / file)
 
 
 def start(installed: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

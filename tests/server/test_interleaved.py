@@ -49,7 +49,7 @@ def studied(
     program = Program(tmp_path_factory.mktemp("interleaved"), real_paths, apart)
     before = program.leftovers()
     steps = [("oltp_read_write", CONNECTIONS)]
-    text = interleaved_text("interleaved", TWO_ARMS, steps, cycles=CYCLES, slice_s=0.3)
+    text = interleaved_text("interleaved", TWO_ARMS, steps, cycles=CYCLES, slice_s=0.2)
     done = program.run("run", program.write(text))
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
@@ -73,7 +73,7 @@ def test_a_study_has_every_slice_of_every_arm_and_an_answer(studied: tuple[Progr
         assert one.server_cpu_s > 0
         assert 0 < one.length_s < 5
         assert len(one.histograms) == 1
-    assert np.median([one.length_s for one in slices]) > 0.29, "a stall of the host may shorten a few"
+    assert np.median([one.length_s for one in slices]) > 0.19, "a stall of the host may shorten a few"
     assert all(found == LANES for found in lanes.values())
     assert len(slices) == 2 * CYCLES * len(LANES)
     positions = Counter((one.block, one.cycle, one.position) for one in slices)

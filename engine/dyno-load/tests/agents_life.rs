@@ -45,7 +45,8 @@ impl Started {
     /// Waits until all agents have threads of a load.
     fn with(server: &NullServer, more: &str, agents: &[&str]) -> Self {
         let arguments = format!(
-            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 --interval 10ms {more}",
+            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 --interval 10ms --rate 1000 \
+             {more}",
             server.port()
         );
         let mut command = command(&arguments);
@@ -92,7 +93,7 @@ fn assert_failed(result: &Run, words: &[&str]) {
 fn an_interrupted_run_has_what_the_agents_measured() {
     let server = NullServer::start();
     // Intervals so short that reports never cease.
-    let mut run = Started::start(&server, "--duration 60s --rate 1000");
+    let mut run = Started::start(&server, "--duration 60s");
     run.coordinator.wait_for_transactions(300);
     signal(run.coordinator.child.id(), Signal::SIGINT);
     let result = run.end(20.0);

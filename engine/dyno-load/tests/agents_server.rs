@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::freeze::on_a_still_host;
-use common::{client, command, parse, plain, PrivateServer, Run, PROGRAM};
+use common::{client, command, is_everything, parse, plain, PrivateServer, Run, PROGRAM};
 
 fn with_agents(mut command: Command, count: usize) -> Run {
     for _ in 0..count {
@@ -82,8 +82,9 @@ fn agents_run_tpcc_and_leave_it_consistent() {
         return;
     };
     let socket = server.socket();
+    let warehouses = if is_everything() { 2 } else { 1 };
     let made = plain(&format!(
-        "tpcc prepare --socket {socket} --database tpcc --warehouses 2"
+        "tpcc prepare --socket {socket} --database tpcc --warehouses {warehouses}"
     ));
     assert_eq!(made.code, 0, "{}", made.stderr);
     let asked = format!("tpcc run --socket {socket} --database tpcc --connections 8 --duration 3s --quiet");
@@ -91,7 +92,7 @@ fn agents_run_tpcc_and_leave_it_consistent() {
     assert_reconciled(&result);
     let new_orders = result.count("/tpcc/transactions/new_order/committed");
     assert!(new_orders > 10, "{}", result.last());
-    assert_eq!(result.count("/settings/options/warehouses"), 2);
+    assert_eq!(result.count("/settings/options/warehouses"), warehouses);
     let checked = plain(&format!("tpcc check --socket {socket} --database tpcc"));
     assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
 }

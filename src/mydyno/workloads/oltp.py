@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.language import tr
+from mydyno.language import tr_plural
 from mydyno.model.definition.experiment import DataSpec, Frozen
 
 
@@ -69,10 +69,13 @@ def prewarm_sql(table: int) -> tuple[str, str]:
 
 def data_words(data: DataSpec) -> str:
     """The tables, and the kind of their texts if that is not sysbench's digits."""
-    size = {"tables": data.tables, "rows": f"{data.rows:,}"}
+    rows = f"{data.rows:,}"
     if data.text == "digits":
-        return tr("{tables} tables of {rows} rows", **size)
-    return tr("{tables} tables of {rows} rows of {text}", **size, text=data.text)
+        return tr_plural("{count} table of {rows} rows", "{count} tables of {rows} rows", data.tables, rows=rows)
+    return tr_plural(
+        "{count} table of {rows} rows of {text}", "{count} tables of {rows} rows of {text}", data.tables,
+        rows=rows, text=data.text,
+    )  # fmt: skip
 
 
 def data_short(data: DataSpec) -> str:

@@ -29,3 +29,10 @@ async def test_no_run_of_the_block_design_shows_its_rate(
     assert "oltp_read_only-8 FAILED: it did not keep up" in shown
     assert "4,321" not in shown
     assert "queries" not in shown
+
+
+def test_a_command_in_a_message_is_never_broken_into_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"mydyno resume studies/{'long-' * 12}20261126T214157Z"
+    with ProgressWatcher(1.0, 1.0) as watcher:
+        watcher.say(f"interrupted; the host is restored; finished runs are kept; to continue: {command}")
+    assert capsys.readouterr().err.endswith(f"{command}\n")

@@ -43,7 +43,10 @@ fn has_stopped(id: u32) -> bool {
     };
     let stopped = |thread: PathBuf| {
         let state = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
-        state.rsplit(") ").next().is_none_or(|rest| !rest.starts_with(['R', 'S', 'D']))
+        state
+            .rsplit(") ")
+            .next()
+            .is_none_or(|rest| !rest.starts_with(['R', 'S', 'D']))
     };
     threads.flatten().all(|thread| stopped(thread.path()))
 }
