@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.errors import StudyError, UserError
+from mydyno.errors import UserError
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
 from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
@@ -18,6 +18,7 @@ from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
@@ -25,16 +26,11 @@ from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
-from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.summarise import summarise
-from mydyno.results.values.host_noise import is_host_noise
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
-
-FAILED_RUNS_IN_A_ROW = 4
-"""Number of consecutive invalid runs after which the study stops, because more runs would not help."""
 
 
 @dataclass(frozen=True)
@@ -155,17 +151,10 @@ async def _make_runs(
     templates: Mapping[str, Template | None],
     watcher: LiveWatcher,
 ) -> Summary:
-    failed = 0
+    stopping = Stopping(folder)
     for block in plan.blocks:
         async for record in make_runs(environment, folder, plan, block, templates, watcher):
-            failed = 0 if record.valid or is_host_noise(record) else failed + 1
-            if failed == FAILED_RUNS_IN_A_ROW:
-                summarise(folder)
-                last = joined(record.reasons[:1]) or "no reason was recorded"
-                raise StudyError(
-                    f"{failed} runs in a row are invalid; the last one: {last}",
-                    f"correct the cause, then run: mydyno resume {folder.path}",
-                )
+            stopping.run_ended(record)
     return ended(folder, plan, len(plan.blocks))
 
 

@@ -13,12 +13,16 @@ from mydyno.cli.exit_codes import exit_code_of
 from mydyno.errors import HostError, MydynoError
 from mydyno.execution.environments.environment import Opener
 from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+from mydyno.fleet.controller import FleetRequest, run_on_groups
 from mydyno.fleet.installation import Say
 from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.stored.summary import Summary
 from mydyno.results.projection import Precision
 from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_script import experiment
 
 
 @dataclass
@@ -218,3 +222,29 @@ class FleetWatched:
 
     def group_lost(self, group: str, why: str, for_good: bool) -> None:
         self.lost.append((group, why, for_good))
+
+
+def groups(*names: str) -> tuple[HostGroup, ...]:
+    """With a server of its own for each."""
+    return tuple(HostGroup(name=name, server=f"bench@{name}") for name in names)
+
+
+def interleaved(blocks: int = 4, **design: object) -> Experiment:
+    """Two arms, three cycles a block."""
+    plain = {"kind": "interleaved", "blocks": blocks, "cycles": 3, "quiet_wait": 0, "slice": 2, "washout": 0.5}
+    return experiment(("glibc", "jemalloc"), design={**plain, **design})
+
+
+async def study(
+    hosts: FakeHosts, paths: HostPaths, names: tuple[str, ...], asked: Experiment | None = None
+) -> tuple[StudyFolder, Summary, FleetWatched]:
+    """A new one over groups of these names: (folder, summary, what its watcher saw)."""
+    watcher = FleetWatched()
+    request = FleetRequest(asked or interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups(*names))
+    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    return folder, summary, watcher
+
+
+def journal(folder: StudyFolder, event: str) -> list[dict[str, object]]:
+    """The events of one kind in the study's journal."""
+    return [one for one in folder.journal.read() if one["event"] == event]

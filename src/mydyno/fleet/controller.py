@@ -23,6 +23,7 @@ from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_ne
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import Decided, decided_at, ended, extended, is_decided
 from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
+from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume
 from mydyno.fleet.block import BlockOrder, design_of
 from mydyno.fleet.client_hosts import ClientHosts
@@ -299,6 +300,7 @@ class _Fleet:
     async def run(self, groups: Sequence[str]) -> Summary:
         """Execute what is missing, look after look; the summary."""
         self.leases = Leases(self.folder.journal)
+        self._stopping = Stopping(self.folder)
         self.groups = len(groups)
         self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say, self.folder.path)
         self.watcher.blocks_begin(len(self.plan.blocks) - len(_missing(self.folder, self.plan)), len(self.plan.blocks),
@@ -349,8 +351,15 @@ class _Fleet:
 
     async def _execute_up_to(self, target: int) -> None:
         blocks = [block for block in _missing(self.folder, self.plan) if block <= target]
+        experiment = self.study.experiment
         async for block, _ in self.cluster.map(blocks):
-            lengthen_washout(self.folder, self.plan, self.study.experiment, block, self.watcher.say)
+            runs = [run for run in self.folder.runs() if run.block == block]
+            if self.plan.design == "interleaved":
+                self._stopping.block_ended(runs, experiment.control)
+            else:
+                for run in runs:
+                    self._stopping.run_ended(run)
+            lengthen_washout(self.folder, self.plan, experiment, block, self.watcher.say)
 
     def _length_s(self) -> float | None:
         """Of the next block: the time that is left, by the rounds that the blocks not yet begun need."""

@@ -22,47 +22,12 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRun, LiveSecond
-from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
-from tests.support.fake_fleet import FakeHosts, FleetWatched, Mishaps
+from tests.support.fake_fleet import FakeHosts, FleetWatched, Mishaps, groups, interleaved, journal, study
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
 from tests.support.patience import HANG_S
-
-
-def groups(*names: str) -> tuple[HostGroup, ...]:
-    return tuple(HostGroup(name=name, server=f"bench@{name}") for name in names)
-
-
-def interleaved(blocks: int = 4, **design: object) -> Experiment:
-    plain = {"kind": "interleaved", "blocks": blocks, "cycles": 3, "quiet_wait": 0, "slice": 2, "washout": 0.5}
-    return experiment(("glibc", "jemalloc"), design={**plain, **design})
-
-
-@pytest.fixture(autouse=True)
-def _lost_groups_stay_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless a test lets them return."""
-    monkeypatch.setattr(controller, "FIRST_RETRY_S", 3600.0)
-    monkeypatch.setattr(cluster, "MOST_WAITING_S", 0.0)
-
-
-@pytest.fixture
-def hosts(tmp_path: Path, paths: HostPaths, script: Script) -> FakeHosts:
-    return FakeHosts(tmp_path / "hosts", paths, opener(script))
-
-
-async def study(
-    hosts: FakeHosts, paths: HostPaths, names: tuple[str, ...], asked: Experiment | None = None
-) -> tuple[StudyFolder, Summary, FleetWatched]:
-    watcher = FleetWatched()
-    request = FleetRequest(asked or interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups(*names))
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)
-    return folder, summary, watcher
-
-
-def journal(folder: StudyFolder, event: str) -> list[dict[str, object]]:
-    return [one for one in folder.journal.read() if one["event"] == event]
 
 
 @pytest.mark.parametrize("kind", ["interleaved", "blocks"])
@@ -485,32 +450,6 @@ async def test_a_groups_data_is_where_the_group_says(hosts: FakeHosts, paths: Ho
         assert len(blocks) > 1
         for arguments in blocks:
             assert [one for one in arguments if one.startswith("--data")] == data
-
-
-async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, paths: HostPaths) -> None:
-    """Two groups, a look at six blocks: three rounds, each of a third of the time."""
-    folder, summary, watcher = await study(hosts, paths, ("a", "b"), interleaved(time=120.0))
-    lengths = [length for link in hosts.links.values() for length in link.lengths_s]
-    assert len(lengths) == len(watcher.committed) == len(folder.plan().blocks)
-    assert summary.look == 6 or len(folder.plan().blocks) > 6
-    rounds = -(-len(lengths) // 2)
-    assert min(lengths) >= 0.9 * 120 / rounds
-
-
-async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_a_later_one(
-    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller._Fleet, "_left_s", lambda _: 0.0)
-    watcher, studies = FleetWatched(), hosts.folder.parent / "studies"
-    request = FleetRequest(
-        interleaved(time=600.0), "name = 'fake'", studies, groups("a"), decided=lambda _folder, _summary: False
-    )
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)
-    blocks = len(folder.plan().blocks)
-    assert (summary.state, summary.look) == ("complete", blocks)
-    _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0)
-    (aim,) = journal(folder, "aim")
-    assert (blocks, aim["after"], aim["blocks"], summary.look) == (6, 6, 16, 10)
 
 
 async def test_one_controller_at_a_time(hosts: FakeHosts, paths: HostPaths) -> None:

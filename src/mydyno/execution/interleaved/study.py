@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Protocol
 
-from mydyno.errors import StudyError
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
@@ -32,6 +31,7 @@ from mydyno.execution.planning.time_plan import (
     replanned,
     shape_of,
 )
+from mydyno.execution.stopping import Stopping
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
@@ -39,12 +39,10 @@ from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import expected_contrasts
 from mydyno.results.projection import Precision, precision_so_far, slices_so_far
-from mydyno.results.summarise import summarise
 from mydyno.results.values.interleaved import RATIO_METRIC
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
-MOST_BLOCKS_WITHOUT_CONTROL = 3
 GIVEN_UP_AFTER = 2
 """Number of consecutive failed blocks after which an arm is not started any more."""
 STOP_RESERVE_S = 2.0
@@ -98,7 +96,7 @@ class Blocks:
         steps = {step.id: step for step in self.environment.experiment.resolved_steps}
         done = self._done()
         target = self._aim(done)
-        without_control = 0
+        stopping = Stopping(self.folder)
         while done < target.blocks and not self._is_over(done):
             number = done + 1
             result = await self._block(number, target, steps, templates)
@@ -106,16 +104,7 @@ class Blocks:
             self.overheads_s.append(result.overhead_s)
             target = self._replanned(target, done)
             self._say_late(done, target)
-            control_failed = next(
-                run.failed for run in result.runs if run.arm == self.plan_control and run.copy_number == 1
-            )
-            without_control = without_control + 1 if control_failed else 0
-            if without_control == MOST_BLOCKS_WITHOUT_CONTROL:
-                summarise(self.folder)
-                raise StudyError(
-                    f"the control {self.plan_control} failed in {without_control} blocks in a row: {control_failed}",
-                    f"correct the cause, then run: mydyno resume {self.folder.path}",
-                )
+            stopping.block_ended(result.runs, self.environment.experiment.control)
             precision = precision_so_far(self.folder, self.plan, target.blocks)
             if precision is not None:
                 self.folder.journal.append(
@@ -126,11 +115,6 @@ class Blocks:
             if done < target.blocks and decided_at(self.folder, self.plan, done, self.decided, self.watcher.say):
                 break
         return ended(self.folder, self.plan, done)
-
-    @property
-    def plan_control(self) -> str:
-        """The control's name."""
-        return self.environment.experiment.control
 
     def _done(self) -> int:
         done = 0
@@ -223,7 +207,7 @@ class Blocks:
         searches = BlockSearches(known_of(self.environment.experiment, slices_so_far(self.folder)) if search else {})
         return await make_block(
             self.environment, block, order, templates, self.folder, pace, self.watcher, self.washout_s,
-            given_up(self.folder, self.plan_control, number), pilot, alone_s > 0, searches,
+            given_up(self.folder, self.environment.experiment.control, number), pilot, alone_s > 0, searches,
         )  # fmt: skip
 
     def _pilot(self, slices: Sequence[SliceRecord], target: TimePlan) -> None:

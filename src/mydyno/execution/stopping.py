@@ -1,0 +1,43 @@
+"""When a study stops because more runs would not help, on this host and over host groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mydyno.errors import StudyError
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.records import RunRecord
+from mydyno.results.summarise import summarise
+from mydyno.results.values.host_noise import is_host_noise
+from mydyno.store.study_folder import StudyFolder
+
+FAILED_RUNS_IN_A_ROW = 4
+"""Number of consecutive invalid runs after which a study in blocks stops."""
+FAILED_CONTROLS_IN_A_ROW = 3
+"""Number of consecutive blocks without the control after which an interleaved study stops."""
+
+
+class Stopping:
+    """Counts failures in a row, in the order in which runs or blocks end."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder = folder
+        self._in_a_row = 0
+
+    def run_ended(self, run: RunRecord) -> None:
+        """Of the design of blocks. Raises StudyError; the study can be resumed."""
+        self._in_a_row = 0 if run.valid or is_host_noise(run) else self._in_a_row + 1
+        if self._in_a_row == FAILED_RUNS_IN_A_ROW:
+            last = joined(run.reasons[:1]) or "no reason was recorded"
+            self._stop(f"{self._in_a_row} runs in a row are invalid; the last one: {last}")
+
+    def block_ended(self, runs: Iterable[RunRecord], control: str) -> None:
+        """Of the interleaved design: the runs of one block. Raises as run_ended does."""
+        failed = next(run.failed for run in runs if run.arm == control and run.copy_number == 1)
+        self._in_a_row = self._in_a_row + 1 if failed else 0
+        if self._in_a_row == FAILED_CONTROLS_IN_A_ROW:
+            self._stop(f"the control {control} failed in {self._in_a_row} blocks in a row: {failed}")
+
+    def _stop(self, words: str) -> None:
+        summarise(self._folder)
+        raise StudyError(words, f"correct the cause, then run: mydyno resume {self._folder.path}")
