@@ -11,8 +11,8 @@ from tests.support.fake_fleet import FakeHosts
 from tests.support.fake_script import Script
 
 
-@pytest.fixture(autouse=True)
-def _lost_groups_stay_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def lost_groups_stay_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless a test lets them return."""
     monkeypatch.setattr(controller, "FIRST_RETRY_S", 3600.0)
     monkeypatch.setattr(cluster, "MOST_WAITING_S", 0.0)

@@ -29,6 +29,8 @@ from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
 from tests.support.patience import HANG_S
 
+pytestmark = pytest.mark.usefixtures("lost_groups_stay_lost")
+
 
 @pytest.mark.parametrize("kind", ["interleaved", "blocks"])
 async def test_every_block_is_executed_once_and_wholly_by_one_group(

@@ -12,6 +12,8 @@ from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_fleet import FakeHosts, FleetWatched, groups, interleaved, journal, study
 from tests.support.fake_script import Script, experiment
 
+pytestmark = pytest.mark.usefixtures("lost_groups_stay_lost")
+
 
 async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, paths: HostPaths) -> None:
     """Two groups, a look at six blocks: three rounds, each of a third of the time."""
