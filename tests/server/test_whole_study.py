@@ -41,7 +41,7 @@ workload = "oltp_read_only"
 driver = "sysbench"
 connections = 2
 warmup = "1s"
-measure = "1s"
+measure = "2s"
 [[steps]]
 workload = "oltp_read_write"
 connections = 2
@@ -129,7 +129,7 @@ def test_every_program_that_was_started_is_in_the_study_folder(studied: tuple[Pr
     assert {"cp", "sync"} <= set(names)
     loads = [number for number, line in started.items() if line["argv"][-1:] == ["run"]]
     assert len(loads) >= runs
-    assert min(ended[number]["duration_s"] for number in loads) > 1, "a step's load lasts longer than its window"
+    assert min(ended[number]["duration_s"] for number in loads) > 2, "a step's load lasts longer than its window"
 
 
 def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Program) -> None:
