@@ -241,7 +241,7 @@ async def study(
     """A new one over groups of these names: (folder, summary, what its watcher saw)."""
     watcher = FleetWatched()
     request = FleetRequest(asked or interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups(*names))
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    folder, summary = await run_on_groups(request, paths, watcher, hosts)  # type: ignore[arg-type]
     return folder, summary, watcher
 
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type"
 """When a study over host groups ends: at a look, when its time is spent, or because more runs would not help."""
 
 from __future__ import annotations
