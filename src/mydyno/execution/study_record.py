@@ -15,8 +15,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import StudyRecord
-from mydyno.results.words.scope_line import DURABILITY
-from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.servers.my_cnf import DURABILITY, option_name, option_value
 from mydyno.store.study_folder import StudyFolder
 
 

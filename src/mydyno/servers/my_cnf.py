@@ -9,6 +9,9 @@ from pathlib import Path
 from mydyno.model.definition.experiment import Scalar
 from mydyno.servers.build import ServerBuild
 
+DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
+"""Variables that decide whether a commit waits for the disk."""
+
 
 def option_name(name: str) -> str:
     """A variable's one spelling: lower case with underscores."""

@@ -18,9 +18,8 @@ from mydyno.results.precision import finished_blocks
 from mydyno.results.words.hosts import claim_words
 from mydyno.results.words.plain import MOST_NAMES, blocks, size
 from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.my_cnf import DURABILITY
 from mydyno.workloads.data import kind_of
-
-DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 
 
 def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord], with_tests: bool = True) -> str:
