@@ -19,7 +19,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal, clean_up
 
 NAME = "client-network"
-"""Of its undo journal."""
+"""Name of the undo journal of this program."""
 Write = Callable[[str], None]
 
 

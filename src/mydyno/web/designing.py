@@ -49,7 +49,7 @@ class Draft:
 
     @property
     def options(self) -> list[str]:
-        """Of `mydyno plan` and `mydyno run`."""
+        """Options for `mydyno plan` and `mydyno run`."""
         return [*(["--scale", self.scale] if self.scale else []), *(["--time", self.time] if self.time else [])]
 
     @property

@@ -88,7 +88,8 @@ class Lane:
     waits: tuple[CountFacts, ...] = ()
     kernel: tuple[CountFacts, ...] = ()
     connection_memory: dict[str, float] = field(default_factory=dict)
-    """Of the first step that was connected: bytes of the servers' memory per connection. Later ones reuse memory."""
+    """{step: bytes of the servers' memory per connection}, for the first step that was connected: later ones reuse
+    memory."""
     connected: bool = False
     """Whether any step was connected."""
     stopped: bool = False

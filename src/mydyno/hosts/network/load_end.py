@@ -32,7 +32,7 @@ class LoadEnd(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the host, as reports name it."""
+        """Name of the host, as reports show it."""
 
     async def examine(self, address: str, shaped: bool, latency: bool) -> str:
         """The card that leads to the server's address. Raises HostError also for what cannot be done there."""
@@ -132,7 +132,7 @@ class LoadPath:
     """The network between the server's host, this one, and the hosts of its load."""
 
     address: str
-    """Of this host."""
+    """Address of this host."""
     ends: tuple[LoadEnd, ...]
     shaping: PortShaping
-    """Of this host's cards."""
+    """Shaping on this host's cards."""

@@ -29,7 +29,7 @@ class Commit(Record):
     subject: str = ""
     author: str = ""
     date: str = ""
-    """Of the commit, ISO 8601."""
+    """Date of the commit, ISO 8601."""
 
     @property
     def short(self) -> str:
@@ -54,7 +54,7 @@ class Comparison(Record):
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
-    """Of the interval; the error rate of the look is the rest."""
+    """Confidence level of the interval from `low` to `high`: 1 minus the error rate of the look."""
     blocks: int = 0
     duration_s: float = 0.0
     """From the first run's start to the last one's end."""

@@ -49,7 +49,7 @@ class ComparedStudy(Record):
     """Blocks whose effects are compared."""
     control: str
     noise: tuple[CopiesNoise, ...] = ()
-    """Of the primary metric and the cost, at each step."""
+    """Noise of the primary metric and of the cost, at each step."""
     alarm: str = ""
     """The A/A alarm as a clause; empty if there is none."""
     notes: tuple[str, ...] = ()

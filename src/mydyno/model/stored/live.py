@@ -101,7 +101,7 @@ class LiveRun(Record):
     folder: str
     valid: bool
     reasons: tuple[Reason, ...] = ()
-    """Of an invalid run."""
+    """Why the run is invalid; empty for a valid run."""
     failed: str = ""
     """Why the arm itself failed, as a whole or at a step."""
     group: str = ""

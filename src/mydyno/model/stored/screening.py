@@ -46,7 +46,7 @@ class ScreenRecord(Record):
     method: Literal["blocks", "lenth"]
     """What the noise is estimated from: differences between blocks, or (with one block) the small effects."""
     standard_error: float
-    """Of a main effect, of the log."""
+    """Standard error of a main effect, on the scale of the log."""
     factors: tuple[ScreenedFactor, ...] = Field(min_length=1)
     """In the order of the experiment."""
     alarm: str = ""

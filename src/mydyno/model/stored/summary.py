@@ -55,7 +55,7 @@ class RunSummary(Record):
     """Step → why the arm itself failed there; a run that failed as a whole has every step here."""
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
     unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Of an interleaved study: the values before they were adjusted for the host's speed."""
+    """For an interleaved study, the values before they were adjusted for the host's speed."""
 
 
 class StepLevel(Record):
@@ -117,7 +117,8 @@ class EffectRecord(Record):
     sentence: str
     primary: bool = False
     unadjusted: tuple[float, float | None, float | None] | None = None
-    """Of an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
+    """For an interleaved study, the ratio and the low and high end of its interval before the adjustment for the host's
+    speed."""
     details: EffectDetails = EffectDetails()
 
 
@@ -368,11 +369,11 @@ class Summary(Record):
     runs: tuple[RunSummary, ...]
     effects: tuple[EffectRecord, ...]
     capacities: tuple[CapacityRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a capacity search: every step and arm."""
+    """For a capacity search: the capacity at every step, for every arm."""
     scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a sweep of connections: every workload and arm."""
+    """For a sweep of connections: the scalability of every workload and arm."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a screening study: every step."""
+    """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
     """What each factor does; None: the arms are no full product of factors, or no look is due."""
     costs: CostsRecord | None = None

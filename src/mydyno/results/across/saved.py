@@ -25,7 +25,7 @@ class SavedStudy:
     plan: Plan
     summary: Summary
     runs: tuple[RunRecord, ...]
-    """Of the first finished block: every arm once."""
+    """Runs of the first finished block: every arm once."""
 
     @classmethod
     def read(cls, path: Path) -> SavedStudy:

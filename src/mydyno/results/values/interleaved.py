@@ -324,7 +324,7 @@ def _note_spread(
     within: dict[str, dict[str, float]],
     between: dict[str, dict[str, float]],
 ) -> None:
-    """Of the control's copy A′ against A: they differ by noise alone."""
+    """Add the spread of the control's copy A′ against A, within and between blocks: they differ by noise alone."""
     ratios, means = [], []
     for (block, arm, copy), rows in lanes.items():
         reference = lanes.get((block, control, 1))

@@ -25,9 +25,9 @@ from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, d
 from mydyno.store.stacks import Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
-"""Of the CPU time of arm and control together: items with less are not compared."""
+"""Least share of the CPU time of arm and control together: items with less are not compared."""
 LEAST_COUNTED = LEAST_SHARE / 20
-"""Of all samples of a step: items with less are not even counted, as no contrast compares them."""
+"""Least share of all samples of a step: items with less are not even counted, as no contrast compares them."""
 EXPLAINED = 0.8
 MOST_FRAMES = 40
 MOST_COMPARED = 200

@@ -83,7 +83,7 @@ class DiskReadings:
 
 
 def queues_of(slices: Iterable[SliceRecord], steps: Sequence[Step], instances: int, cpus: float) -> list[ArmQueue]:
-    """Of every arm and step with a rate whose service times are known.
+    """The queues of every arm and step with a rate whose service times are known.
 
     `instances`: servers of a run, each with the step's connections and rate. `cpus`: usable CPUs of the host.
     """
@@ -138,7 +138,7 @@ def closed_loops_of(
     disks: Mapping[int, DiskReadings] | None = None,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
-    """Of every arm and closed loop of an interleaved study; `disks` by block, `links` are shares by arm and step."""
+    """Every arm and closed loop of an interleaved study; `disks` by block, `links` are shares by arm and step."""
     of_arm: dict[tuple[str, str], list[SliceRecord]] = defaultdict(list)
     for one in slices:
         if not one.failed and one.length_s > 0:
@@ -166,7 +166,7 @@ def closed_loops_of_runs(
     cpus: float,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
-    """Of every arm and closed loop of a study of blocks: its valid runs."""
+    """Every arm and closed loop of a study of blocks, from its valid runs."""
     steps = {step.id: step for step in experiment.resolved_steps if is_closed(step)}
     found = []
     for (arm, name), own in _steps_by_arm(runs, steps).items():

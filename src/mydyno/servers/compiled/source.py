@@ -31,15 +31,15 @@ class Source:
     """One state of a source."""
 
     name: str
-    """Of the repository or folder."""
+    """Name of the repository or folder."""
     origin: str
     """The repository as the experiment names it, or the folder."""
     commit: str
-    """Of git its full hash; of a folder "tree-" and the hash of its content."""
+    """For git, the full hash of the commit; for a folder, "tree-" and the hash of its content."""
     subject: str = ""
     author: str = ""
     date: str = ""
-    """Of the commit, ISO 8601."""
+    """Date of the commit, ISO 8601."""
     unix_s: int = 0
     """The commit's time; 0 for a folder."""
     patch: str = ""
@@ -144,7 +144,7 @@ async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) ->
 
 
 async def _fixed(spec: BuildSpec, host: LocalHost) -> BuildSpec:
-    """Of a repository on this host: its commit's hash as the ref.
+    """The same build with the commit's hash as its ref, where its repository is on this host.
 
     A clone does not have the repository's remote branches, and not the HEAD of one without a branch, which is what a CI
     service checks out; nor does it learn of a new one.
