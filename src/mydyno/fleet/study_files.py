@@ -214,7 +214,7 @@ def _of_script(script: Path) -> dict[str, Path]:
 
 
 def _modules(text: str, script: Path) -> Iterator[tuple[str, Path]]:
-    """Files that a script requires, also of sysbench's package: a host may lack it. There they lie beside the script."""
+    """Files that a script requires, also of sysbench's package: a host may lack it, and has them beside the script."""
     for _, module in _REQUIRED.findall(text):
         relative = module.replace(".", "/")
         own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]

@@ -13,8 +13,7 @@ from mydyno.results.why.flame_graph import FlameGraph, Place, flame_graphs, with
 MOST_FRAMES = 6000
 """Most frames in all graphs of a page together; about 40 bytes each."""
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02)
-"""Shares of the CPU time of a transaction below which frames are left out: the larger ones where there are many
-frames."""
+"""Shares of a transaction's CPU time below which frames are left out: larger ones where there are many frames."""
 
 
 def graphs_of(result: StudyResult) -> tuple[list[FlameGraph], float]:

@@ -14,8 +14,7 @@ from math import inf, sqrt
 from mydyno.language import tr
 
 TOLERANCE = 0.05
-"""Tolerance for transactions that began or ended outside of the counted time, as a share of the number of
-connections."""
+"""Tolerance as a share of the connections: transactions begin or end outside of the counted time."""
 DEVIATIONS = 4.0
 """Standard deviations of a Poisson count beyond which more transactions ended than can have been due."""
 END_DEVIATIONS = 2.0

@@ -88,8 +88,7 @@ class Lane:
     waits: tuple[CountFacts, ...] = ()
     kernel: tuple[CountFacts, ...] = ()
     connection_memory: dict[str, float] = field(default_factory=dict)
-    """{step: bytes of the servers' memory per connection}, for the first step that was connected: later ones reuse
-    memory."""
+    """{step: memory of the servers per connection in bytes}, for the first connected step: later ones reuse memory."""
     connected: bool = False
     """Whether any step was connected."""
     stopped: bool = False

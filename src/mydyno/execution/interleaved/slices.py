@@ -53,8 +53,7 @@ class LaneReadings:
     """In ticks of 10 ms."""
     sent_bytes: int
     received_bytes: int
-    """Bytes on every interface of its network namespace but loopback; 0 where the load comes by loopback or a
-    socket."""
+    """Bytes on every interface of its network namespace but loopback; 0 for a load by loopback or a socket."""
     kernel: dict[str, float] = field(default_factory=dict)
     """The names of model/stored/records.py, KERNEL_COUNTERS, as far as this process may read them."""
 
@@ -86,7 +85,7 @@ def inter_processor_interrupts(text: str) -> float | None:
 
 
 def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
-    """Kernel counters of one process (switches: of its present threads only), and the host's interrupts between CPUs."""
+    """Kernel counters of one process (switches: of its present threads), and the host's interrupts between CPUs."""
     found = {"minor_page_faults": float(stat[7]), "major_page_faults": float(stat[9])}
     with suppress(OSError):
         sent = inter_processor_interrupts(Path("/proc/interrupts").read_text())

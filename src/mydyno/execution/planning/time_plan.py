@@ -21,8 +21,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 2
-"""Fewest cycles of each step in a block, where there is a choice: more starts give more information than longer
-ones."""
+"""Fewest cycles of each step in a block, given a choice: more starts give more information than longer ones."""
 FEWEST_CYCLES_OF_SEARCH = 12
 """The same of a capacity search: fewer slices of a start do not show its capacity (docs/guides/capacity.md)."""
 SLICE_GAP_S = 0.12

@@ -47,7 +47,7 @@ class Comparison(Record):
     outcome: Outcome
     skipped_because: SkipReason = ""
     reason: str = ""
-    """In words, of a skipped commit."""
+    """Why the commit was skipped, in words."""
     study: str = ""
     """The study's folder below the bisection's; empty if none was made."""
     ratio: float | None = None

@@ -25,7 +25,7 @@ class CopiesNoise(Record):
     ci_high: float | None
     """95 % t interval of it; None for one block."""
     typical: float
-    """In half of the blocks the copies differed by no more: a share, 0.01 is 1 %."""
+    """Median absolute difference between the copies over the blocks, as a share: 0.01 is 1 %."""
 
 
 class ComparedStudy(Record):

@@ -95,8 +95,7 @@ class KernelRow(Record):
     """The interval excludes 0, and the control's two copies do not differ in any measure."""
     control_percentiles_us: dict[str, float] = Field(default_factory=dict)
     arm_percentiles_us: dict[str, float] = Field(default_factory=dict)
-    """Percentiles p50, p95 and p99 of the duration of single events, from histograms whose buckets double; empty
-    without events."""
+    """p50, p95 and p99 of single events, from histograms whose buckets double; empty without events."""
 
     @property
     def is_system_call(self) -> bool:

@@ -61,7 +61,7 @@ class ClientLoad(Record):
     """CPU of the whole host in the measured window, in percent of all its CPUs; None: it was not sampled."""
 
     def with_other(self, other: ClientLoad) -> ClientLoad:
-        """Together with another load of the same host at the same time."""
+        """The sum with another load of the same host at the same time."""
         return self.model_copy(
             update={
                 "threads": self.threads + other.threads,
@@ -120,8 +120,7 @@ class DriverResult(Record):
     latency_log2_us: tuple[tuple[float, int], ...] = ()
     """For kv: (upper bound in µs, count) in buckets by powers of two, as memaslap prints them."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """For a workload with several kinds of transactions (tpcc): counts and response times of each kind, in the
-    window."""
+    """For a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
     traffic: dict[str, int] = Field(default_factory=dict)
     """Bytes in the window, where the driver counts them: raw_sent_bytes and raw_received_bytes (the protocol's
     packets), wire_sent_bytes and wire_received_bytes (compressed and encrypted, as they left)."""

@@ -117,8 +117,7 @@ class EffectRecord(Record):
     sentence: str
     primary: bool = False
     unadjusted: tuple[float, float | None, float | None] | None = None
-    """For an interleaved study, the ratio and the low and high end of its interval before the adjustment for the host's
-    speed."""
+    """For an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
     details: EffectDetails = EffectDetails()
 
 
