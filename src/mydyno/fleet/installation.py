@@ -99,7 +99,7 @@ class HostState:
     python: str
     """Path of a Python of the controller's version; empty if the host has none."""
     folders: frozenset[str]
-    """Below FOLDER."""
+    """Names of the folders below FOLDER."""
 
     @property
     def versions(self) -> list[str]:

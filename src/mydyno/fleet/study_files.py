@@ -49,9 +49,9 @@ class StudyFile:
     """One file."""
 
     path: Path
-    """On the controller."""
+    """Path on the controller."""
     name: str
-    """Below FOLDER on a host."""
+    """Path below FOLDER on a host."""
     sha256: str
     size_bytes: int
 
@@ -64,7 +64,7 @@ class StudyFiles:
     names: Mapping[str, str] = field(default_factory=dict)
     """What the experiment calls a file → its name below FOLDER."""
     script_folders: tuple[str, ...] = ()
-    """Below FOLDER: where the modules of scripts are."""
+    """Folders below FOLDER in which the modules of scripts are."""
 
     @property
     def checksums(self) -> dict[str, str]:

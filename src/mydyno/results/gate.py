@@ -106,7 +106,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
 
 
 def _builds(records: Sequence[RunRecord]) -> str:
-    """By the evidence of each arm's first run."""
+    """Each arm's commit, by the evidence of each arm's first run."""
     found: dict[str, str] = {}
     for record in sorted(records, key=lambda one: one.started_unix_ns):
         for evidence in record.evidence:

@@ -65,7 +65,7 @@ class CatalogueEntry:
 
     @property
     def download_bytes(self) -> int:
-        """About; for plan."""
+        """Approximate download size in bytes, for plan."""
         return self.source.download_bytes
 
 

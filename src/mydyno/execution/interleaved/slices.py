@@ -50,7 +50,7 @@ class LaneReadings:
     """The names of MEMORY; empty where it cannot be read."""
     user_s: float
     system_s: float
-    """In ticks of 10 ms."""
+    """CPU time in user mode and in the kernel, with a resolution of a tick (10 ms)."""
     sent_bytes: int
     received_bytes: int
     """Bytes on every interface of its network namespace but loopback; 0 for a load by loopback or a socket."""

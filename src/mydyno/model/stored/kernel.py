@@ -107,7 +107,7 @@ class KernelContrast(CountedContrast):
     """The kernel's events of an arm and of its control at one step."""
 
     rows: tuple[KernelRow, ...] = ()
-    """In the order of MEASURES, then system calls, the most frequent first."""
+    """Measures in the order of MEASURES, then system calls, the most frequent first."""
 
 
 class KernelRecord(SlicesApart):

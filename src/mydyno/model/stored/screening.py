@@ -48,7 +48,7 @@ class ScreenRecord(Record):
     standard_error: float
     """Standard error of a main effect, on the scale of the log."""
     factors: tuple[ScreenedFactor, ...] = Field(min_length=1)
-    """In the order of the experiment."""
+    """The variables, in the order of the experiment."""
     alarm: str = ""
     """Why no variable is called active: the two copies of the control differ."""
     follow_up: tuple[str, ...] = ()

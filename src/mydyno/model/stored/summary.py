@@ -396,7 +396,7 @@ class Summary(Record):
     conclusions: tuple[ConclusionRecord, ...] = ()
     """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
     canaries: tuple[CanaryRecord, ...] = ()
-    """In order of time."""
+    """Readings of the host's speed, in order of time."""
     design: Literal["blocks", "interleaved"] = "blocks"
     look: int | None = None
     """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""

@@ -59,14 +59,14 @@ class LockTotal(Record):
 
     name: str
     instances: int
-    """On which any thread waited, in the slice with most of them."""
+    """Instances on which any thread waited, in the slice with most of them."""
     time_us: float
     hottest_us: float
     """Waiting time at the instance with the longest one, summed over the slices."""
 
 
 class SessionTotal(Record):
-    """In how many samples of how many sessions something was seen."""
+    """How often something was seen: once for each sample of each session."""
 
     kind: SessionKind
     name: str = ""
@@ -101,7 +101,7 @@ class LockInstances(Record):
     """The instances of a mutex or read-write lock: whether one of them is hot."""
 
     instances: int
-    """On which any thread waited."""
+    """Instances on which any thread waited."""
     hottest: float
     """Share of their time that was of one instance."""
 

@@ -123,7 +123,7 @@ def _is_of(one: object, effect: EffectRecord) -> bool:
 
 @dataclass(frozen=True)
 class _Time:
-    """By how much longer an operation takes, and how often CPU time of one delays a connection."""
+    """How much longer an operation takes, and how often CPU time of one delays a connection."""
 
     change_us: float
     crowding: float
@@ -243,7 +243,7 @@ def _nearest(record: CostRecord) -> float:
 
 
 def _change_us(control_us: float, effect: EffectRecord, time: _Time | None) -> float:
-    """By how much longer an operation takes at this effect; of one on latency 0 where that is not known."""
+    """How much longer an operation takes at this effect; 0 for an effect on latency where that is not known."""
     if is_of_latency(effect):
         return time.change_us if time else 0.0
     return control_us * (1.0 / (effect.ratio or 1.0) - 1.0)

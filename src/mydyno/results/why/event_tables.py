@@ -40,7 +40,7 @@ class Facts(Protocol):
 
     @property
     def file(self) -> str:
-        """Below the run's folder; empty: nothing was counted."""
+        """Path below the run's folder; empty: nothing was counted."""
 
     @property
     def transactions(self) -> int:
@@ -111,7 +111,7 @@ class EventTable:
     rates: NDArray[np.float64]
     """How often an item occurs per transaction, by server: the mean over the blocks."""
     connection_us: NDArray[np.float64]
-    """By server."""
+    """A connection's time per transaction, by server."""
 
     def amounts(self) -> NDArray[np.float64]:
         """Per transaction, by item and server."""

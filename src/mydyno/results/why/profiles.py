@@ -80,7 +80,7 @@ def profiles_by_step(
 
 
 def _method(facts: Sequence[CpuProfile]) -> ProfileMethod:
-    """By which the profiles were made that are compared."""
+    """The method by which the compared profiles were made."""
     return "perf" if not facts or any(one.method == "perf" and one.file for one in facts) else facts[0].method
 
 

@@ -242,7 +242,7 @@ def _queue(arm: str, step: Step, slices: Sequence[SliceRecord], instances: int, 
 
 
 def _utilisations(slices: Sequence[SliceRecord], cpus: float) -> dict[str, float]:
-    """By the utilisation law; of the host's CPUs as a share of what the hypervisor left."""
+    """Utilisation of each resource, by the utilisation law; of the host's CPUs, of what the hypervisor left."""
     found: dict[str, float] = {}
     length_s = sum(one.length_s for one in slices)
     if all(one.server_cpu_s is not None for one in slices):

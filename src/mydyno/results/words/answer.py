@@ -45,9 +45,9 @@ NAMED_SHARE = 0.05
 ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
-"""On what is decided in the first metric of the question, where arms are compared with several controls."""
+"""Most sentences on what is decided in the first metric of the question, where arms have several controls."""
 MOST_OF_FURTHER = 2
-"""On what is decided in a further metric of the question."""
+"""Most sentences on what is decided in a further metric of the question."""
 TARGET = 0.02
 
 

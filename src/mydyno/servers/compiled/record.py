@@ -53,7 +53,7 @@ class BuildRecord(Record):
     recipe: str
     """SHA-256 of everything above that decides about the program."""
     program: str
-    """Below the build's tree."""
+    """Path of the program below the build's tree."""
     version: str
     """As the program reports it."""
     has_sql: bool
