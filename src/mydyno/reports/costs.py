@@ -1,4 +1,4 @@
-"""What reports print of the costs of an operation and of what accompanied an effect. Of all formats."""
+"""What reports print of the costs of an operation and of what accompanied an effect, in all formats."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def version_obstacle(version: ServerVersion) -> str | None:
 async def instrument_setting(control: Control, setting: str) -> str:
     """What a server made of a value of INSTRUMENT_OPTION, in the same form; "3 of 40 on" where only some took it.
 
-    Of waits, stages and statements: instruments of memory cannot all be switched. Raises ServerError.
+    Only for waits, stages and statements: instruments of memory cannot all be switched. Raises ServerError.
     """
     pattern = setting.rpartition("=")[0].strip()
     rows = await control.rows(

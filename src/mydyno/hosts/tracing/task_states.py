@@ -47,7 +47,7 @@ class _Task:
 
 
 class TaskStates:
-    """The threads of these processes, pass by pass. Of one thread; close() in the end. Raises nothing: threads end."""
+    """The threads of these processes, pass by pass. For use in one thread; close() in the end. Raises nothing."""
 
     def __init__(self, pids: Sequence[int], proc: Path = PROC) -> None:
         self._folders = [f"{proc}/{pid}/task" for pid in pids]

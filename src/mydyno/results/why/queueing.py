@@ -1,6 +1,6 @@
 """Little's law and the utilisation law at each step of each arm, and its busiest resource.
 
-Of an open loop (a set rate) the queue, of a closed loop whether throughput and response time account for the
+For an open loop (a set rate), the queue; for a closed loop, whether throughput and response time account for the
 connections. In the interleaved design from the slices, in the design "blocks" from the steps of the runs.
 """
 

@@ -1,6 +1,6 @@
 """The source of a build: a commit of a git repository, or a folder known by the hash of its content.
 
-Of a repository, the cache holds one clone with a work tree. Every commit of it is built at the same path, so that
+For a repository, the cache holds one clone with a work tree. Every commit of it is built at the same path, so that
 paths inside a program (assertions, debug information) are the same for all of them and ccache finds what it has.
 """
 
@@ -92,8 +92,8 @@ def source_obstacle(spec: BuildSpec) -> str | None:
 def is_memcached(spec: BuildSpec, cache: Path) -> bool:
     """Whether the source is that of memcached: it has a memcached.c at its top.
 
-    Of a repository that was never fetched the name decides, and of a commit that is not there HEAD:
-    what is wrong then is the commit, which is named when it is looked up.
+    For a repository that was never fetched the name decides, and for a commit that is not there HEAD: what is wrong
+    then is the commit, which is named when it is looked up.
     """
     origin, clone = Path(_origin(spec)), work_folder(cache, spec) / "source"
     if spec.git is None:
