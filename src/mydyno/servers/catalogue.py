@@ -59,7 +59,7 @@ class CatalogueEntry:
     name: str
     title: str
     version: ServerVersion
-    """Version of the line; patch levels that change within a Debian release are read from the server."""
+    """Version of the release line; patch levels that change within a Debian release are read from the server."""
     source: Source
     traits: Traits
 

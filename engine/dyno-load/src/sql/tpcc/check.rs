@@ -33,11 +33,11 @@ pub struct ConditionCheck {
 /// What became of the orders that a run's server acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Durability {
-    /// Orders acknowledged.
+    /// Acknowledgements of orders, repeated ones included.
     pub acknowledged: u64,
     /// Acknowledged orders that are not in ORDER.
     pub missing: u64,
-    /// Acknowledged orders that were acknowledged more than once.
+    /// Acknowledgements of orders that had been acknowledged before.
     pub repeated: u64,
 }
 
