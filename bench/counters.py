@@ -35,7 +35,7 @@ CONNECTIONS = 16
 TABLE_SIZE = 100_000
 WASHOUT_MS = 300
 LEAST_SHARE = 0.995
-"""Of the throughput without counters, that with counters is to be at least."""
+"""Least throughput with counters, as a share of that without."""
 
 
 @dataclass

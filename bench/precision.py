@@ -105,7 +105,7 @@ def half_widths(summary: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _half_width(values: dict[tuple[str, int, int], float], arm: str, control: str) -> float | None:
-    """Of the blocks' log ratios of an arm to the mean of the control's two copies."""
+    """Half-width of the interval of the blocks' log ratios of an arm to the mean of the control's two copies."""
     ratios = []
     for name, _, block in values:
         reference = [math.log(values[control, copy, block]) for copy in (1, 2) if (control, copy, block) in values]

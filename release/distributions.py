@@ -12,7 +12,7 @@ LOWEST_GLIBC = "manylinux_2_28"
 """What the programs run with: RHEL 8, Debian 11, Ubuntu 20.04 and later. Also the lowest of the packages of others."""
 
 RELEASE_OPTIONS = ("--release", "--zig", "--compatibility", LOWEST_GLIBC)
-"""Of maturin, for programs that are published."""
+"""Options of maturin for programs that are published."""
 
 
 def build_engine(source: Source, target: Path, out: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from release.source import Source, run
 
 PYTHON = "3.11"
-"""Of the image's distribution."""
+"""Python version of the image's distribution."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64",
              "manylinux_2_5_x86_64", "manylinux1_x86_64")  # fmt: skip
 

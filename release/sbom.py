@@ -15,7 +15,7 @@ from release.source import ReleaseError, Source, run
 
 IN_WHEEL = re.compile(r"[^/]+\.dist-info/sboms/[^/]+\.json")
 FIRST_DATE = (1980, 1, 1, 0, 0, 0)
-"""Of a zip file; maturin writes it too."""
+"""Earliest date of a zip file; maturin writes it too."""
 
 
 def write_python_sbom(source: Source, out: Path) -> None:

@@ -83,7 +83,7 @@ class Line:
     target: Target | None = None
     runs: list[dict[str, float]] = field(default_factory=list)
     state: str = ""
-    """Of the host, beside the figure."""
+    """State of the host, shown beside the figure."""
 
     def __post_init__(self) -> None:
         say(f"  {self.text()}")

@@ -18,7 +18,7 @@ ARM, CONTROL = "planted", "plain"
 BLOCKS = 6
 """Intervals over so many costs are of use from six on."""
 BLOCK_S = 22.0
-"""Of a block of two arms, besides its cycles: starts of the servers, and slices apart."""
+"""Time of a block of two arms besides its cycles: starts of the servers, and slices apart."""
 LANES, SLICE_S, WASHOUT_S = 3, 1.0, 0.2
 
 

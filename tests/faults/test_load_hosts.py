@@ -36,7 +36,7 @@ def fleet(real_paths: HostPaths, parts: None, tmp_path: Path) -> Iterator[Fleet]
 
 
 def addresses_of_clients(pid: int) -> set[str]:
-    """Whom a process's network namespace has established connections with, at the address of the link."""
+    """Addresses with which a process's network namespace has established connections, at the address of the link."""
     found = set()
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, local, remote, state, *_ = line.split()

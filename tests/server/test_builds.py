@@ -29,7 +29,7 @@ from tests.support.processes import processes, shown
 from tests.support.real import Program, wait_for
 
 TURNS = 300_000
-"""Of a loop in each answer of the bad commit: many times what memcached's own work costs, for a short test."""
+"""Turns of a loop in each answer of the bad commit: many times memcached's own work, for a short test."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ async def test_glibc_is_proved_even_where_the_build_links_another_allocator(inst
 
 
 async def _counts_waits(instance: MysqldServer, tmp_path: Path) -> None:
-    """Of a server started for it: nothing before counting begins, then all classes, locks, sessions and counters."""
+    """With a server started for it: nothing before counting begins, then all classes, locks, sessions and counters."""
     await instance.stop()
     instance.settings.base = {**BASE, **start_variables(instance.version)}
     await instance.start()

@@ -31,7 +31,7 @@ class CountedStudy:
 def counted_study(
     folder: Path, kind: CountedKind, totals: Callable[[str, int], CountedTotals], blocks: int = 6
 ) -> CountedStudy:
-    """Of so many blocks; `totals`: (arm, copy) → what was counted of one run, which is written to the folder."""
+    """A study of so many blocks. `totals`: (arm, copy) → the counts of one run, which are written to the folder."""
     experiment = Experiment(
         name=kind,
         question="What does the server do?",

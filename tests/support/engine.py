@@ -118,7 +118,7 @@ def gate_first(among: Sequence[Target]) -> list[Any]:
 
 
 def run_timed_tests(target: Target, programs: dict[str, tuple[Path, Path]], environment: dict[str, str]) -> None:
-    """Those that judge times, alone."""
+    """Run the tests that judge times, alone."""
     program, folder = programs[target.id]
     command = [str(program), THREADS, "--exact"]
     run_test_program(command, folder, environment, f"{target.id}-times", target.timed_tests)

@@ -27,7 +27,7 @@ from tests.support.other_server import START_SERVER, get_plugins, open_copy
 
 
 def make_certificates(folder: Path) -> dict[str, str]:
-    """Those of an authority, a server and a client; gives the server's variables for them."""
+    """Write certificates of an authority, a server and a client; returns the server's variables for them."""
     subprocess.run([example("make_certificates"), folder], check=True)
     files = {"ca": "ca.pem", "cert": "server-cert.pem", "key": "server-key.pem"}
     return {f"ssl_{name}": str(folder / file) for name, file in files.items()}

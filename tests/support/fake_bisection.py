@@ -72,7 +72,7 @@ class World:
         return rate
 
     def rate_of(self, arm: str) -> float:
-        """Of an arm of the present study."""
+        """The rate of an arm of the present study."""
         return self.rate(self._commit if arm == CANDIDATE else 0)
 
     def tools(self) -> Tools:
@@ -80,7 +80,7 @@ class World:
         speeds, starts, studies = Random(self.seed), dict[tuple[str, int], float](), Counter[int]()
 
         def noise(*of: object) -> Random:
-            # Of a slice, whatever their order: that is drawn from the time at which a study began.
+            # The noise of a slice does not depend on their order, which is drawn from the time at which a study began.
             return Random(repr((self.seed, self._commit, studies[self._commit], *of)))
 
         def qps(arm: str, copy: int, _step: object, order: Any) -> float:

@@ -43,7 +43,7 @@ class Cause:
     kernel: Mapping[str, float] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     memory_bytes: float = 90_000.0
-    """Of a connection."""
+    """Memory of a connection."""
     response_us: float | None = None
     """Mean response time of an open loop; None: not known."""
     driver_system: float | None = None

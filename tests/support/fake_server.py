@@ -16,7 +16,7 @@ from mydyno.store.samples import Sample
 from tests.support.fake_script import Script
 
 STARTED_UNIX_NS = 1_800_000_000_000_000_000
-"""Of the fake host's clock, if the real one is not later."""
+"""Start of the fake host's clock, if the real one is not later."""
 
 
 class FakeInstance(RunningServer):

@@ -14,11 +14,12 @@ import pytest
 
 LOOK_S = 0.3
 FOREIGN_SHARE = 0.15
-"""Of all CPUs, before or after the test. Servers of a test that wait for queries use a hundredth."""
+"""Share of all CPUs that other programs use, before or after the test, from which on a failure counts as disturbed. A
+test's own servers that wait for queries use a hundredth."""
 STOLEN_SHARE = 0.05
-"""Of all CPU time of the test."""
+"""Stolen share of all CPU time of the test from which on a failure counts as disturbed."""
 IDLE, WAITING, STEAL, COLUMNS = 3, 4, 7, 8
-"""Of /proc/stat (proc(5))."""
+"""Columns of /proc/stat (proc(5))."""
 
 Ticks = tuple[int, int, int]
 """Used by programs, stolen, all: of all CPUs, since the host started."""

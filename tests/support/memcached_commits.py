@@ -125,7 +125,7 @@ class Change:
 
     subject: str
     turns: int | None = None
-    """Of a loop in each answer, of about a nanosecond each; None: as before."""
+    """Turns of a loop in each answer, of about a nanosecond each; None: as before."""
     extra: str = ""
     """Further statements in every answer."""
 

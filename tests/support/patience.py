@@ -58,7 +58,7 @@ class Patience:
         self._given_s = 0.0
 
     def left_s(self) -> float:
-        """Of the bound; 0 where it is used up. To be called often: between two calls the pressure is taken as even."""
+        """Seconds left; 0 where the bound is used up. Call it often: between calls the pressure is taken as even."""
         now, last = self._read(), self._last
         self._last = now
         passed_s = now.clock_s - last.clock_s

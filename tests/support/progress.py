@@ -1,6 +1,6 @@
 """What a run of tests leaves for ./test while it goes on, and for whoever looks after it was cut off.
 
-Of the process that prints the results; `stem` is the path of the part's log without its suffix:
+Written by the process that prints the results; `stem` is the path of the part's log without its suffix:
 
 - STEM.progress: how many tests are done, and which are running since when (the longest first); gone when the part ends
 - STEM.failed: the IDs of failed tests, one a line: also of those whose set-up, clean-up or collection failed, or whose

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 PERIOD_S = 0.1
-"""Of a CPU quota: the kernel's default."""
+"""Period of a CPU quota: the kernel's default."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 STUDY_LOCK = f"mydyno-test-{os.getpid()}"
 """The programs of one test process refuse each other's studies, and nobody else's."""
 PASSED_ON = ("PATH", "HOME", "LANG", "PYTHONPYCACHEPREFIX", "OPENBLAS_NUM_THREADS")
-"""Of the environment of the tests."""
+"""Variables that are passed on from the environment of the tests."""
 SMALL = """\
 [server]
 name = "mariadb-10.11"

@@ -53,7 +53,7 @@ class Sshd:
 
     @property
     def home(self) -> Path:
-        """Of the user who logs in."""
+        """Home folder of the user who logs in."""
         return self.folder / "remote-home"
 
     @property

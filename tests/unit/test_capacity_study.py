@@ -37,7 +37,7 @@ def search(**design: object) -> Experiment:
 
 
 def usual_slice(objective: SearchSpec) -> float:
-    """Of an experiment that does not set it."""
+    """The slice of an experiment that does not set it."""
     tree = {"steps": [{"search": {"metric": objective.metric, "limit": objective.limit}}]}
     return float(with_search_defaults(tree)["design"]["slice"])
 

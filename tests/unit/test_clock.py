@@ -112,7 +112,7 @@ async def test_the_runs_of_a_study_say_that_the_clock_was_set(
     watcher = Watched(script)
     folder, summary = await run_study(request, paths, watcher, opener(script))
     said = [run for run in summary.runs if any("was set by −30.0 s" in words for words in run.warnings)]
-    # Of runs that follow each other, the clock was set in the first.
+    # With runs that follow each other, the clock was set in the first.
     assert len(said) == (1 if design.get("kind") is None else len(summary.runs))
     assert [line for line in watcher.said if "was set by −30.0 s" in line]
     assert all(record.ended_unix_ns >= record.started_unix_ns for record in folder.runs())

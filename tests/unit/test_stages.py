@@ -15,7 +15,7 @@ from mydyno.stages import STOP_AT, stage
 
 @pytest.fixture
 def stops(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Whom SIGSTOP was sent to; nobody is stopped."""
+    """The processes that SIGSTOP was sent to; nothing is stopped."""
     found: list[tuple[int, int]] = []
     kill = os.kill
 

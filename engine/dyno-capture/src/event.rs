@@ -35,7 +35,7 @@ pub struct Header {
     pub events: u64,
     /// Statements among them.
     pub statements: u64,
-    /// Of these, the statements that do not only read, by their texts; none in captures of earlier versions.
+    /// Statements among them that do not only read, by their texts; none in captures of earlier versions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub writing: Option<u64>,
     /// What could not be captured, by kind, with the places of the first ones.

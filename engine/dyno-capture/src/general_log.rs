@@ -88,7 +88,7 @@ enum Start<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Time {
-    /// That of the entry before.
+    /// The time of the entry before.
     Same,
     Seconds(Micros),
     Exact(Micros),

@@ -38,7 +38,7 @@ const VARYING_FUNCTIONS: &[&str] = &[
     "NEXTVAL",
     "LASTVAL",
 ];
-/// Those that are also called without parentheses.
+/// The functions that are also called without parentheses.
 const WITHOUT_PARENTHESES: &[&str] = &[
     "CURRENT_TIMESTAMP",
     "CURRENT_DATE",

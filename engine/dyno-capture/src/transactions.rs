@@ -63,7 +63,7 @@ struct Open {
 }
 
 impl Transactions {
-    /// Of a capture.
+    /// The transactions of a capture.
     pub fn of(capture: Capture, wanted: Wanted) -> Self {
         let mut found = Self::default();
         // In the order of their numbers: what never ended is in the same order in each program that reads the capture.

@@ -28,7 +28,7 @@ pub struct LocalPorts {
 }
 
 impl LocalPorts {
-    /// Those of this network namespace; none where they cannot be read.
+    /// The settings of this network namespace; none where they cannot be read.
     pub fn read() -> Option<Self> {
         let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
         let reserved = setting("ip_local_reserved_ports").unwrap_or_default();

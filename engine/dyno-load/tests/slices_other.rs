@@ -72,7 +72,7 @@ fn new_orders(slice: &Value) -> u64 {
     committed.and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Whom New-Orders ask for depends on the stream alone.
+/// The customers that New-Orders ask for depend on the stream alone.
 fn same_customers_in_the_same_stream(control: &mut dyno_mysql::blocking::Client, socket: &str) {
     control.exec("SET GLOBAL log_output = 'TABLE'").unwrap();
     let mut asked_in = |stream: u32, measure_ms: u32| -> Vec<String> {

@@ -94,7 +94,7 @@ impl End {
 pub struct PlanAccount {
     /// Operations that were due.
     pub planned: u64,
-    /// Of these, the ones that are completed.
+    /// Operations among `planned` that are completed.
     pub ended: u64,
     /// Given up by the overload policy because they were late.
     pub dropped_late: u64,

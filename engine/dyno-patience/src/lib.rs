@@ -53,7 +53,7 @@ pub fn wait_until(limit_s: f64, what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Of /proc/stat and /proc/pressure/cpu, since the host's start. What cannot be read is 0.
+/// A reading of /proc/stat and /proc/pressure/cpu, since the host's start. What cannot be read is 0.
 #[derive(Clone, Copy, Default)]
 struct Reading {
     stolen_ticks: f64,

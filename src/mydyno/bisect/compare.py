@@ -41,7 +41,8 @@ GOOD, CANDIDATE = "good", "candidate"
 AGAIN = "-again"
 """At the end of the name of a study that repeats one."""
 NAME_LETTERS = 29
-"""Of the experiment's name, in the names of studies: with a commit's twelve letters and AGAIN they have 48 at most."""
+"""Longest part of the experiment's name in the names of studies: with a commit's twelve letters and AGAIN they have at
+most 48."""
 EndState = Literal["differ", "no difference", "better", "undecided"]
 
 

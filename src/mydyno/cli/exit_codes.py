@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 def exit_code_of(error: MydynoError) -> ExitCode:
-    """By who must act."""
+    """The exit code of an error: which one depends on who must act."""
     if isinstance(error, UserError):
         return ExitCode.USER_INPUT
     if isinstance(error, HostError):

@@ -34,7 +34,7 @@ class Agent:
     """A load program on another host, driven by the one on this host."""
 
     name: str
-    """Of its host."""
+    """Name of its host."""
     command: str
     """What leads to it, as dynoload's --agent takes it."""
 
@@ -111,7 +111,7 @@ class Driver(ABC):
 
     @abstractmethod
     def check(self, step: Step) -> list[str]:
-        """What of this step the driver cannot do, as sentences; empty if it supports the step. Needs no get()."""
+        """What the driver cannot do of this step, as sentences; empty if it supports the step. Needs no get()."""
 
     def data_obstacle(self, data: DataSpec) -> str | None:  # noqa: ARG002
         """Why it cannot load these data; None if it can. Needs no get()."""

@@ -23,8 +23,8 @@ from mydyno.servers.sql import Address
 GRACE_S = 60.0
 PREPARE_TIMEOUT_S = 24 * 3600.0
 SEARCH_ARGUMENTS = ("--rate=1", "--arrivals=poisson")
-"""Of a capacity search: each slice has a rate of its own. Poisson arrivals queue as those of many users do; evenly
-spaced ones would show a higher capacity."""
+"""Arguments in a capacity search, where each slice has a rate of its own. Poisson arrivals queue as those of many users
+do; evenly spaced ones would show a higher capacity."""
 EXIT_INVALID = 4
 """dynoload's own verdict on a result that it wrote nevertheless."""
 

@@ -13,8 +13,8 @@ RATIOS = {"kv_set": "0:100", "kv_get": "100:0", "kv_mixed": "90:10"}
 YCSB = "kv_ycsb_"
 """Before the letter of one of YCSB's workloads."""
 STORING = ("--connections=32", "--counters=1", "--quiet")
-"""Of the store before a run: InnoDB commits in groups only where many wait (measured: 8 connections are 5 times slower
-than 32)."""
+"""Arguments for the store before a run: InnoDB commits in groups only where many wait (measured: 8 connections are 5
+times slower than 32)."""
 
 OUT_OF_MEMORY = 0x82
 """memcached refuses a set now and then where its memory is short and its evicting thread late (the binary protocol's

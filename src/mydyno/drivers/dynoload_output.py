@@ -69,7 +69,7 @@ def interval_values(record: dict[str, Any]) -> dict[str, float]:
 
 
 def _kv_values(counts: dict[str, int], length_s: float) -> dict[str, float]:
-    """Of keys and values: operations, and how many of the keys asked for were there (absent without gets)."""
+    """Rates of keys and values: operations, misses, and the percentage of gets that hit (absent without gets)."""
     values = {
         "ops": (counts["cmd_get"] + counts["cmd_set"]) / length_s,
         "kv_misses_per_s": counts["get_misses"] / length_s,

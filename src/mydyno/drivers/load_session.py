@@ -25,7 +25,7 @@ class _Record(BaseModel):
 
 
 class NegotiatedTls(_Record):
-    """Of one session; names as OpenSSL and MySQL have them."""
+    """The TLS that one session negotiated; names as in OpenSSL and MySQL."""
 
     version: str
     cipher_suite: str
@@ -101,7 +101,7 @@ async def open_sessions(
 
 
 def _sessions(text: str) -> tuple[LoadSession, ...]:
-    """Of the last line: warnings come before it. Raises ServerError."""
+    """The sessions on the last line; warnings come before it. Raises ServerError."""
     try:
         report = _Report.model_validate_json(text.rpartition("\n")[2])
     except ValidationError as error:

@@ -40,9 +40,9 @@ class Report:
     seconds: dict[str, tuple[Second, ...]]
     """Get, Set and Total → each second."""
     counts: dict[str, int]
-    """Of the whole run: cmd_get, cmd_set, get_misses, written_bytes, read_bytes, object_bytes."""
+    """Counts over the whole run: cmd_get, cmd_set, get_misses, written_bytes, read_bytes, object_bytes."""
     spread_us: dict[str, float]
-    """Of all operations of the whole run: min_us, max_us, mean_us, std_us, geometric_mean_us."""
+    """Latency of all operations of the whole run: min_us, max_us, mean_us, std_us, geometric_mean_us."""
     log2_us: tuple[tuple[float, int], ...]
     """(upper bound in µs, count) of all operations of the whole run."""
     run_s: float

@@ -25,14 +25,14 @@ class Stopping:
         self._in_a_row = 0
 
     def run_ended(self, run: RunRecord) -> None:
-        """Of the design of blocks. Raises StudyError; the study can be resumed."""
+        """Note a run in the design of blocks. Raises StudyError after too many in a row; the study can be resumed."""
         self._in_a_row = 0 if run.valid or is_host_noise(run) else self._in_a_row + 1
         if self._in_a_row == FAILED_RUNS_IN_A_ROW:
             last = joined(run.reasons[:1]) or "no reason was recorded"
             self._stop(f"{self._in_a_row} runs in a row are invalid; the last one: {last}")
 
     def block_ended(self, runs: Iterable[RunRecord], control: str) -> None:
-        """Of the interleaved design: the runs of one block. Raises as run_ended does."""
+        """Note the runs of one block in the interleaved design. Raises as run_ended does."""
         failed = next(run.failed for run in runs if run.arm == control and run.copy_number == 1)
         self._in_a_row = self._in_a_row + 1 if failed else 0
         if self._in_a_row == FAILED_CONTROLS_IN_A_ROW:

@@ -36,7 +36,7 @@ def new_study(experiment: Experiment, source: str, command: tuple[str, ...], pat
 
 
 def _synced_writes_per_s(experiment: Experiment, paths: HostPaths) -> float | None:
-    """Of the disk with the data, before the load, where the arms differ in durability; None otherwise."""
+    """Synced writes per second of the data's disk, before the load; None where the arms do not differ in durability."""
     durability = [tuple(_durability(arm.treatments.get("variables", {}))) for arm in experiment.arms]
     if len(set(durability)) == 1:
         return None
@@ -51,7 +51,7 @@ def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
 
 
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:
-    """Of a study that lacks no run: what can be done with it."""
+    """What can be done with a study that lacks no run."""
     path = shlex.quote(str(folder.path))
     more = f"`mydyno resume {path} --time 30m` adds blocks" if plan.sequential else "for more blocks begin a new study"
     return f"{folder.name} is finished: nothing was run; `mydyno report {path}` writes its report again; {more}"

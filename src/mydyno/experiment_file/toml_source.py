@@ -21,7 +21,7 @@ BYTE_ORDER_MARKS = (
 )  # fmt: skip
 """The longer ones first: that of UTF-32 begins with that of UTF-16."""
 MOST_LEVELS = 50
-"""Of tables inside tables; an experiment has 5."""
+"""Most levels of tables inside tables; an experiment has 5."""
 
 
 def toml_text(name: str, content: bytes) -> str:

@@ -15,7 +15,7 @@ LINE_LENGTH = 120
 """Longest line of a table that is written on one line."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 MOST_MEMBERS = 2
-"""Of a table on one line, beside an arm."""
+"""Most keys of a table on one line, except for arms and factors."""
 ORDERED = ("arms", "factors")
 
 

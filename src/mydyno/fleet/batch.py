@@ -69,7 +69,7 @@ def kubernetes_job(batch: Batch, image: str, claim: str) -> dict[str, Any]:
     """
     name = f"mydyno-{_label(batch.study.name)}"
     labels = {"app.kubernetes.io/name": "mydyno", "mydyno/study": _label(batch.study.name)}
-    # Of any study: two on one node would disturb each other.
+    # Matches pods of any study: two on one node would disturb each other.
     mydyno = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
     any_study = {"labelSelector": {"matchLabels": mydyno}, "topologyKey": "kubernetes.io/hostname"}
     command = (

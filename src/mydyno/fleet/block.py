@@ -45,7 +45,7 @@ class BlockOrder:
 
     block: int
     length_s: float | None = None
-    """Of an interleaved block: as many cycles as fit; None: the experiment's own number of cycles."""
+    """For an interleaved block, its length: as many cycles as fit; None: the experiment's own number of cycles."""
     washout_s: float | None = None
     """None: design.washout."""
     group: str = ""

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from mydyno.model.definition.experiment import Frozen
 
 LINE_LIMIT_BYTES = 64 << 20
-"""Of one line of a program: an agent's interval has complete histograms (measured: up to 120 kB)."""
+"""Longest line of a program: an agent's interval has complete histograms (measured: up to 120 kB)."""
 ProgramName = Literal["agent", "network", "probe"]
 MYDYNO = "mydyno"
 PROGRAMS: dict[ProgramName, tuple[str, ...]] = {

@@ -84,7 +84,7 @@ def check_local(group: str, paths: HostPaths) -> CheckedHost:
 
 
 async def clock_offset(host: SshHost) -> ClockOffset:
-    """Of several readings the one with the shortest round trip. Raises HostError."""
+    """The offset of the host's clock, from the reading with the shortest round trip. Raises HostError."""
     process = await host.start(["sh", "-c", "while read -r _; do date +%s.%N; done"])
     lines = process.lines()
     found = []

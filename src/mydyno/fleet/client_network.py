@@ -19,7 +19,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal, clean_up
 
 NAME = "client-network"
-"""Of its undo journal."""
+"""Name of the undo journal of this program."""
 Write = Callable[[str], None]
 
 
@@ -50,7 +50,7 @@ async def _serve(end: LoadEnd, write: Write, silence_s: float) -> None:
 
 
 async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
-    """To one request; whatever goes wrong is part of the answer."""
+    """The answer to one request; whatever goes wrong is part of it."""
     try:
         return NetworkAnswer(result=await parse_request(line).perform(end))
     except MydynoError as error:

@@ -362,7 +362,7 @@ class _Fleet:
             lengthen_washout(self.folder, self.plan, experiment, block, self.watcher.say)
 
     def _length_s(self) -> float | None:
-        """Of the next block: the time that is left, by the rounds that the blocks not yet begun need."""
+        """Length of the next block: the time left, divided by the rounds for blocks not yet begun; None: no limit."""
         if self.plan.design != "interleaved" or not self.plan.sequential or self.time_s is None:
             return None
         waiting = len(_missing(self.folder, self.plan)) - len(self._flying)

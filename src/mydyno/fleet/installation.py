@@ -46,7 +46,7 @@ FOLDER = f"{CACHE}/hosts"
 PUSHED = f"{FOLDER}/pushed.txt"
 START = "mydyno"
 SPARE_BYTES = 256 << 20
-"""Of disk that an installation leaves free."""
+"""Least free disk space after an installation."""
 _PROBE = f"""
 echo "machine $(uname -m)"
 echo "glibc $(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)"
@@ -97,9 +97,9 @@ class HostState:
     """(0, 0) if it has another C library."""
     free_bytes: int
     python: str
-    """Of the controller's version; empty if it has none."""
+    """Path of a Python of the controller's version; empty if the host has none."""
     folders: frozenset[str]
-    """Below FOLDER."""
+    """Names of the folders below FOLDER."""
 
     @property
     def versions(self) -> list[str]:

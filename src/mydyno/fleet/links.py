@@ -248,14 +248,14 @@ class SshLink:
         return self._host is not None and self._host.connected
 
     async def write_files(self, study: str, files: dict[str, str]) -> str:
-        """By SFTP, into the cache of the user on the host."""
+        """Write the files by SFTP, into the cache of the user on the host."""
         folder = await self._folder(study)
         for name, text in files.items():
             await self.host.write_text(f"{folder}/{name}", text)
         return folder
 
     async def copy_files(self, study: str, files: StudyFiles, say: Say) -> str | None:
-        """By SFTP."""
+        """Copy the files by SFTP."""
         if not files.files:
             return None
         root = f"{await self._folder(study)}/{FOLDER}"
@@ -278,11 +278,11 @@ class SshLink:
         return await self.host.start([program, *arguments], environment=environment)
 
     async def fetch(self, folder: str, to: Path) -> None:
-        """By SFTP."""
+        """Fetch the folder by SFTP."""
         await self.host.get_tree(folder, to)
 
     async def remove(self, study: str) -> None:
-        """By rm(1)."""
+        """Remove the study's folder by rm(1)."""
         await self.host.run(["rm", "-rf", "--", await self._folder(study)])
 
     async def close(self) -> None:

@@ -52,7 +52,7 @@ class Prepared(Frozen):
     versions: dict[str, str]
     """Server, driver, allocators, engine."""
     facts: dict[str, Any]
-    """Of the host: see hosts/facts.py."""
+    """Facts about the host: see hosts/facts.py."""
 
 
 class Finished(Frozen):
@@ -64,7 +64,7 @@ class Finished(Frozen):
     files: dict[str, str]
     """Path below the block's folder → SHA-256."""
     overhead_s: float | None = None
-    """Of an interleaved block: before the first slice and after the last one."""
+    """For an interleaved block, the time before the first slice and after the last one; None for other designs."""
     journal: tuple[dict[str, Any], ...] = ()
     """Events of the host's journal since the block began."""
 

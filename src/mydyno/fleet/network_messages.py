@@ -95,7 +95,7 @@ _REQUESTS: TypeAdapter[AnyRequest] = TypeAdapter(Request)
 
 
 class NetworkAnswer(Frozen):
-    """To one request; answers come in the order of the requests."""
+    """The answer to one request; answers come in the order of the requests."""
 
     result: dict[str, Any] = Field(default_factory=dict)
     error: str = ""

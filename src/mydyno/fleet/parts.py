@@ -145,7 +145,7 @@ def python_part() -> Part | None:
 
 
 def python_tag() -> str:
-    """Of the running Python: "3.11"."""
+    """Version of the running Python, e.g. "3.11"."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -172,7 +172,7 @@ def _glibc_of_wheel(text: str) -> Version:
 
 
 def _distributions() -> dict[str, importlib.metadata.Distribution]:
-    """Those required, and what they require in turn where it is installed: markers were decided at installation."""
+    """The distributions in REQUIRED and, where installed, what they require: markers were decided at installation."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(REQUIRED)
     while waiting:

@@ -35,7 +35,7 @@ FOLDER = "files"
 MOST_ESCAPED = 7
 """Characters that JSON in JSON makes of one, at most."""
 LINE_RESERVE_BYTES = 1 << 20
-"""Of a line to an agent, for what is not the files."""
+"""Bytes of a line to an agent that are reserved for what is not the files."""
 _CSV = re.compile(r"""\bcsv\s*\(\s*(["'])([^"'\n]+)\1""")
 _REQUIRED = re.compile(r"""\brequire\s*\(?\s*(["'])([^"'\n]+)\1""")
 _LITERAL = re.compile(r"""(["'])([^"'\n]{1,200})\1""")
@@ -49,9 +49,9 @@ class StudyFile:
     """One file."""
 
     path: Path
-    """On the controller."""
+    """Path on the controller."""
     name: str
-    """Below FOLDER on a host."""
+    """Path below FOLDER on a host."""
     sha256: str
     size_bytes: int
 
@@ -64,7 +64,7 @@ class StudyFiles:
     names: Mapping[str, str] = field(default_factory=dict)
     """What the experiment calls a file → its name below FOLDER."""
     script_folders: tuple[str, ...] = ()
-    """Below FOLDER: where the modules of scripts are."""
+    """Folders below FOLDER in which the modules of scripts are."""
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -73,7 +73,7 @@ class StudyFiles:
 
     @property
     def of_scripts(self) -> StudyFiles:
-        """Those that an agent on a client host may open by itself; all else comes with its job."""
+        """The files that an agent on a client host may open by itself; all else comes with its job."""
         inside = tuple(f"{folder}/" for folder in self.script_folders)
         return StudyFiles(
             tuple(one for one in self.files if one.name.startswith(inside)), script_folders=self.script_folders
@@ -214,7 +214,7 @@ def _of_script(script: Path) -> dict[str, Path]:
 
 
 def _modules(text: str, script: Path) -> Iterator[tuple[str, Path]]:
-    """Of sysbench's package, too: a host may have no such package. They lie beside the script on a host."""
+    """Files that a script requires, also of sysbench's package: a host may lack it, and has them beside the script."""
     for _, module in _REQUIRED.findall(text):
         relative = module.replace(".", "/")
         own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]

@@ -29,7 +29,7 @@ class _Held:
 
     undo: UndoJournal
     entry: int | None
-    """Of the undo journal; None: the setting was as wanted."""
+    """Entry in the undo journal; None: the setting already had the wanted value."""
     value: str | None
     """The value of all holders; None if each adds an amount."""
     holds: list[Hold]

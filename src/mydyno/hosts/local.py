@@ -23,7 +23,7 @@ from mydyno.stages import stage
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
 """What a child inherits; everything else is explicit, so that a run is the same from every shell."""
 LINE_LIMIT_BYTES = 1 << 20
-"""Of a line that a program writes to a pipe."""
+"""Longest line that a program may write to a pipe."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from mydyno.model.definition.quantities import format_bytes
 
 KERNELS = ("copy", "scale", "add", "triad")
 REPEATS = 10
-"""Of each kernel; the first is not counted."""
+"""Runs of each kernel; the first is not counted."""
 LEAST_ARRAY_BYTES = 64 << 20
 CACHE_MULTIPLE = 4
 """An array is at least so many times all last-level caches together (STREAM's rule)."""

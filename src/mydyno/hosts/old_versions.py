@@ -14,7 +14,7 @@ from pathlib import Path
 from mydyno.hosts.remote.left_studies import arguments_in_use
 
 MARK = ".complete"
-"""Of a folder that the bootstrap has finished."""
+"""Name of the file in a folder that the bootstrap has finished."""
 BUILD_FILES = Path("engine/target")
 """Cargo's, below the cache; it never removes those of older versions."""
 

@@ -14,7 +14,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
 
 SOCKET_BYTES = 107
-"""Of the path of a Unix socket (sun_path, unix(7))."""
+"""Longest path of a Unix socket (sun_path, unix(7))."""
 SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 LONGEST_SOCKET = "mydyno-4194304/driver-999/999.sock"
 PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
@@ -36,7 +36,7 @@ class HostPaths:
     allow_writes: bool = False
     """Whether an external server may be written to."""
     study_lock_address: str = ADDRESS
-    """Of the lock that a study holds on this host."""
+    """Address of the lock that a study holds on this host: an abstract Unix socket."""
 
     @property
     def undo(self) -> Path:
@@ -103,7 +103,7 @@ def check_writable(folder: Path, what: str) -> None:
 
 
 def _engine_folder(cache: Path) -> Path:
-    """Of MYDYNO_ENGINE, else of the package mydyno-engine, else the newest that the bootstrap built."""
+    """The folder in MYDYNO_ENGINE, else that of the package mydyno-engine, else the newest that the bootstrap built."""
     if given := os.environ.get("MYDYNO_ENGINE"):
         return Path(given)
     try:

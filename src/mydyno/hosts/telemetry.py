@@ -10,7 +10,7 @@ from mydyno.hosts.commands import run_command
 from mydyno.hosts.paths import HostPaths
 
 EVERYTHING = "everything"
-"""In place of a family where there is no sample at all."""
+"""Stands in place of a family where there is no sample at all."""
 STATUS = ("mysql_", "innodb_")
 """How names of families begin that are read by SQL: those that fail at first are retried at each sample."""
 TIMEOUT_S = 10.0

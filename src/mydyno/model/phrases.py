@@ -50,9 +50,9 @@ class Phrase:
     cost: bool = False
     """Whether less of it may follow a gain: "at 5 % less CPU per query"."""
     percentile: str = ""
-    """Of a percentile of the latency: "99", "99.9"."""
+    """The percentile of a latency metric, e.g. "99" or "99.9"; empty for other metrics."""
     whole: Phrase | None = None
-    """Of an instance's value: the words for that of the run."""
+    """For a value of one instance, the words for the value of the whole run; None for all others."""
     instance: int = 0
 
     @property
@@ -137,7 +137,7 @@ def have(noun: str) -> Phrase:
 
 
 def default_phrase(metric: str) -> Phrase:
-    """Of a metric without words of its own: a latency percentile is recognised, any other is called by its name."""
+    """Words for a metric without words of its own: a latency percentile is recognised, others go by their name."""
     percentile = _PERCENTILE.fullmatch(metric)
     if percentile is None:
         return have(metric)

@@ -11,5 +11,5 @@ HASH_HINT = "retry; if it differs again, the registry serves another file"
 
 
 def client_environment(names: tuple[str, ...] = NAMES) -> dict[str, str]:
-    """Those of the variables that are set."""
+    """The given environment variables that are set, with their values."""
     return {name: os.environ[name] for name in names if name in os.environ}

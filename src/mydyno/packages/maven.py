@@ -31,7 +31,7 @@ class Artifact:
 
     @property
     def coordinates(self) -> str:
-        """In mvn's notation."""
+        """Coordinates of the artifact in Maven's notation."""
         return ":".join(filter(None, (self.group, self.name, self.version, self.packaging, self.classifier)))
 
     @property

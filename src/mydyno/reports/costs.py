@@ -1,4 +1,4 @@
-"""What reports print of the costs of an operation and of what accompanied an effect. Of all formats."""
+"""What reports print of the costs of an operation and of what accompanied an effect, in all formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Accompanied:
     named: bool
     """Whether the sentences name costs; otherwise the one sentence states why there are none."""
     kind: str
-    """Of the effect; see SHARES."""
+    """Kind of the effect: a key of SHARES."""
     commands: tuple[str, ...]
     """mydyno commands that change these costs on purpose."""
     hints: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def contrast(result: StudyResult, one: EffectRecord | CostRecord) -> str:
 
 
 def sorted_costs(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> list[CostRecord]:
-    """Of one contrast: what accompanied its effect first, then what changed, then the rest in the usual order."""
+    """One contrast's costs: what accompanied its effect first, then what changed, then the rest in the usual order."""
     rank = named_costs(candidates)
     return sorted(
         costs,

@@ -11,9 +11,9 @@ from mydyno.results.summarise import first_finished
 from mydyno.results.why.flame_graph import FlameGraph, Place, flame_graphs, without_small
 
 MOST_FRAMES = 6000
-"""Of all graphs of a page together; about 40 bytes each."""
+"""Most frames in all graphs of a page together; about 40 bytes each."""
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02)
-"""Of the CPU time of a transaction: smaller frames are left out, more of them where there are many graphs."""
+"""Shares of a transaction's CPU time below which frames are left out: larger ones where there are many frames."""
 
 
 def graphs_of(result: StudyResult) -> tuple[list[FlameGraph], float]:

@@ -1,4 +1,4 @@
-"""What reports print of a study's host groups: facts that differ, effects on each host, plain words. Of all formats."""
+"""What reports print of a study's host groups: facts that differ, effects on each host, plain words; in all formats."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
 
 
 def accompanying_sentence(first: KernelRow, share: float) -> str:
-    """Of what accompanies() found."""
+    """The sentence on the first measure that accompanies() found."""
     what = tr("In the kernel, {measure}", measure=name_text(first))
     change = f"{amount_text(first.control_us)} → {amount_text(first.arm_us)}"
     return counted.accounting_sentence(what, change, interval_text(first), share)

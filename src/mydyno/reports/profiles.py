@@ -1,4 +1,4 @@
-"""What reports print of CPU profiles: the sentence for each contrast, and the rows of its table. Of all formats."""
+"""What reports print of CPU profiles: the sentence for each contrast, and the rows of its table; in all formats."""
 
 from __future__ import annotations
 

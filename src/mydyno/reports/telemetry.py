@@ -91,7 +91,7 @@ class Telemetry:
 
 
 def preferred(pairs: Sequence[Series]) -> Series | None:
-    """Of one metric seen in several scopes the one a reader expects: the load program's QPS, the host's CPU."""
+    """The series of one metric that a reader expects among several scopes: the load program's QPS, the host's CPU."""
     if not pairs:
         return None
     metric = pairs[0][1]

@@ -62,7 +62,7 @@ def _is_most(event: WaitRecord, of_class: WaitRecord) -> bool:
 
 
 def accompanying_sentence(first: WaitRecord, share: float) -> str:
-    """Of what accompanies() found."""
+    """The sentence on the first wait or stage that accompanies() found."""
     name = name_text(first)
     what = tr("The stage {name}", name=name) if first.kind == "stage" else tr("Waits for {name}", name=name)
     change = f"{time_text(first.control_us)} → {time_text(first.arm_us)}"

@@ -40,7 +40,7 @@ class Measured:
     found: Sums
     pool: TwoWay
     weights: NDArray[np.float64]
-    """Of each column of the step's table: two copies of the control share its weight."""
+    """Weight of each column of the step's table: two copies of the control share its weight."""
     copies_differ: float
 
 

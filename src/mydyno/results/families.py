@@ -52,7 +52,7 @@ def expected_contrasts(
 ) -> int:
     """How many contrasts will have a verdict, all together: what the intervals of a study are simultaneous for.
 
-    Of the metrics that were measured so far; None: of all that may be, `without` some. At least 1.
+    `measured`: the metrics that were measured so far; None: all that may be, `without` some. At least 1.
     """
     metrics = dict.fromkeys((*verdict_metrics(experiment), *(m for c in experiment.verdict.compare for m in c.metrics)))
     steps = {step.id: step.id for step in experiment.resolved_steps}

@@ -31,7 +31,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 
 MOST_BLOCKS = 1000
-"""Of a study with a fixed number of blocks (design.blocks)."""
+"""Most blocks proposed for a study with a fixed number of blocks (design.blocks)."""
 BEGIN_EVENTS = ("study_created", "study_resumed")
 FINISHED_EVENT = "study_finished"
 
@@ -55,7 +55,7 @@ class GateResult:
     """Why nothing, or not everything, may be examined: the study is interrupted, before its first look, not valid."""
     alpha: float
     error_rate: float
-    """Of all looks together."""
+    """Error rate of all looks together."""
     look: int | None
     blocks: int
     more_s: float | None
@@ -106,7 +106,7 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
 
 
 def _builds(records: Sequence[RunRecord]) -> str:
-    """By the evidence of each arm's first run."""
+    """Each arm's commit, by the evidence of each arm's first run."""
     found: dict[str, str] = {}
     for record in sorted(records, key=lambda one: one.started_unix_ns):
         for evidence in record.evidence:

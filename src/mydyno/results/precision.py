@@ -19,7 +19,7 @@ from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.results.values.host_noise import is_host_noise
 
 LATER_ALPHA = 0.005
-"""About the error rate of the looks after the first."""
+"""Error rate of the looks after the first, approximately."""
 ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the preferred one first."""
 UNPLANNED = 10_000

@@ -22,7 +22,7 @@ from mydyno.stats.scalability import FEWEST_LEVELS, Bounds, Curve, Scalability, 
 THROUGHPUT = ("tps", "ops", "tpmc")
 """Metrics of transactions or operations per unit of time; the first that the runs have is fitted."""
 OF_ALL_TRANSACTIONS = ("tps", "ops")
-"""Those that count every transaction or operation whose latency is measured (TpmC counts New-Orders)."""
+"""Metrics that count every transaction or operation whose latency is measured (TpmC counts New-Orders)."""
 LATENCY = "latency_p99_us"
 RESPONSE = "latency_mean_us"
 LACK_OF_FIT = 0.05

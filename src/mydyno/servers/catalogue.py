@@ -59,13 +59,13 @@ class CatalogueEntry:
     name: str
     title: str
     version: ServerVersion
-    """Of the line; patch levels that change within a Debian release are read from the server."""
+    """Version of the release line; patch levels that change within a Debian release are read from the server."""
     source: Source
     traits: Traits
 
     @property
     def download_bytes(self) -> int:
-        """About; for plan."""
+        """Approximate download size in bytes, for plan."""
         return self.source.download_bytes
 
 

@@ -20,7 +20,7 @@ _OF_A_TABLE = ("rows", "text", "secondary", "auto_inc")
 
 
 class Missing(Enum):
-    """What of the data is missing."""
+    """What is missing of the data."""
 
     NOTHING = "nothing"
     REST = "rest"

@@ -68,7 +68,7 @@ class ExternalHooks:
     spec: HooksSpec
     host: Runner
     where: str
-    """Of the commands, for messages: "this host" or user@host."""
+    """Where the commands run, for messages: "this host" or user@host."""
     address: Address
 
     async def before_run(self, folder: Path) -> None:

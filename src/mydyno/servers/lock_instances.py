@@ -29,7 +29,7 @@ class LockUse:
     instances: int
     time_us: float
     hottest_us: float
-    """Of the instance with the longest time."""
+    """Waiting time at the instance with the longest one."""
 
     def with_other(self, other: LockUse) -> LockUse:
         """Together with another slice, or another server, in which another instance may have been the hottest."""

@@ -45,7 +45,7 @@ class MemcachedClient:
             self._streams[1].close()
 
     async def version(self) -> str:
-        """Of memcached its own; of the plugin MySQL's."""
+        """The version of memcached itself; for the plugin, that of MySQL."""
         return (await self._request("version")).decode(errors="replace").removeprefix("VERSION ")
 
     async def stats(self, group: str = "") -> dict[str, str]:

@@ -44,7 +44,7 @@ _EXECUTIONS = (
 _EXECUTION_DIGEST = "EXECUTE "
 """Beginning of the digest of such an execution where the server has one (MySQL 9)."""
 _LEAST_REST = 0.01
-"""Of all executions: fewer without a digest are those between two readings."""
+"""Share of all executions below which those without a digest are left out: they ran between two readings."""
 _ROW_LOCKS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_row_lock_waits', 'Innodb_row_lock_time')"
 PS_PER_US = 1e6
 _STATES = {("YES", "YES"): "ON", ("YES", "NO"): "COUNTED"}
@@ -57,7 +57,7 @@ Counts = dict[Event, tuple[int, float]]
 
 
 def start_variables(version: ServerVersion) -> dict[str, Scalar]:
-    """Of a server in which counting can be switched on and off (servers/wait_counting.py).
+    """Variables for a server in which counting can be switched on and off (servers/wait_counting.py).
 
     What is created while its instrument is off is never counted: files in all versions, up to MySQL 5.6 and MariaDB
     10.4 also mutexes, read-write locks and sockets. So the instruments of waits are on from the start.
@@ -78,7 +78,7 @@ def version_obstacle(version: ServerVersion) -> str | None:
 async def instrument_setting(control: Control, setting: str) -> str:
     """What a server made of a value of INSTRUMENT_OPTION, in the same form; "3 of 40 on" where only some took it.
 
-    Of waits, stages and statements: instruments of memory cannot all be switched. Raises ServerError.
+    Only for waits, stages and statements: instruments of memory cannot all be switched. Raises ServerError.
     """
     pattern = setting.rpartition("=")[0].strip()
     rows = await control.rows(

@@ -60,7 +60,7 @@ class Address:
     none).
     """
     compression: str = "off"
-    """Of the protocol: off, zlib or zstd, with a level as in zstd:3."""
+    """Compression of the protocol: off, zlib or zstd, with a level as in zstd:3."""
     cpus: tuple[int, ...] = ()
     """The CPUs of a program that connects; empty: all."""
 

@@ -41,7 +41,7 @@ class Counted:
 
     events: Counts = field(default_factory=dict)
     locks: dict[str, LockUse] = field(default_factory=dict)
-    """By instrument: of mutexes and read-write locks, of all threads."""
+    """{instrument: its instances} for mutexes and read-write locks, over all threads."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Growth of InnoDB's counters."""
     samples: tuple[SessionSample, ...] = ()

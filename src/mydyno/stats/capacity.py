@@ -51,7 +51,7 @@ MOST_STEP_UP = 2.0
 """A rate is at most this many times the highest that met the objective: far above the capacity a slice costs a long
 drain and shows little."""
 NEGLIGIBLE = 1e-6
-"""Of the largest weight: cells below it are left out of predictions."""
+"""Share of the largest weight below which a cell is left out of predictions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mydyno.stats.paired import t_quantile
 
 LEVEL = 0.99
-"""Of all arms together (Bonferroni)."""
+"""Confidence level of the intervals of all arms together (Bonferroni)."""
 LEAST_SHIFT = 0.02
 """In logs. An arm that shifts the covariate by surely less leaves every effect within its margin."""
 LEAST_CYCLES = 6

@@ -188,7 +188,7 @@ def _null_ratios(weights: tuple[float, ...], freedom: tuple[int, ...], seed: int
 
 
 def _smallest_p(null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each draw the smaller p over the numbers of segments."""
+    """The p-value of each draw: the smallest over the numbers of segments."""
     ranks = np.argsort(np.argsort(null, axis=1), axis=1) + 1
     return np.asarray(((1.0 + ranks) / (1.0 + null.shape[1])).min(axis=0))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 ENGINES_HIGHEST_NS = (1 << 43) - 1
-"""That of the engine's histograms: histograms of equal bounds are added in one step, others value by value."""
+"""Highest value of the engine's histograms: histograms of equal bounds are added in one step, others value by value."""
 
 
 def percentiles_of(histograms: Sequence[str]) -> dict[str, float]:

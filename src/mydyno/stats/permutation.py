@@ -167,7 +167,7 @@ def joint_test(contrasts: Sequence[Exchange], seed: int = 1, one_sided: bool = F
 
 
 def _summed(one: Exchange) -> tuple[Table, Table, Table]:
-    """Of each block the weight, the observed d, and the mean square of all possible d with that of the floor."""
+    """Arrays by block: weight, observed d, and the mean square of all possible d plus the square of the floor."""
     blocks = one.differences
     return (
         np.array([one.weights[block] for block in blocks]),

@@ -14,11 +14,11 @@ from math import inf, sqrt
 from mydyno.language import tr
 
 TOLERANCE = 0.05
-"""Of the number of connections: transactions that began or ended outside of the counted time."""
+"""Tolerance as a share of the connections: transactions begin or end outside of the counted time."""
 DEVIATIONS = 4.0
-"""Of a Poisson count, beyond which more transactions ended than can have been due."""
+"""Standard deviations of a Poisson count beyond which more transactions ended than can have been due."""
 END_DEVIATIONS = 2.0
-"""Of what the ends of intervals displace, beyond which a closed loop contradicts Little's law."""
+"""Standard errors of what the ends of intervals displace beyond which a closed loop contradicts Little's law."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,12 @@ class ClosedLoop:
 
     @property
     def length_s(self) -> float:
-        """Of all intervals."""
+        """Length of all intervals together."""
         return sum(one.length_s for one in self.intervals)
 
     @property
     def transactions(self) -> int:
-        """Of all intervals."""
+        """Transactions that ended in any of the intervals."""
         return sum(one.transactions for one in self.intervals)
 
     @property

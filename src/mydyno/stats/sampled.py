@@ -28,7 +28,7 @@ from mydyno.stats.twoway import common_noise
 
 ANSCOMBE = 0.375
 COUNTING_VARIANCE = 0.25
-"""Of the square root of a count."""
+"""Variance of the square root of a Poisson count."""
 FEWEST_FREEDOM = 3
 
 
@@ -146,7 +146,7 @@ def _member(contrast: SampledContrast, item: int, table: int) -> _Member | None:
 
 
 def _correlation(members: Sequence[_Member]) -> NDArray[np.float64]:
-    """Of two estimates of one step: what their servers share, times the shrunken correlation of the residuals."""
+    """Correlation between estimates: that due to servers in common, times the shrunken one of a step's residuals."""
     servers = list(dict.fromkeys(server for one in members for server in one.weights))
     weights = np.array([[one.weights.get(server, 0.0) for server in servers] for one in members])
     weights /= np.sqrt(np.square(weights).sum(axis=1, keepdims=True))

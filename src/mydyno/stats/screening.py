@@ -111,7 +111,7 @@ class Alias:
 
 
 def aliases(design: Array) -> list[list[Alias]]:
-    """Of each factor, the interactions of two others that are mixed into its main effect, the largest shares first."""
+    """For each factor, the interactions of two others that are mixed into its main effect, the largest shares first."""
     columns = [design[:, j] for j in range(design.shape[1])]
     found: list[list[Alias]] = []
     for j, own in enumerate(columns):

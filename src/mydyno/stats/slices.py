@@ -112,7 +112,7 @@ def carry_over(residuals: Array, preceding: NDArray[np.str_]) -> float | None:
 
 
 def _anova_p(groups: Sequence[Array]) -> float:
-    """Of one-way analysis of variance; NaN where all values are equal."""
+    """p-value of a one-way analysis of variance; NaN where all values are equal."""
     mean, count = float(np.concatenate(groups).mean()), sum(group.size for group in groups)
     between = sum(group.size * (float(group.mean()) - mean) ** 2 for group in groups)
     within = sum(float(np.square(group - group.mean()).sum()) for group in groups)

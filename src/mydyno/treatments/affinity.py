@@ -29,7 +29,7 @@ from mydyno.treatments.base import Treatment
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Literal["apart"])
 LOAD_SHARE = 0.25
-"""Of the cores."""
+"""Share of the cores that the load program gets; at least one core."""
 _CPUS = Path("/sys/devices/system/cpu")
 
 

@@ -41,7 +41,7 @@ class AllocatorReport:
     held: int
     """Obtained from the kernel and not released."""
     in_use: int
-    """Of that, what the server has allocated and not freed."""
+    """The part of `held` that the server has allocated and not freed."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class ReadBack:
 
 
 def foreign_variables(allocator: str, names: Sequence[str]) -> list[str]:
-    """Those of the names that this allocator does not read."""
+    """The names among these that this allocator does not read."""
     return [name for name in names if not name.startswith(PREFIXES[allocator])]
 
 

@@ -24,7 +24,7 @@ from mydyno.workloads.data import kind_of
 HOLDING_DRIVERS = ("dynoload",)
 """Load programs that keep their connections while they are on hold."""
 MEMORY_SHARE = 0.70
-"""Of the usable memory, for all servers of a block; the rest is for load programs, page cache and the system."""
+"""Share of the usable memory for all servers of a block; the rest is for load programs, page cache and the system."""
 MYSQLD_REST_BYTES = 400 * MIB
 """What a mysqld takes beside its buffer pool: code, caches, performance schema, some hundred connections."""
 MEMCACHED_REST_BYTES = 64 * MIB
@@ -50,7 +50,7 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
 
 
 def shortages(experiment: Experiment, paths: HostPaths) -> list[str]:
-    """Those of the obstacles that a larger host would not have."""
+    """The obstacles that a larger host would not have."""
     return [*_memory(experiment), *_disk(experiment, paths.data)]
 
 

@@ -9,7 +9,7 @@ from mydyno.hosts.network.transfer import Transfer
 
 TOLERANCE = 0.05
 ATTEMPTS = 6
-"""Of a timed transfer that came out wrong: other load on the CPUs disturbs it."""
+"""Most attempts at a timed transfer whose result is wrong: other load on the CPUs disturbs it."""
 TIMED_ATTEMPTS = 3
 """The rate of a transfer in which the receiver waited for a CPU until there was nothing left to time."""
 CPU_BOUND = 0.85

@@ -51,7 +51,7 @@ from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as
 
 PORT = 3306
 LINK_WINDOW_S = 0.3
-"""In which a transfer over a link of this host is timed: its round trip takes microseconds."""
+"""Time in which a transfer over a link of this host is timed: its round trip takes microseconds."""
 
 
 def _is_bandwidth(text: str) -> str:

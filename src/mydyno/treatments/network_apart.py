@@ -88,13 +88,13 @@ class ApartLink:
     _card: str = ""
     _port: int = 0
     _proof_port: int = 0
-    """Of the timed transfers; shaped like the server's."""
+    """Port of the timed transfers; shaped like the server's."""
     _bare: Transfer | None = None
     """The slowest before anything was changed."""
     _own: ShapedPort | None = None
     _far: list[tuple[LoadEnd, ShapedPort]] = field(default_factory=list)
     _change: int | None = None
-    """Of the card's speed, in the undo journal."""
+    """Entry of the card's speed in the undo journal; None: not changed."""
 
     async def apply(self) -> None:
         """Measure the links as they are, then shape them. Raises StudyError: this run is lost, others may be made."""

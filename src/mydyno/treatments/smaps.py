@@ -75,9 +75,9 @@ class PoolMappings:
 
     hugetlb: int
     eligible: int
-    """On 4 KiB pages that the kernel may replace by transparent huge pages."""
+    """Memory on 4 KiB pages that the kernel may replace by transparent huge pages."""
     plain: int
-    """On 4 KiB pages that the kernel does not replace."""
+    """Memory on 4 KiB pages that the kernel does not replace."""
 
 
 def pool_mappings(mappings: Sequence[Mapping], unit_bytes: int) -> PoolMappings:

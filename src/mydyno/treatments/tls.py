@@ -141,7 +141,7 @@ class TlsTreatment(Treatment):
         configure_client_path(instance, tls=self._client_tls(MODES[self.setting.verify], made.authority))
 
     def tls_of_external(self, dsn: ClientTls) -> ClientTls:
-        """Of the load to an external server, whose DSN says what is verified, and which certificate the client has."""
+        """TLS options of the load to an external server; verification and client certificate are those of its DSN."""
         tls = self._client_tls("required", None)
         return (
             tls
@@ -182,10 +182,10 @@ class TlsTreatment(Treatment):
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
 
     async def _sessions(self, instance: RunningServer) -> tuple[LoadSession, ...]:
-        """Of the load's account and path. With TLS two: the second offers to resume the first, whatever the load does.
+        """Sessions of the load's account on its path; with TLS two, of which the second offers to resume the first.
 
         The server's Ssl_session_cache_hits cannot be used: it does not count sessions resumed by a ticket, as MariaDB
-        issues them.
+        issues them. The second session offers to resume the first one whatever the load does.
         """
         address = instance.address(LOAD_USER)
         if address.tls is not None:

@@ -3,8 +3,8 @@
 A contrast compares an arm with the mean of the control's two copies A and A′ of the same block: d = ln(X) − mean of
 ln(A) and ln(A′). Its variance is three quarters of that against A alone. The exact test does not need d to be symmetric
 around 0: if the arm does nothing, the labels of X, A and A′ could be exchanged inside each block, and all 3^n ways are
-counted. A block in which only one copy is valid counts with that one. Of several host groups an effect is the mean over
-these groups, with equal weights, and its noise is that inside the groups (stats/groups.py).
+counted. A block in which only one copy is valid counts with that one. With several host groups an effect is the mean
+over these groups, with equal weights, and its noise is that inside the groups (stats/groups.py).
 
 All contrasts with a verdict are one family: every control, step and metric. They are tested together, and intervals are
 simultaneous over them (verdicts/together.py); one A/A alarm is raised for all.

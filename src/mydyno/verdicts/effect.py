@@ -164,7 +164,7 @@ class Effect:
     method: str = "pooled"
     """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own.
 
-    Of several host groups it is that inside the groups.
+    With several host groups it is the noise inside the groups.
     """
     freedom: int = 0
     """Degrees of freedom of the interval."""

@@ -50,7 +50,7 @@ def at_load(scope: Scope) -> str:
 def where(scope: Scope, n: int, metric: Metric | None = None) -> str:
     """The workload and the blocks that count, in parentheses; the rest of the scope is stated once, by `scope_words`.
 
-    With a metric of which less is better, it begins with that. Of several host groups it ends with their number.
+    With a metric of which less is better, it begins with that. With several host groups it ends with their number.
     """
     hosts = f" on {len(scope.hosts)} hosts" if len(scope.hosts) > 1 else ""
     lower = "lower is better" if metric is not None and metric.better == "lower" else ""

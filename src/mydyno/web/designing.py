@@ -43,13 +43,13 @@ class Draft:
 
     @property
     def file_name(self) -> str:
-        """By the experiment's name, where it has a possible one."""
+        """Name of the file, from the experiment's name where that is a possible one."""
         found = re.search(r'^name = "([^"]*)"', self.toml, re.MULTILINE)
         return f"{found[1] if found and re.fullmatch(NAME_PATTERN, found[1]) else 'experiment'}.toml"
 
     @property
     def options(self) -> list[str]:
-        """Of `mydyno plan` and `mydyno run`."""
+        """Options for `mydyno plan` and `mydyno run`."""
         return [*(["--scale", self.scale] if self.scale else []), *(["--time", self.time] if self.time else [])]
 
     @property

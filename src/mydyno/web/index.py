@@ -77,7 +77,7 @@ class StudyIndex:
         self._file = None if cache is None else cache / f"studies-{name}.json"
         self._rows: dict[str, tuple[Key, Row]] = {}
         self._lasting: dict[str, tuple[Key, LiveKind]] = {}
-        """Of studies that do not run, until live.jsonl changes."""
+        """Live states of studies that are not running, kept until live.jsonl changes."""
         self._saved: dict[str, Any] | None = None
 
     def rows(self) -> list[Row]:

@@ -8,7 +8,7 @@ from mydyno.language import tr
 
 
 def design_words() -> dict[str, Any]:
-    """Of the page /design."""
+    """The texts of the script of the page /design."""
     return {
         "valid": tr("valid"),
         "mistakes": tr("not valid"),

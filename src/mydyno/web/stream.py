@@ -28,7 +28,7 @@ RETRY_MS = 1000
 HISTORY_S = 1800
 """How many seconds back the charts of the live page begin."""
 MOST_SECONDS = 6000
-"""Of all host groups together."""
+"""Most seconds in the history that a page loads, over all host groups together."""
 _SECOND = '{"record":"second"'
 
 

@@ -58,7 +58,7 @@ class RunCell:
     state: str
     """used, not used, failed, damaged, missing."""
     folder: str = ""
-    """Below the study; empty for a run that is missing."""
+    """Folder of the run below the study; empty for a run that is missing."""
     words: str = ""
     """Why it is not used."""
 

@@ -11,7 +11,7 @@ from mydyno.model.definition.replay_speed import speed_of
 
 FORMAT = "dynoload-capture"
 MOST_HEADER_BYTES = 1_000_000
-"""Of the first line: it has the places of problems in the log."""
+"""Longest first line: it lists the places of problems in the log."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Workload:
 
 
 ANY_SQL = "any SQL"
-"""Of a workload that runs on whatever tables its file is for."""
+"""The data of a workload that runs on whatever tables its file is for."""
 
 WORKLOADS: dict[str, Workload] = {
     **{

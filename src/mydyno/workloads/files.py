@@ -35,7 +35,7 @@ PREPARE_S = 30.0
 """What the plan assumes for making them, at least."""
 PREPARE_ROWS_PER_S = 20_000
 ROW_BYTES = 400
-"""Of a table with its indexes and its share of logs: more than most rows of a TOML file need."""
+"""Bytes on disk per row, with its indexes and its share of logs: more than most rows of a TOML file need."""
 
 
 class FileOptions(Frozen):

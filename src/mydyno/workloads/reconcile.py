@@ -53,7 +53,7 @@ def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 def disagreements(workload: str, whole: Mapping[str, int], counted: Mapping[str, float]) -> list[str]:
     """Sentences on reads, writes and calls where driver and server differ by more than 0.5 %; empty if they agree.
 
-    Of the workload connect its connections are compared too: each of its transactions is one.
+    For the workload connect, connections are compared too: each of its transactions is one.
 
     `whole` has the driver's read and write counts of the whole step, or its calls if it used stored procedures;
     `counted` the server's growth over it. Statements of transactions that were rolled back and begun again are counted

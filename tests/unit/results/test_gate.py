@@ -79,7 +79,7 @@ async def test_an_effect_at_the_limit_cannot_be_told_and_the_time_is_given(
 async def test_the_tests_are_at_the_error_rate_that_is_set(
     script: Script, paths: HostPaths, tmp_path: Path, error_rate: float, outcome: Outcome
 ) -> None:
-    """Of six blocks no permutation has a p below 1 in 729."""
+    """With six blocks no permutation has a p-value below 1 in 729."""
     planted(script, 0.0)
     what = asked().model_copy(update={"verdict": VerdictSpec(error_rate=error_rate)})
     folder = await run(script, paths, tmp_path, what)

@@ -114,7 +114,7 @@ def test_hosts_of_different_speed_and_noise_raise_no_false_alarm(
 def test_effects_that_differ_between_five_hosts_with_mean_zero_are_not_claimed_of_others(
     blocks: tuple[int, ...],
 ) -> None:
-    """Of these hosts there is something to claim, and it is claimed with the right sign; of others there is not."""
+    """About these hosts there is something to claim, with the right sign; about other hosts there is nothing."""
     count = simulated(120, 1)
     found = simulate(Fleet(blocks, (QUIET, QUIET, 2 * QUIET, QUIET, 2 * QUIET), between=0.04), count, seed=52)
     assert at_most(found.wrong_of_others / count, count)

@@ -125,7 +125,7 @@ def test_each_groups_own_interval_is_students() -> None:
 
 
 def test_the_p_of_heterogeneity_is_the_larger_of_the_f_tests_and_welchs() -> None:
-    """Of equal and of unequal variances; with two groups Welch's is the t test of Welch."""
+    """For equal and for unequal variances; with two groups Welch's is the t test of Welch."""
     random = np.random.default_rng(4)
     for sds in ((0.01, 0.01), (0.002, 0.03)):
         values = [random.normal(mean, sd, size) for mean, sd, size in zip((0.0, 0.03), sds, (4, 3), strict=True)]

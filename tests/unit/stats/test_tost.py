@@ -14,7 +14,7 @@ from mydyno.stats.tost import equivalence as of_estimate
 
 
 def equivalence(mean: float, sd: float | None, n: int, margin: float) -> Equivalence:
-    """Of n log ratios with this mean and sd, by their own noise."""
+    """The test on n log ratios with this mean and sd, by their own noise."""
     error = None if sd is None else sd / n**0.5
     return of_estimate(Estimate(n, mean if n else None, error, n - 1, sd, False), margin)
 

@@ -63,7 +63,7 @@ pub struct AgentUsage {
     pub cpu_user_s: f64,
     /// In the kernel, over the whole load.
     pub cpu_system_s: f64,
-    /// Of the busiest thread in one interval of the measurement, percent of one CPU.
+    /// Highest CPU use of the busiest thread in one interval of the measurement, percent of one CPU.
     pub busiest_worker_pct: f64,
 }
 

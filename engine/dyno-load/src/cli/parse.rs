@@ -100,7 +100,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
 /// The speed of a replay.
 ///
 /// # Errors
-/// With what is allowed.
+/// A sentence on what is allowed.
 pub fn speed(text: &str) -> Result<Pace, String> {
     match (text, text.parse::<f64>()) {
         ("original", _) => Ok(Pace::Times(1.0)),

@@ -44,7 +44,7 @@ struct Session {
     /// Absent in plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls: Option<Tls>,
-    /// Of each statement, in their order.
+    /// Results of each statement, in their order.
     results: Vec<Rows>,
 }
 

@@ -72,11 +72,12 @@ pub struct PrepareArguments {
 pub struct RunArguments {
     /// File with the transactions, or a capture
     file: PathBuf,
-    /// Of a capture: without statements that write
+    /// For a capture: leave out statements that write
     #[arg(long, default_value = "off", default_missing_value = "on", num_args = 0..=1, value_parser = switch, action = clap::ArgAction::Set)]
     read_only: bool,
-    /// Of a capture: max, transactions as fast as the connections go; or original, or a factor as in 2 or 0.5: each session
-    /// on a connection of its own, its transactions at their captured times. Sessions for which no connection is free wait
+    /// For a capture: max, transactions as fast as the connections go; or original, or a factor as in 2 or 0.5: each
+    /// session on a connection of its own, its transactions at their captured times. Sessions for which no connection
+    /// is free wait
     #[arg(long, default_value = "max", value_parser = speed)]
     speed: Pace,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub enum Choice {
     Sequential,
     /// By age: the newest key is used most, and a set makes a new one.
     Latest {
-        /// Of ages.
+        /// The distribution of ages.
         ages: Zipfian,
         /// How many keys were made.
         made: Arc<Made>,
@@ -255,9 +255,9 @@ impl Keys {
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 /// Before a number that has more digits than the keys that were there; not a byte of the filler.
 const MARK: u8 = b'.';
-/// Of the number of a key that a set made.
+/// Most digits of the number of a key that a set made.
 const MOST_DIGITS: usize = 8;
-/// Of the newest keys that a get may choose from.
+/// How many of the newest keys a get may choose from.
 const MOST_AGES: u64 = u32::MAX as u64;
 const FILLER_SEED: u64 = 0xf111;
 const FILLER_STARTS: usize = 32 * 1024;

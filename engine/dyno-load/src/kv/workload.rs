@@ -57,14 +57,14 @@ pub struct Workload {
     absent: u64,
 }
 
-/// What of a workload is a share.
+/// The shares in a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Of the commands.
+    /// Shares of the commands.
     pub mix: Mix,
-    /// Of the values found that are looked at.
+    /// Share of the values found that are looked at.
     pub verify: f64,
-    /// Of the keys read that were never stored.
+    /// Share of the keys read that were never stored.
     pub absent: f64,
 }
 

@@ -5,11 +5,11 @@ use super::{level, Finding, QualityInputs, RunQuality};
 /// Lag that no latency of a database makes out.
 const HARMLESS_US: f64 = 200.0;
 
-/// Of fewer transactions the 99th percentile is the worst one: a single late wake-up makes no run invalid.
+/// With fewer transactions the 99th percentile is the worst one: a single late wake-up makes no run invalid.
 const ENOUGH: u64 = 100;
 
 /// SUSPECT when the 99th percentile of lag is above a tenth of the response's, INVALID above half; never below 200 µs.
-/// Of fewer than 100 transactions at most SUSPECT.
+/// With fewer than 100 transactions it is at most SUSPECT.
 pub fn judge(inputs: &QualityInputs<'_>) -> Option<Finding> {
     let lag_us = inputs.measured.lag.percentile_ns(99.0) as f64 / 1e3;
     let response_us = inputs.measured.response.percentile_ns(99.0) as f64 / 1e3;

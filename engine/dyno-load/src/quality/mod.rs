@@ -110,7 +110,7 @@ pub struct Measurement<'a> {
 }
 
 impl<'a> Measurement<'a> {
-    /// Of the sums of a run.
+    /// The measurement from the sums of a run.
     pub fn of<E: Extra>(totals: &'a Totals<E>) -> Self {
         Self {
             counts: totals.measured.counts,

@@ -26,7 +26,7 @@ pub struct ByDigest {
     pub digest: String,
     /// Statements sent.
     pub count: u64,
-    /// Those that failed.
+    /// Statements that failed.
     pub errors: u64,
     /// Rows returned.
     pub rows: u64,
@@ -83,7 +83,7 @@ pub struct Summary {
     pub planned: u64,
     /// Statements that were sent.
     pub sent: u64,
-    /// Those that failed.
+    /// Statements that failed.
     pub errors: u64,
     /// Time of the replay, s.
     pub duration_s: f64,
@@ -124,7 +124,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a replay that has ended. Errors with an ignored code are counted and not judged.
+    /// The summary of a replay that has ended. Errors with an ignored code are counted and not judged.
     pub fn new(replayed: &Replayed, ignored: &BTreeSet<u16>) -> Self {
         let record = &replayed.record;
         let outcomes = &record.outcomes;

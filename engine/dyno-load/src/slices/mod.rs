@@ -70,7 +70,7 @@ pub trait Target {
 /// The server's counters over one slice, from the first statement to the last answer.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// Those that have a count on our side.
+    /// Counters that have a count on our side.
     pub checks: Vec<CounterCheck>,
     /// How much each grew.
     pub growth: BTreeMap<String, u64>,

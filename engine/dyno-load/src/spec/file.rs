@@ -19,9 +19,9 @@ use crate::sql::{SqlSettings, SqlWorkload};
 pub struct FileSpec {
     /// The file.
     pub file: PathBuf,
-    /// Of a capture: without statements that write.
+    /// For a capture: leave out statements that write.
     pub read_only: bool,
-    /// Of a capture: how many times as fast as captured; none: as fast as the connections go.
+    /// For a capture: how many times as fast as captured; none: as fast as the connections go.
     pub speed: Option<f64>,
     /// How much load, and for how long.
     pub load: LoadSpec,

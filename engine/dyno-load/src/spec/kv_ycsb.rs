@@ -17,7 +17,7 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// Of this letter.
+    /// The workload of this letter.
     ///
     /// # Errors
     /// A sentence that names the letters.

@@ -45,7 +45,7 @@ fn is_unlimited(client: &mut Client) -> Result<bool, Error> {
     }))
 }
 
-/// Those of this name; an account without PROCESS sees all of its own.
+/// Number of connections of this name; an account without PROCESS sees all of its own.
 fn connections_of(client: &mut Client, user: &str) -> Result<i64, Error> {
     const QUESTION: &str = "SHOW PROCESSLIST";
     let list = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;

@@ -22,7 +22,7 @@ pub const UNKNOWN_DATABASE: u16 = 1049;
 /// Connects to the server for questions.
 ///
 /// # Errors
-/// With what to try: the server is away, the account is refused, the database is missing.
+/// A sentence on what to try: the server is away, the account is refused, the database is missing.
 pub fn connect(options: &Options) -> Result<Client, Error> {
     let client = Client::connect(options, PATIENCE).map_err(|error| explain(options, &error))?;
     if is_downgraded(options, &client) {

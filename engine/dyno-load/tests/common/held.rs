@@ -217,7 +217,7 @@ pub fn assert_reconciled(slice: &Value, names: &[&str]) {
     }
 }
 
-/// Those of washout and counted part.
+/// Transactions of the washout and the counted part.
 pub fn transactions(slice: &Value) -> u64 {
     count(slice, "/whole_counts/transactions")
 }

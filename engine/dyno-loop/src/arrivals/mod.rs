@@ -176,7 +176,7 @@ impl<T: TerminalCycle> Arrivals<T> {
         self.passed() + self.not_started(now)
     }
 
-    /// Of these, the operations that were taken.
+    /// Operations among those planned that were taken.
     fn passed(&self) -> u64 {
         if let Some(recorded) = &self.recorded {
             return recorded.passed();
@@ -187,7 +187,7 @@ impl<T: TerminalCycle> Arrivals<T> {
         self.open.as_ref().map_or(0, OpenLoop::passed)
     }
 
-    /// Of these, the operations that have not started.
+    /// Operations among those planned that have not started.
     pub fn not_started(&mut self, now: u64) -> u64 {
         if let Some(recorded) = &self.recorded {
             return recorded.not_started(now);

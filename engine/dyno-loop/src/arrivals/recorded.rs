@@ -150,7 +150,7 @@ impl Recorded {
         self.passed
     }
 
-    /// Those that could have started in this phase by `now`, and have not.
+    /// Operations that could have started in this phase by `now`, and have not.
     pub fn not_started(&self, now: u64) -> u64 {
         let since_begin_ns = self.end_ns.min(now).saturating_sub(self.begin_ns);
         let place_ns = self.place_ns.saturating_add(since_begin_ns);

@@ -129,7 +129,7 @@ impl<T: TerminalCycle> Terminals<T> {
         self.passed
     }
 
-    /// Those due in this phase by `now` that have not started.
+    /// Operations due in this phase by `now` that have not started.
     pub fn not_started(&self, now: u64) -> u64 {
         self.waiting
             .iter()

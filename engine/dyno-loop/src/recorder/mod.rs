@@ -27,7 +27,7 @@ pub struct Counts {
     pub writes: u64,
     /// All other statements: BEGIN, COMMIT, changes of nothing.
     pub other: u64,
-    /// Of these, inserts, updates and deletes that changed no row.
+    /// Statements among `other` that are inserts, updates and deletes that changed no row.
     #[serde(default)]
     pub unchanged: u64,
     /// Errors that ended the run.

@@ -85,7 +85,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Those of these families, of the sources of redo (see [`crate::mysql::redo`]) and of the uptime.
+    /// The variables of these families, of the sources of redo (see [`crate::mysql::redo`]) and of the uptime.
     pub fn of(families: &[&'static StatusFamily]) -> Self {
         let mut all: Vec<(&'static str, bool)> = Vec::new();
         all.extend(UPTIMES.map(|name| (name, false)));

@@ -20,7 +20,7 @@ from mydyno.model.stored.records import ProfileMethod
 
 MOST_HZ = 50
 MOST_SHARE = 0.1
-"""Of the time that passes may take."""
+"""Largest share of the time that passes over /proc may take."""
 STOPPED_TIMEOUT_S = 30.0
 
 

@@ -28,11 +28,11 @@ class SamplerWithClients:
         self._own.send(command)
 
     async def speed(self) -> tuple[int, int] | None:
-        """Of the server's host."""
+        """The speed meter of the server's host; clients have none."""
         return await self._own.speed()
 
     def newest(self) -> Mapping[str, Mapping[str, float]]:
-        """Of the server's host."""
+        """The newest sample of the server's host."""
         return self._own.newest()
 
     def so_far(self) -> list[Sample]:
@@ -50,5 +50,5 @@ class SamplerWithClients:
         return [*found, *(sample for client in self._clients for sample in client.so_far())], warnings
 
     def unsampled(self) -> Mapping[str, str]:
-        """Of the server's host."""
+        """What the sampler of the server's host could not read."""
         return self._own.unsampled()

@@ -157,7 +157,7 @@ class ServerHost:
     program: str
     """dynoprobe."""
     pid: int = 0
-    """Of the server; another one after each restart."""
+    """Process ID of the server; it changes with each restart."""
     data_folder: str = ""
 
     @classmethod

@@ -56,11 +56,11 @@ class ExternalSampler:
         return None
 
     def newest(self) -> Mapping[str, Mapping[str, float]]:
-        """Of this host."""
+        """The newest sample of this host."""
         return self._own.newest()
 
     def so_far(self) -> list[Sample]:
-        """Of both hosts, on this host's clock."""
+        """The samples of both hosts, on this host's clock."""
         return [*map(_of_load_host, self._own.so_far()), *self._clock.ours(self._samples)]
 
     async def stop(self) -> list[str]:

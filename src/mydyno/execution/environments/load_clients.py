@@ -44,7 +44,7 @@ class ClientSampler(Protocol):
     """dynoprobe on one client host, for one run."""
 
     name: str
-    """Of the client host."""
+    """Name of the client host."""
 
     async def start(self) -> None:
         """Begin to sample. Raises HostError if the host is lost."""
@@ -60,7 +60,7 @@ class LoadClients(Protocol):
     """The client hosts of a block."""
 
     address: str
-    """Of the server's host, on the network that carries the load."""
+    """Address of the server's host on the network that carries the load."""
 
     @property
     def ends(self) -> tuple[LoadEnd, ...]:

@@ -53,9 +53,9 @@ class Probe:
         self._speed_meter = speed_meter
         self._speed_requests = 0
         self._read_bytes = 0
-        """Of the output, by speed()."""
+        """Bytes of the output that speed() has read."""
         self._newest_bytes = 0
-        """Of the output, by newest()."""
+        """Bytes of the output that newest() has read."""
         self._output = scratch / "probe.jsonl"
         self._password_file = sockets / "control.password"
         self._process: Process | None = None
@@ -156,7 +156,7 @@ class Probe:
         return None
 
     def _new_speed_records(self) -> list[dict[str, Any]]:
-        """Those in whole lines that were not read before, and refusals of such requests."""
+        """The records in whole lines that were not read before, and refusals of such requests."""
         lines, self._read_bytes = _lines_from(self._output, self._read_bytes)
         found = [json.loads(line) for line in lines if line.startswith((b'{"record":"speed"', b'{"record":"error"'))]
         return [one for one in found if one["record"] == "speed" or one["family"] == "control"]

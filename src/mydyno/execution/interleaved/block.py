@@ -50,7 +50,7 @@ PROBE_TARGETS_PER_S = 5
 """Servers that the probe reads each second; with more, it reads each less often, to limit the servers' CPU time."""
 MOST_STREAMS = 1 << 22
 ALONE_SLICES = 8
-"""Of the control with the other servers stopped, after the last step of a study's first block."""
+"""Slices of the control with the other servers stopped, after the last step of a study's first block."""
 ALONE_CYCLE = 1_000_000
 """Numbers of their streams: beyond those of every cycle."""
 PROFILED_CYCLE = 2_000_000
@@ -146,7 +146,7 @@ class _Apart:
 
     kind: SliceKind
     name: str
-    """Of their orders, and of the random stream that shuffles the lanes."""
+    """Name in their orders, and in the seed of the random stream that shuffles the lanes."""
     first_stream: int
     slices: ProfiledSlices | WaitSlices | KernelSlices
     file: str

@@ -23,7 +23,7 @@ from mydyno.results.values.capacity import outcomes_of, starts_of
 from mydyno.stats.capacity import Known, Search, estimates
 
 FEWEST_OPERATIONS = 100
-"""Of a slice: with fewer there is no 99th percentile. The first rate offers as many."""
+"""Fewest operations of a slice: with fewer there is no 99th percentile. The first rate offers as many."""
 RAMP_SLICE_S, RAMP_WASHOUT_S = 1.0, 0.3
 """Slices that find the order of magnitude, before the cycles of a study's first block."""
 RAMP_FACTOR = 3.0

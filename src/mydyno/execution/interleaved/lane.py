@@ -88,7 +88,7 @@ class Lane:
     waits: tuple[CountFacts, ...] = ()
     kernel: tuple[CountFacts, ...] = ()
     connection_memory: dict[str, float] = field(default_factory=dict)
-    """Of the first step that was connected: bytes of the servers' memory per connection. Later ones reuse memory."""
+    """{step: memory of the servers per connection in bytes}, for the first connected step: later ones reuse memory."""
     connected: bool = False
     """Whether any step was connected."""
     stopped: bool = False

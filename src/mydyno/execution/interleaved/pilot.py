@@ -38,7 +38,7 @@ class PilotPlan:
     """None: the study is examined once."""
     slice_s: float
     error_rate: float = TOTAL
-    """Of a study without looks."""
+    """Error rate of a study without looks."""
 
 
 def pilot_lengths_s(design: DesignSpec) -> tuple[float, float]:

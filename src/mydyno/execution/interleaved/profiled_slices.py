@@ -23,7 +23,7 @@ from mydyno.model.stored.records import CpuProfile, SliceRecord
 from mydyno.store.stacks import is_waiting, stacks_file, write_stacks
 
 FAILURES = (HostError, StudyError, OSError)
-"""Of a profiler: the profile is missing then, and the block continues."""
+"""Failures of a profiler: its profile is then missing, and the block continues."""
 
 
 @dataclass

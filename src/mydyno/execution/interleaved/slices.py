@@ -50,16 +50,16 @@ class LaneReadings:
     """The names of MEMORY; empty where it cannot be read."""
     user_s: float
     system_s: float
-    """In ticks of 10 ms."""
+    """CPU time in user mode and in the kernel, with a resolution of a tick (10 ms)."""
     sent_bytes: int
     received_bytes: int
-    """Of every interface of its network namespace but loopback; 0 where the load comes by loopback or a socket."""
+    """Bytes on every interface of its network namespace but loopback; 0 for a load by loopback or a socket."""
     kernel: dict[str, float] = field(default_factory=dict)
     """The names of model/stored/records.py, KERNEL_COUNTERS, as far as this process may read them."""
 
     @classmethod
     def read(cls, instance: RunningServer) -> LaneReadings:
-        """Of one server; zeros where it has ended or is no process of this host."""
+        """The readings of one server; zeros where it has ended or is no process of this host."""
         if instance.process is None or not instance.pid:
             return cls({}, 0.0, 0.0, 0, 0)
         folder = Path(f"/proc/{instance.pid}")
@@ -76,7 +76,7 @@ class LaneReadings:
 
 
 def inter_processor_interrupts(text: str) -> float | None:
-    """Those of all CPUs since boot, of /proc/interrupts; None where it has none.
+    """Interrupts between CPUs since boot, over all CPUs, from the text of /proc/interrupts; None where it lists none.
 
     A CPU wakes another one by either kind: that it reschedules, or by a function that it is to call.
     """
@@ -85,7 +85,7 @@ def inter_processor_interrupts(text: str) -> float | None:
 
 
 def _kernel_counters(folder: Path, stat: Sequence[str]) -> dict[str, float]:
-    """Of one process: faults, bytes and calls of I/O, and the context switches of the threads that it has now."""
+    """Kernel counters of one process (switches: of its present threads), and the host's interrupts between CPUs."""
     found = {"minor_page_faults": float(stat[7]), "major_page_faults": float(stat[9])}
     with suppress(OSError):
         sent = inter_processor_interrupts(Path("/proc/interrupts").read_text())
@@ -199,7 +199,7 @@ def _at_rate(records: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def _captured(records: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Of a replay at captured times: the part that was played, and how late the load program itself was."""
+    """For a replay at captured times: the part that was played, and how late the load program itself was."""
     first = records[0].get("captured")
     if first is None:
         return {}
@@ -255,7 +255,7 @@ def whole_counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def _latency(records: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Of one server as the load program says; of several the extremes and the weighted mean, the rest by histogram."""
+    """Latency of one server as its load program reports it; of several only mean, min and max."""
     reported = [r["response"] for r in records if r.get("response", {}).get("count")]
     if not reported:
         return {}

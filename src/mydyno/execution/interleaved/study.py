@@ -87,7 +87,7 @@ class Blocks:
     decided: Decided = is_decided
     """Whether the study may end at the look that was just summarised."""
     overheads_s: list[float] = field(default_factory=list)
-    """Of the blocks made so far, besides their cycles."""
+    """Time that each block made so far took besides its cycles."""
     _late_to: int = 0
     """The look that was announced as the next one."""
 

@@ -70,7 +70,7 @@ class WaitSlices(CountedSlices[_Waits, Counted]):
 
 
 def _added(waits: _Waits, counted: Counted, record: SliceRecord) -> _Waits:
-    """With what was counted in this slice. Sessions count in its measured part alone."""
+    """The waits with what was counted in this slice. Sessions count in its measured part alone."""
     for event, (count, time_us) in counted.events.items():
         before = waits.events.get(event, (0, 0.0))
         waits.events[event] = (before[0] + count, before[1] + time_us)

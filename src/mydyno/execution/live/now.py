@@ -27,7 +27,7 @@ SERVER_METRICS = (
     "innodb_history_list_length",
     "server_rss_bytes",
 )
-"""Of dynoprobe's metrics of a server, what a line carries."""
+"""Metrics of a server, from dynoprobe, that a line carries."""
 LATENCIES = ("p50", "p95", "p99")
 
 

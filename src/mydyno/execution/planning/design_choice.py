@@ -11,7 +11,7 @@ from mydyno.model.definition.plan import Design, Plan, make_plan
 from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, shortages
 
 MOST_BLOCKS = 40
-"""Of a study without looks that is fitted into a time."""
+"""Most blocks of a study without looks that is fitted into a time."""
 
 
 def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:

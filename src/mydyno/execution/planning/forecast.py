@@ -61,7 +61,7 @@ class Forecast:
     cautions: tuple[str, ...]
     """Warnings: what it can do only imprecisely."""
     builds: BuildForecast = field(default_factory=BuildForecast)
-    """Of servers that are built from source."""
+    """The forecast for servers that are built from source."""
 
 
 def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: bool = False) -> Forecast:
@@ -240,7 +240,7 @@ def _memory_obstacles(experiment: Experiment) -> list[str]:
 
 
 def shared_host_caution() -> str:
-    """Of a study whose load comes from the server's host."""
+    """The caution for a study whose load comes from the server's host."""
     cpus = usable_cpus().amount
     return f"the driver and the server share this host's {cpus:g} CPUs: every figure includes the driver's cost"
 

@@ -18,7 +18,7 @@ MODEST_PER_S = 200.0
 
 
 def port_caution(steps: Sequence[Step], host: str, settings: Path = SETTINGS) -> str | None:
-    """Of the first step whose connections need more ports than there are; None if none does, or nothing is known."""
+    """A caution about the first step that needs more local ports than there are; None if none does, or if unknown."""
     try:
         first, last = map(int, (settings / "ip_local_port_range").read_text().split())
         reuse = int((settings / "tcp_tw_reuse").read_text())

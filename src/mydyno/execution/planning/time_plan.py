@@ -21,7 +21,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 2
-"""Of each step in a block, where there is a choice: more starts give more information than longer ones."""
+"""Fewest cycles of each step in a block, given a choice: more starts give more information than longer ones."""
 FEWEST_CYCLES_OF_SEARCH = 12
 """The same of a capacity search: fewer slices of a start do not show its capacity (docs/guides/capacity.md)."""
 SLICE_GAP_S = 0.12
@@ -35,7 +35,7 @@ START_S_PER_SERVER = 1.2
 LINK_S_PER_SERVER = 1.1
 """What a link between network namespaces and its proof add (measured)."""
 COPY_BYTES_PER_S = 400e6
-"""Of a data folder."""
+"""Speed at which a data folder is copied."""
 BLOCK_FIXED_S = 4.0
 LATE_SHARE = 0.1
 """The share of its time by which a study may exceed it to reach a look that is not its first."""
@@ -56,7 +56,7 @@ class Shape:
     warmup_s: float
     """Load on each lane before the first cycle, of all steps together."""
     start_s: float = START_S_PER_SERVER
-    """Of one server, from its data's copy to its stop, without any load."""
+    """Time for one server, from the copy of its data to its stop, without any load."""
     fewest_cycles: int = FEWEST_CYCLES
     extra_cycles: int = 0
     """Cycles of slices apart (CPU profiles, waits, the kernel view) that follow some of the cycles."""

@@ -37,9 +37,9 @@ STEP_RULES = (
 )
 """Each takes StepFacts and returns the reason, or None."""
 HOST_RULES = (driver_cpu.closed, throttled.closed)
-"""Those of STEP_RULES that are about the host: applied once where a step loads several instances."""
+"""The rules of STEP_RULES about the host: applied once where a step loads several instances."""
 INSTANCE_RULES = tuple(rule for rule in STEP_RULES if rule not in HOST_RULES)
-"""Those that are applied to each instance."""
+"""The rules of STEP_RULES that are applied to each instance."""
 
 
 def run_reasons(facts: RunFacts) -> list[Reason]:

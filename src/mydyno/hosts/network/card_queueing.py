@@ -9,11 +9,11 @@ from mydyno.errors import HostError
 from mydyno.hosts.network.namespace import command
 
 KIND = "queueing"
-"""Of the entry in the undo journal."""
+"""Kind of the entry in the undo journal."""
 HANDLE = "d1d0:"
-"""Of mydyno's root."""
+"""Handle of the root queueing discipline that mydyno adds."""
 DEFAULT_HANDLE = "0:"
-"""Of what the kernel gives a card."""
+"""Handle of the root queueing discipline that the kernel gives a card."""
 
 
 def root_of(card: str) -> str:

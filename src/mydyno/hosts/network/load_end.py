@@ -32,7 +32,7 @@ class LoadEnd(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the host, as reports name it."""
+        """Name of the host, as reports show it."""
 
     async def examine(self, address: str, shaped: bool, latency: bool) -> str:
         """The card that leads to the server's address. Raises HostError also for what cannot be done there."""
@@ -62,7 +62,7 @@ class OwnLoadEnd:
         self._shaping = shaping
 
     async def examine(self, address: str, shaped: bool, latency: bool) -> str:
-        """By ip-route(8), and by trying what tc can do."""
+        """Find the card by ip-route(8), and try what tc can do."""
         card = await asyncio.to_thread(_card_towards, address)
         if shaped:
             obstacle = await asyncio.to_thread(lambda: shaping_obstacle(latency) or card_obstacle(card))
@@ -71,25 +71,25 @@ class OwnLoadEnd:
         return card
 
     async def shape(self, address: str, ports: tuple[int, ...], shape: Shape) -> ShapedPort:
-        """By tc."""
+        """Shape by tc."""
         card = await asyncio.to_thread(_card_towards, address)
         wanted = PortClass(card, "load", address, ports)
         return ShapedPort(card, await asyncio.to_thread(self._shaping.add, wanted, shape))
 
     async def state(self, shaped: ShapedPort) -> ClassState:
-        """By tc."""
+        """Read the state by tc."""
         return await asyncio.to_thread(self._shaping.state, shaped.card, shaped.number)
 
     async def unshape(self, shaped: ShapedPort) -> str | None:
-        """By tc."""
+        """Remove the shaping by tc."""
         return await asyncio.to_thread(self._shaping.remove, shaped.card, shaped.number)
 
     async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
-        """In a thread."""
+        """Time the transfer in a thread."""
         return await asyncio.to_thread(_transfer, address, port, sends)
 
     async def reach(self, address: str, port: int) -> None:
-        """In a thread."""
+        """Connect in a thread."""
 
         def connect() -> None:
             try:
@@ -132,7 +132,7 @@ class LoadPath:
     """The network between the server's host, this one, and the hosts of its load."""
 
     address: str
-    """Of this host."""
+    """Address of this host."""
     ends: tuple[LoadEnd, ...]
     shaping: PortShaping
-    """Of this host's cards."""
+    """Shaping on this host's cards."""

@@ -22,7 +22,7 @@ from mydyno.hosts.commands import run_command
 FOLDER = Path("/run/netns")
 PREFIX = "mydyno-"
 CLONE_NEWNET = 0x40000000
-"""Of sched.h; os.setns came with Python 3.12."""
+"""Flag for setns(), from sched.h; os.setns came with Python 3.12."""
 
 _ROLE = re.compile(r"-(server|load)(-\d+)?$")
 _FOLDER_LOCK = threading.Lock()

@@ -49,7 +49,7 @@ class PortClass:
     card: str
     side: Side
     address: str
-    """Of the server."""
+    """Address of the server."""
     ports: tuple[int, ...]
     """The server's, and the one of the timed transfers."""
 

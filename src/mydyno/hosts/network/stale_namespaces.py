@@ -13,7 +13,7 @@ from mydyno.hosts.undo import UndoJournal
 
 
 def ownerless_namespaces(paths: HostPaths) -> list[Path]:
-    """Those of studies of which neither mydyno nor any process that it started is alive."""
+    """Namespaces of studies of which neither mydyno nor any process that it started is alive."""
     owners = [owner for path in paths.undo.glob("*.jsonl") if (owner := UndoJournal(path).owner()) is not None]
     alive = [study for process, study, _ in owners if process.alive()]
     return [

@@ -11,7 +11,7 @@ from mydyno.hosts.identity import words_of
 from mydyno.model.definition.quantities import format_bytes
 
 STUDIES = "fleet"
-"""Below the cache."""
+"""Folder of studies, below the cache."""
 QUIET_S = 600.0
 """A folder that was written to more recently may belong to a study whose next block is about to begin."""
 

@@ -30,7 +30,7 @@ GRACE_S = 10.0
 """Between SIGTERM and SIGKILL for a command whose connection ended."""
 KILL_ATTEMPTS = 5
 TAIL_BYTES = 16 << 10
-"""Of standard error that is kept."""
+"""Most bytes of the end of standard error that are kept."""
 _FAILURES = (asyncssh.Error, asyncssh.ProcessError, OSError)
 
 
@@ -300,7 +300,7 @@ class SshHost:
         return True
 
     async def _sha256(self, remote: str) -> str:
-        """Of a file; empty if it cannot be read."""
+        """SHA-256 of a file on the host; empty if it cannot be read."""
         done = await self.run(["sha256sum", "--", from_home(remote)], timeout_s=3600)
         return "" if done.exit_code else done.output.lstrip("\\").partition(" ")[0]
 

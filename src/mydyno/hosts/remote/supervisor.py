@@ -23,7 +23,7 @@ MARK = "MYDYNO_REMOTE"
 """The environment variable of every process that was started over a connection."""
 MISSING = "mydyno: setpriv or setsid is missing"
 END_SIGNAL, KILL_SIGNAL = "TERM", "USR1"
-"""To the supervisor: end the command with the grace time; end it at once."""
+"""Signals to the supervisor: end the command with the grace time; end it at once."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _WATCHED = (

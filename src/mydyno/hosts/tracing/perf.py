@@ -26,10 +26,10 @@ USER_ONLY_FROM = 2
 FORBIDDEN_FROM = 3
 """perf_event_paranoid of some distributions: not at all."""
 STACK_BYTES = 24_576
-"""Of each sample. Of MariaDB's stacks under sysbench's read-only workload 34 % do not fit into 8 KB (perf's default),
-4 % do not into 16 KB, 1 % do not into 32 KB (measured)."""
+"""Bytes of stack in each sample. Of MariaDB's stacks under sysbench's read-only workload 34 % do not fit into 8 KB
+(perf's default), 4 % do not into 16 KB, 1 % do not into 32 KB (measured)."""
 MOST_SAMPLES_PER_S = 8_000
-"""Of all CPUs together: 200 MB of stacks a second."""
+"""Most samples per second, over all CPUs together: 200 MB of stacks a second."""
 MOST_MAPS_MS = 10_000
 """For reading the mappings of one process. perf leaves the rest of them out after 500 ms, without a message, and stacks
 through a library that was left out cannot be unwound."""

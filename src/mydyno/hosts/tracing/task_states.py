@@ -47,7 +47,7 @@ class _Task:
 
 
 class TaskStates:
-    """The threads of these processes, pass by pass. Of one thread; close() in the end. Raises nothing: threads end."""
+    """The threads of these processes, pass by pass. For use in one thread; close() in the end. Raises nothing."""
 
     def __init__(self, pids: Sequence[int], proc: Path = PROC) -> None:
         self._folders = [f"{proc}/{pid}/task" for pid in pids]
@@ -143,7 +143,7 @@ def _kernel_stack(folder: str) -> tuple[str, ...]:
 
 
 def _functions(lines: Iterable[str]) -> Iterable[str]:
-    """Of lines like "[<0>] do_select+0x65c/0x940" and "[<0>] ext4_sync_file+0x1/0x2 [ext4]"."""
+    """Frames from lines like "[<0>] do_select+0x65c/0x940" and "[<0>] ext4_sync_file+0x1/0x2 [ext4]"."""
     for line in lines:
         symbol = line.partition("] ")[2].strip()
         if symbol and not symbol.startswith("0x"):

@@ -90,7 +90,7 @@ class LoadHosts(Frozen):
     """Where the load of a block runs when it is not the server's host."""
 
     names: tuple[str, ...]
-    """Of the client hosts."""
+    """Names of the client hosts."""
     address: str
     """Where the server listens for them."""
 

@@ -76,4 +76,4 @@ def looks_aimed_at(blocks: int, total: float = TOTAL) -> Looks:
 
 
 SIX = looks_aimed_at(6)
-"""Of studies whose plan does not state their looks."""
+"""The looks of studies whose plan does not state them."""

@@ -12,7 +12,7 @@ from mydyno.model.definition.problems import Key, Problem
 from mydyno.model.definition.quantities import PositiveDuration
 
 MOST_BUILDS = 40
-"""Of one commit: as many as the last look has blocks."""
+"""Most builds of one commit: as many as the last look has blocks."""
 
 
 def _plain(text: str) -> str:

@@ -29,7 +29,7 @@ class Commit(Record):
     subject: str = ""
     author: str = ""
     date: str = ""
-    """Of the commit, ISO 8601."""
+    """Date of the commit, ISO 8601."""
 
     @property
     def short(self) -> str:
@@ -47,14 +47,14 @@ class Comparison(Record):
     outcome: Outcome
     skipped_because: SkipReason = ""
     reason: str = ""
-    """In words, of a skipped commit."""
+    """Why the commit was skipped, in words."""
     study: str = ""
     """The study's folder below the bisection's; empty if none was made."""
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
-    """Of the interval; the error rate of the look is the rest."""
+    """Confidence level of the interval from `low` to `high`: 1 minus the error rate of the look."""
     blocks: int = 0
     duration_s: float = 0.0
     """From the first run's start to the last one's end."""

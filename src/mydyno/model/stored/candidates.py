@@ -22,7 +22,7 @@ class CandidateRecord(Record):
     name: str
     """A key of COSTS; the name of a WaitRecord, of a measure of the kernel, or of a FrameRecord's function."""
     module: str = ""
-    """Of a function: the program or library that it is in."""
+    """For a function, the program or library that contains it; empty otherwise."""
     explains: float
     """Share of the change of time per operation that this change accounts for, or can at most; 1 is all of it."""
     measured: bool

@@ -25,7 +25,7 @@ class CopiesNoise(Record):
     ci_high: float | None
     """95 % t interval of it; None for one block."""
     typical: float
-    """In half of the blocks the copies differed by no more: a share, 0.01 is 1 %."""
+    """Median absolute difference between the copies over the blocks, as a share: 0.01 is 1 %."""
 
 
 class ComparedStudy(Record):
@@ -49,7 +49,7 @@ class ComparedStudy(Record):
     """Blocks whose effects are compared."""
     control: str
     noise: tuple[CopiesNoise, ...] = ()
-    """Of the primary metric and the cost, at each step."""
+    """Noise of the primary metric and of the cost, at each step."""
     alarm: str = ""
     """The A/A alarm as a clause; empty if there is none."""
     notes: tuple[str, ...] = ()

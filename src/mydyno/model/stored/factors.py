@@ -15,7 +15,7 @@ class FactorLevels(Record):
     base: str
     """The control's level, which the others are compared with."""
     values: tuple[float, ...] = ()
-    """Of a quantitative factor the levels as numbers above 0, from what the treatments set; empty: it has none."""
+    """The levels of a quantitative factor as numbers above 0, from what the treatments set; empty for others."""
     unit: Literal["", "bit/s", "bytes"] = ""
     unreached: tuple[str, ...] = ()
     """Levels that this host did not reach in every run: they bound no change of sign."""

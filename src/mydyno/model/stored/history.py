@@ -62,14 +62,14 @@ class HistorySeries(Record):
     step: str
     arm: str
     control: str
-    """Of an effect; empty for a level."""
+    """The arm that an effect is relative to; empty for a level."""
     points: tuple[HistoryPoint, ...]
     missing: tuple[str, ...] = ()
     """Studies of the history that have no value here: the arm failed, is not in them, or has fewer than two blocks."""
     levels: tuple[SeriesLevel, ...]
     changes: tuple[LevelChange, ...]
     p: float | None
-    """Of the test for any change in this series; None with fewer than four studies."""
+    """p-value of the test for any change in this series; None with fewer than four studies."""
     session_sd: float
     """Standard deviation between sessions beyond each one's own error, of the log: 0.01 is about 1 %."""
     detectable: float | None
@@ -96,7 +96,7 @@ class History(Record):
     host: str
     answer: tuple[str, ...]
     studies: tuple[str, ...]
-    """Those that count, oldest first."""
+    """The studies that count, oldest first."""
     steps: tuple[StepLevel, ...]
     series: tuple[HistorySeries, ...]
     left_out: tuple[LeftOut, ...] = ()

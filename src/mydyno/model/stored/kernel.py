@@ -95,7 +95,7 @@ class KernelRow(Record):
     """The interval excludes 0, and the control's two copies do not differ in any measure."""
     control_percentiles_us: dict[str, float] = Field(default_factory=dict)
     arm_percentiles_us: dict[str, float] = Field(default_factory=dict)
-    """Of single events: p50, p95, p99, from histograms whose buckets double; empty without events."""
+    """p50, p95 and p99 of single events, from histograms whose buckets double; empty without events."""
 
     @property
     def is_system_call(self) -> bool:
@@ -107,7 +107,7 @@ class KernelContrast(CountedContrast):
     """The kernel's events of an arm and of its control at one step."""
 
     rows: tuple[KernelRow, ...] = ()
-    """In the order of MEASURES, then system calls, the most frequent first."""
+    """Measures in the order of MEASURES, then system calls, the most frequent first."""
 
 
 class KernelRecord(SlicesApart):

@@ -32,7 +32,8 @@ LiveState = Literal[
     "lost",
 ]
 """step: the measured load of the design blocks; slice: the interleaved design; alone: the control with all other
-servers stopped; hosts: host groups execute the blocks. Of a host group: waiting for its next block, or lost."""
+servers stopped; hosts: host groups execute the blocks. waiting, lost: only for a host group, which waits for
+its next block, or is lost."""
 EndState = Literal["complete", "partial", "failed", "interrupted"]
 """The state of the summary, or interrupted: Ctrl-C or SIGTERM."""
 
@@ -101,7 +102,7 @@ class LiveRun(Record):
     folder: str
     valid: bool
     reasons: tuple[Reason, ...] = ()
-    """Of an invalid run."""
+    """Why the run is invalid; empty for a valid run."""
     failed: str = ""
     """Why the arm itself failed, as a whole or at a step."""
     group: str = ""

@@ -64,7 +64,7 @@ class Canary(_Event):
     attempt: int
     readings: dict[str, float | None]
     off: tuple[CanaryDeviation | str, ...]
-    """Of format 1: sentences."""
+    """The readings that deviate too much; sentences in format 1."""
 
 
 class RunBegan(_Event):
@@ -81,7 +81,7 @@ class RunFinished(_Event):
     folder: str
     valid: bool
     reasons: tuple[Reason | str, ...]
-    """Of format 1: sentences."""
+    """Why the run is invalid; sentences in format 1."""
 
 
 class BlockBegan(_Event):

@@ -37,7 +37,7 @@ class ProfileContrast(Record):
     arm: str
     control: str
     blocks: int
-    """Those with a profile of both."""
+    """Blocks with a profile of both arm and control."""
     control_us: float
     arm_us: float
     """The servers' CPU time per transaction in the profiled slices."""

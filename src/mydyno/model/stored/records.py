@@ -61,7 +61,7 @@ class ClientLoad(Record):
     """CPU of the whole host in the measured window, in percent of all its CPUs; None: it was not sampled."""
 
     def with_other(self, other: ClientLoad) -> ClientLoad:
-        """Together with another load of the same host at the same time."""
+        """The sum with another load of the same host at the same time."""
         return self.model_copy(
             update={
                 "threads": self.threads + other.threads,
@@ -115,15 +115,15 @@ class DriverResult(Record):
     server counts the statements of such a transaction, the load does not), and of kv cmd_get, cmd_set, get_hits,
     get_misses; to be compared with the server's."""
     key_values: dict[str, float] = Field(default_factory=dict)
-    """Of kv, in the window: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values, and of the latency of all
-    operations min_us, max_us, mean_us, std_us, geometric_mean_us."""
+    """For kv: cmd_get, cmd_set, get_hits, get_misses, verified and wrong_values, counted in the window, and min_us,
+    max_us, mean_us, std_us and geometric_mean_us of the latency of all operations."""
     latency_log2_us: tuple[tuple[float, int], ...] = ()
-    """Of kv: (upper bound in µs, count) by powers of two, as memaslap prints it."""
+    """For kv: (upper bound in µs, count) in buckets by powers of two, as memaslap prints them."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Of a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
+    """For a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
     traffic: dict[str, int] = Field(default_factory=dict)
-    """Of the window, where the driver counts it: raw_sent_bytes, raw_received_bytes (the protocol's packets),
-    wire_sent_bytes, wire_received_bytes (compressed and encrypted as they left)."""
+    """Bytes in the window, where the driver counts them: raw_sent_bytes and raw_received_bytes (the protocol's
+    packets), wire_sent_bytes and wire_received_bytes (compressed and encrypted, as they left)."""
     tls: dict[str, Any] = Field(default_factory=dict)
     """Handshakes that the driver itself counted, where any was made: `measured` and `whole_load`, each with full,
     resumed, and negotiated [{version, cipher_suite, connections}]."""
@@ -205,7 +205,7 @@ class SearchSlice(Record):
     planned: int = 0
     """Operations that were due in the measured part."""
     late: int = 0
-    """Of these, operations that ended after it, or never."""
+    """Operations among `planned` that ended after the measured part, or never."""
     met: bool
     because: Literal["", "latency", "throughput", "errors", "unfinished"] = ""
     """Why the objective was missed; empty if it was met."""
@@ -244,7 +244,7 @@ class SliceRecord(Record):
     rates: dict[str, float] = Field(default_factory=dict)
     """What only some workloads have: tpmc, kv_hit_pct, kv_misses_per_s, tpmc_instance_1, …"""
     key_values: dict[str, float] = Field(default_factory=dict)
-    """Of kv: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values."""
+    """For kv: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values."""
     traffic: dict[str, int] = Field(default_factory=dict)
     driver_cpu_s: float | None = None
     server_cpu_s: float | None = None
@@ -273,15 +273,15 @@ class SliceRecord(Record):
     """Whether a profiler or tracer ran in it, or instruments were on: such slices are in files of their own,
     and enter no value of the arm."""
     search: SearchSlice | None = Field(None, exclude_if=is_empty)
-    """Of a capacity search; None: a slice at full load or at a set rate."""
+    """The outcome of a slice of a capacity search; None for a slice at full load or at a set rate."""
     planned: int = Field(0, exclude_if=is_empty)
     """At a rate: operations that were due in the measured part."""
     unfinished: int = Field(0, exclude_if=is_empty)
-    """Of these, operations whose end was not seen, or that never started."""
+    """Operations among `planned` whose end was not seen, or that never started."""
     dropped: int = Field(0, exclude_if=is_empty)
-    """Of these, operations given up as late."""
+    """Operations among `planned` that were given up as late."""
     captured: dict[str, float] = Field(default_factory=dict, exclude_if=is_empty)
-    """Of a replay at captured times: begin_s and end_s of the part of the capture that was played, washout included,
+    """For a replay at captured times: begin_s and end_s of the part of the capture that was played, washout included,
     the capture's length_s at this speed, and own_lag_p99_us, by which the load program itself was late."""
     failed: str = ""
     """Why the arm failed in this slice; empty if it did not. The slice then has no values."""
@@ -361,7 +361,7 @@ class CpuProfile(Record):
     """Both of the measured parts of the profiled slices."""
     samples: int = 0
     waiting_samples: int = 0
-    """Those of threads that waited for a disk or a CPU, which stand for no CPU time; method "proc" only."""
+    """Samples of threads that waited for a disk or a CPU, which stand for no CPU time; method "proc" only."""
     lost_samples: int = 0
     cut_off_samples: int = 0
     """Samples whose stack does not reach the beginning of its thread."""

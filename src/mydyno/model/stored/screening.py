@@ -46,9 +46,9 @@ class ScreenRecord(Record):
     method: Literal["blocks", "lenth"]
     """What the noise is estimated from: differences between blocks, or (with one block) the small effects."""
     standard_error: float
-    """Of a main effect, of the log."""
+    """Standard error of a main effect, on the scale of the log."""
     factors: tuple[ScreenedFactor, ...] = Field(min_length=1)
-    """In the order of the experiment."""
+    """The variables, in the order of the experiment."""
     alarm: str = ""
     """Why no variable is called active: the two copies of the control differ."""
     follow_up: tuple[str, ...] = ()

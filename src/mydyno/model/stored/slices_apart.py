@@ -29,7 +29,7 @@ class CountedContrast(Record):
     arm: str
     control: str
     blocks: int
-    """Those in which both were counted."""
+    """Blocks in which both arm and control were counted."""
     control_us: float
     arm_us: float
     """What a transaction takes of a connection's time in these slices: connections × time / transactions."""

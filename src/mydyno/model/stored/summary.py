@@ -55,7 +55,7 @@ class RunSummary(Record):
     """Step → why the arm itself failed there; a run that failed as a whole has every step here."""
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
     unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Of an interleaved study: the values before they were adjusted for the host's speed."""
+    """For an interleaved study, the values before they were adjusted for the host's speed."""
 
 
 class StepLevel(Record):
@@ -117,7 +117,7 @@ class EffectRecord(Record):
     sentence: str
     primary: bool = False
     unadjusted: tuple[float, float | None, float | None] | None = None
-    """Of an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
+    """For an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
     details: EffectDetails = EffectDetails()
 
 
@@ -368,11 +368,11 @@ class Summary(Record):
     runs: tuple[RunSummary, ...]
     effects: tuple[EffectRecord, ...]
     capacities: tuple[CapacityRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a capacity search: every step and arm."""
+    """For a capacity search: the capacity at every step, for every arm."""
     scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a sweep of connections: every workload and arm."""
+    """For a sweep of connections: the scalability of every workload and arm."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
-    """Of a screening study: every step."""
+    """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
     """What each factor does; None: the arms are no full product of factors, or no look is due."""
     costs: CostsRecord | None = None
@@ -396,7 +396,7 @@ class Summary(Record):
     conclusions: tuple[ConclusionRecord, ...] = ()
     """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
     canaries: tuple[CanaryRecord, ...] = ()
-    """In order of time."""
+    """Readings of the host's speed, in order of time."""
     design: Literal["blocks", "interleaved"] = "blocks"
     look: int | None = None
     """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""

@@ -23,7 +23,7 @@ instrument covers it; it is the connection's time less that of its statements.""
 
 WaitKind = Literal["wait", "stage", "statement"]
 SessionKind = Literal["active", "state", "wait"]
-"""Of what a session does: whether it is active, its state, the wait event that it is in."""
+"""What is recorded of a session: that it is active, its state, or the wait event that it is in."""
 AmountKind = Literal["active", "state", "wait", "metric"]
 WAIT_CLASSES = {
     "wait/lock/innodb/": marked("row locks"),
@@ -59,14 +59,14 @@ class LockTotal(Record):
 
     name: str
     instances: int
-    """On which any thread waited, in the slice with most of them."""
+    """Instances on which any thread waited, in the slice with most of them."""
     time_us: float
     hottest_us: float
-    """Of the instance with the longest time; the sum over the slices."""
+    """Waiting time at the instance with the longest one, summed over the slices."""
 
 
 class SessionTotal(Record):
-    """In how many samples of how many sessions something was seen."""
+    """How often something was seen: once for each sample of each session."""
 
     kind: SessionKind
     name: str = ""
@@ -98,10 +98,10 @@ class WaitTotals(CountedTotals):
 
 
 class LockInstances(Record):
-    """Of a mutex or read-write lock: whether one instance is hot."""
+    """The instances of a mutex or read-write lock: whether one of them is hot."""
 
     instances: int
-    """On which any thread waited."""
+    """Instances on which any thread waited."""
     hottest: float
     """Share of their time that was of one instance."""
 
@@ -111,7 +111,7 @@ class WaitRecord(Record):
 
     kind: WaitKind
     name: str
-    """Of a class: its name."""
+    """Name of the event; for a class, the name of the class."""
     of_class: str = ""
     """The class of a wait event; empty for a class itself, a stage or a statement."""
     control_us: float
@@ -150,11 +150,11 @@ class WaitsContrast(CountedContrast):
     """The waits of an arm and of its control at one step."""
 
     events: tuple[WaitRecord, ...] = ()
-    """Those beyond noise first, the largest difference first; then the rest, the largest first."""
+    """Events beyond noise first, the largest difference first; then the rest, the largest first."""
     sessions: tuple[AmountRecord, ...] = Field((), exclude_if=is_empty)
     """All active ones; then their states and the classes of their waits, the largest first."""
     metrics: tuple[AmountRecord, ...] = Field((), exclude_if=is_empty)
-    """Those beyond noise alone, the largest relative difference first."""
+    """Only counters that differ beyond noise, the largest relative difference first."""
     metrics_compared: int = 0
 
 

@@ -172,6 +172,6 @@ def notes(record: BisectRecord, result: BisectResult) -> list[str]:
 
 
 def reasons(result: BisectResult) -> list[str]:
-    """Of skipped commits, why."""
+    """Why commits were skipped, one sentence each."""
     skipped = [one for one in result.comparisons if one.outcome == "skipped" and one.reason]
     return [f"{one.commit.short}: {one.reason}" for one in skipped]

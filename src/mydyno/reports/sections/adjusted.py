@@ -1,4 +1,4 @@
-"""Effects adjusted for the host's speed beside the same effects before the adjustment. Of interleaved studies alone."""
+"""Effects adjusted for the host's speed beside the same effects before the adjustment. Only for interleaved studies."""
 
 from __future__ import annotations
 

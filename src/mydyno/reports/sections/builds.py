@@ -1,6 +1,6 @@
 """Where servers were built from source: commit, compilers and program of each build, from the evidence of the runs.
 
-Of an arm with several builds also the effect in the blocks of each: how much of the noise is the layout's.
+For an arm with several builds, also the effect in the blocks of each: how much of the noise is the layout's.
 """
 
 from __future__ import annotations

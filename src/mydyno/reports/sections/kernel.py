@@ -72,7 +72,7 @@ def _amount(us: float | None, count: float) -> Cell:
 
 
 def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
-    """Of single events. Buckets double, so two digits are enough."""
+    """The durations of single events. Buckets double, so two digits are enough."""
     rows: list[Sequence[str | Cell]] = [
         [
             kernel.name_text(one),

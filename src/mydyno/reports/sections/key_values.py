@@ -1,4 +1,4 @@
-"""Of studies of keys and values: latency as memaslap tabulates it, its distribution, and what each arm keeps."""
+"""Sections for studies of keys and values: latency as memaslap tabulates it, its distribution, what each arm keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of each block, from which verdicts are computed. Of interleaved studies; the control's copy is the A/A."""
+"""The number of each block, from which verdicts are made. For interleaved studies; the control's copy is the A/A."""
 
 from __future__ import annotations
 

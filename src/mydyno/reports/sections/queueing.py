@@ -69,7 +69,7 @@ def _disks(result: StudyResult) -> dict[int, DiskReadings]:
 
 
 def sentences(found: Sequence[ArmQueue]) -> list[str]:
-    """Of one step: arms with the same saturated resources in one sentence; first those whose counts do not agree."""
+    """Sentences for one step: first arms whose counts disagree, then one for arms with the same saturated resources."""
     suspect = [sentence(one) for one in found if one.queue.disagreement()]
     groups: dict[tuple[str, ...], list[ArmQueue]] = {}
     for one in found:

@@ -25,7 +25,7 @@ class SavedStudy:
     plan: Plan
     summary: Summary
     runs: tuple[RunRecord, ...]
-    """Of the first finished block: every arm once."""
+    """Runs of the first finished block: every arm once."""
 
     @classmethod
     def read(cls, path: Path) -> SavedStudy:
@@ -98,7 +98,7 @@ class SavedStudy:
 def without_copies(studies: Sequence[SavedStudy]) -> tuple[list[SavedStudy], list[tuple[SavedStudy, SavedStudy]]]:
     """(each study once, in the given order; each further copy with the one that is kept).
 
-    Of copies that one is kept which has the most runs, and of those the one whose folder has the study's own name.
+    Among copies, the one with the most runs is kept, and among those the one whose folder has the study's own name.
     """
     kept: dict[tuple[str, int], int] = {}
     for place, study in enumerate(studies):

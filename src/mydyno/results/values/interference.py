@@ -24,7 +24,7 @@ def carried_over(
 ) -> dict[str, float]:
     """step → largest relative change of a slice's throughput by the arm that was loaded before it, where it is shown.
 
-    Of the slices with a washout of `washout_s` alone; steps without a change beyond noise are absent.
+    Only slices with a washout of at least `washout_s` are used; steps without a change beyond noise are absent.
     """
     found = {}
     for step, data in steps.items():

@@ -324,7 +324,7 @@ def _note_spread(
     within: dict[str, dict[str, float]],
     between: dict[str, dict[str, float]],
 ) -> None:
-    """Of the control's copy A′ against A: they differ by noise alone."""
+    """Add the spread of the control's copy A′ against A, within and between blocks: they differ by noise alone."""
     ratios, means = [], []
     for (block, arm, copy), rows in lanes.items():
         reference = lanes.get((block, control, 1))
@@ -380,7 +380,7 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
 def _between_instances(means: Mapping[str, float], own: Sequence[SliceRecord]) -> dict[str, float]:
     """The worst instance and the spread between instances, of their means over the lane's slices.
 
-    Of means, as the noise of slices would make any spread larger. With one instance it is the worst.
+    Means are used, as the noise of slices would make any spread larger. With one instance it is the worst.
     """
     found = {}
     for rate in SPREAD_OF:

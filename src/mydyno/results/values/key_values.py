@@ -26,7 +26,7 @@ class Spread:
 
     ops_per_s: float
     hit_share: float | None
-    """Of the keys asked for; None without gets."""
+    """Share of the keys asked for that were found; None without gets."""
     min_us: float
     max_us: float
     mean_us: float
@@ -65,7 +65,7 @@ class CrashSurvival:
 
 
 def spread_of(steps: Sequence[StepRecord]) -> Spread | None:
-    """Of one arm's valid steps; None if no driver reported it."""
+    """The latency of one arm over its valid steps; None if no driver reported it."""
     told = [step.driver for step in steps if {"min_us", "max_us", "mean_us"} <= step.driver.key_values.keys()]
     if not told:
         return None
@@ -94,7 +94,7 @@ def log2_of(steps: Iterable[StepRecord]) -> dict[float, int]:
 
 
 def growth_of(runs: Iterable[RunRecord], steps: Sequence[str]) -> Growth | None:
-    """Of the valid runs of one arm at these steps, one figure a run and step; None if none was reported."""
+    """Memory growth in the valid runs of one arm, one figure per run and step; None if none was reported."""
     values = [
         float(one.facts[GROWTH])
         for run in runs
@@ -111,7 +111,7 @@ def growth_of(runs: Iterable[RunRecord], steps: Sequence[str]) -> Growth | None:
 
 
 def crash_survival(runs: Iterable[RunRecord]) -> CrashSurvival | None:
-    """Of one arm's runs that ended by kill -9; None if none did."""
+    """What one arm kept in its runs that ended by kill -9; None if none did."""
     facts = [one.facts for run in runs for one in run.evidence if "acknowledged" in one.facts]
     if not facts:
         return None

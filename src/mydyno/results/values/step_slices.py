@@ -31,9 +31,10 @@ def lane_of(one: SliceRecord) -> Lane:
 LEAST_AVAILABLE = 0.02
 """Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
 COVARIATES = (("driver_cpu",), ("speed",), ("available_cpu", "unstolen_cpu"))
-"""Of each group the first that no arm changes: the load program's CPU time per query; the speed meter; the share of CPU
-time left by hypervisor and other programs, or by the hypervisor alone. The first two show the host's speed: each sees
-something that the other does not (measured: both leave 5 to 10 % less noise than the first alone)."""
+"""Covariates: in each group the first that no arm changes is used. They are the load program's CPU time per query, the
+speed meter, and the share of CPU time left by hypervisor and other programs, or by the hypervisor alone. The first two
+show the host's speed: each sees something that the other does not (measured: both leave 5 to 10 % less noise than the
+first alone)."""
 
 
 def step_slices(slices: list[SliceRecord]) -> StepSlices:

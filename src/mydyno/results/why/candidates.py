@@ -1,9 +1,9 @@
 """Which costs, waits, times in the kernel and functions accompanied each effect: the likeliest first.
 
-A candidate changed beyond noise, in the direction of the effect, and far enough to account for a good part of it. Of an
-effect on throughput that is the change of the time that a connection spends on an operation; of one on latency that of
-the mean response time; of one on the server's CPU time that time itself, and its candidates are functions and the time
-in user mode and in the kernel. Nothing here shows a cause: an experiment has to test a candidate.
+A candidate changed beyond noise, in the direction of the effect, and far enough to account for a good part of it. For
+an effect on throughput, "it" is the change of the time that a connection spends on an operation; for one on latency,
+that of the mean response time; for one on the server's CPU time, that time itself, and its candidates are functions and
+the time in user mode and in the kernel. Nothing here shows a cause: an experiment has to test a candidate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SERVER_CPU = ("server_cpu_user_us", "server_cpu_system_us")
 ENOUGH = 0.25
 """Share of the change of time per operation below which a change is no explanation."""
 MOST_NAMED = 6
-"""Of one effect."""
+"""Most candidates named for one effect."""
 MOST_OF_KIND = 2
 """Waits, stages, times in the kernel and functions of one effect: each is part of the same time."""
 ROW_LOCK_TIME, ROW_LOCK_WAITS = "row_lock_time_us", "row_lock_waits"
@@ -42,7 +42,7 @@ LEAST_OWN = 0.1
 EXPLAINED = 0.8
 """Share of a cost's change that other costs have which it counts again: it is then not named beside them."""
 LEAST_SHARE = 0.002
-"""Of an operation's time: what a wait or a function is compared with where the control has almost none."""
+"""Share of an operation's time with which a wait or a function is compared where the control has almost none of it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def candidates_of(
     waits: WaitsRecord | None,
     kernel: KernelRecord | None,
 ) -> tuple[CandidateRecord, ...]:
-    """Of every effect that is looked at (results/why/explained.py), from what was found of each kind.
+    """The candidates for every effect that is looked at (results/why/explained.py), from what was found of each kind.
 
     Those that can account for most come first; among equals the one whose interval is farthest from no change. Waits
     for another thread come after I/O that accounts for enough, too; CPU time after the function that spends it.
@@ -105,7 +105,7 @@ def _of_time(
     waits: WaitsRecord | None,
     kernel: KernelRecord | None,
 ) -> list[_Found]:
-    """Of an effect on throughput or latency, in order."""
+    """The candidates for an effect on throughput or latency, in order."""
     time = _time(effect, costs)
     found = [*_costs(effect, costs, time), *_waits(effect, waits, time), *_kernel(effect, kernel, time)]
     found += _functions(effect, profiles, time)
@@ -123,7 +123,7 @@ def _is_of(one: object, effect: EffectRecord) -> bool:
 
 @dataclass(frozen=True)
 class _Time:
-    """By how much longer an operation takes, and how often CPU time of one delays a connection."""
+    """How much longer an operation takes, and how often CPU time of one delays a connection."""
 
     change_us: float
     crowding: float
@@ -243,14 +243,14 @@ def _nearest(record: CostRecord) -> float:
 
 
 def _change_us(control_us: float, effect: EffectRecord, time: _Time | None) -> float:
-    """By how much longer an operation takes at this effect; of one on latency 0 where that is not known."""
+    """How much longer an operation takes at this effect; 0 for an effect on latency where that is not known."""
     if is_of_latency(effect):
         return time.change_us if time else 0.0
     return control_us * (1.0 / (effect.ratio or 1.0) - 1.0)
 
 
 def _strength(control_us: float, low_us: float | None, high_us: float | None, least_us: float) -> float:
-    """Of an interval of a difference; 0 where it has 0."""
+    """How far the interval of a difference is from 0, on the scale of the log; 0 if it contains 0 or is not known."""
     if low_us is None or high_us is None or low_us <= 0.0 <= high_us:
         return 0.0
     base = control_us + least_us
@@ -317,5 +317,5 @@ def _functions(effect: EffectRecord, record: ProfilesRecord | None, time: _Time 
 
 
 def _most(found: Sequence[_Found]) -> list[_Found]:
-    """Those that account for enough, the largest first."""
+    """The findings that account for enough, the largest first."""
     return sorted((one for one in found if one.share >= ENOUGH), key=lambda one: -one.share)[:MOST_OF_KIND]

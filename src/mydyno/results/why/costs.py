@@ -32,14 +32,14 @@ RESPONSE = "latency_mean_us"
 WORKER = "busiest_worker_pct"
 """In the rates of a slice: CPU time of the load program's busiest thread."""
 LEAST_LEFT = 0.05
-"""Of a host's CPU time, for the load and its servers."""
+"""Least share of a host's CPU time that is taken as left for the load and its servers."""
 FEWEST_BLOCKS = 3
 """Fewer have no interval of use over so many costs."""
 
 
 @dataclass(frozen=True)
 class _Times:
-    """Of a run at a step; times are in µs of one operation."""
+    """Times of a run at a step, in µs per operation."""
 
     connection_us: float
     """Time that a connection spends on it: connections × measured time / operations."""

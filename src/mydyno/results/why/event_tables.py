@@ -40,11 +40,11 @@ class Facts(Protocol):
 
     @property
     def file(self) -> str:
-        """Below the run's folder; empty: nothing was counted."""
+        """Path below the run's folder; empty: nothing was counted."""
 
     @property
     def transactions(self) -> int:
-        """Of all slices that were counted."""
+        """Transactions of all slices that were counted."""
 
 
 class Totals(Protocol):
@@ -52,7 +52,7 @@ class Totals(Protocol):
 
     @property
     def transactions(self) -> int:
-        """Of all slices together."""
+        """Transactions of all slices together."""
 
     @property
     def loaded_s(self) -> float:
@@ -101,7 +101,7 @@ def counted_by_step(
 
 @dataclass(frozen=True)
 class EventTable:
-    """Of one step. Arrays are by item, block and server."""
+    """The events of one step. Arrays are by item, block and server."""
 
     sampled: Sampled
     """Counts in events of mean amount."""
@@ -111,7 +111,7 @@ class EventTable:
     rates: NDArray[np.float64]
     """How often an item occurs per transaction, by server: the mean over the blocks."""
     connection_us: NDArray[np.float64]
-    """By server."""
+    """A connection's time per transaction, by server."""
 
     def amounts(self) -> NDArray[np.float64]:
         """Per transaction, by item and server."""
@@ -208,7 +208,7 @@ class ComparedSides:
     """A contrast at one step."""
 
     blocks: int
-    """Those in which both were counted."""
+    """Blocks in which both arm and control were counted."""
     control_us: float
     arm_us: float
     """What a transaction takes of a connection's time."""

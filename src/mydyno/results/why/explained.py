@@ -13,9 +13,9 @@ LATENCY = "latency_"
 
 
 def explained(effects: Sequence[EffectRecord]) -> list[EffectRecord]:
-    """Those that are higher or lower, in their order.
+    """Effects that are higher or lower, in their order.
 
-    Of an arm at a step with an effect on throughput that alone: its latency and its CPU time follow from the same
+    For an arm at a step with an effect on throughput, that one alone: its latency and its CPU time follow from the same
     changes. Otherwise one effect on latency and one on the server's CPU time.
     """
     shown = [one for one in effects if one.verdict in ("higher", "lower") and one.ratio is not None]

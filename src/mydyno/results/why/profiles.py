@@ -25,9 +25,9 @@ from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, d
 from mydyno.store.stacks import Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
-"""Of the CPU time of arm and control together: items with less are not compared."""
+"""Least share of the CPU time of arm and control together: items with less are not compared."""
 LEAST_COUNTED = LEAST_SHARE / 20
-"""Of all samples of a step: items with less are not even counted, as no contrast compares them."""
+"""Least share of all samples of a step: items with less are not even counted, as no contrast compares them."""
 EXPLAINED = 0.8
 MOST_FRAMES = 40
 MOST_COMPARED = 200
@@ -80,7 +80,7 @@ def profiles_by_step(
 
 
 def _method(facts: Sequence[CpuProfile]) -> ProfileMethod:
-    """By which the profiles were made that are compared."""
+    """The method by which the compared profiles were made."""
     return "perf" if not facts or any(one.method == "perf" and one.file for one in facts) else facts[0].method
 
 

@@ -1,6 +1,6 @@
 """Little's law and the utilisation law at each step of each arm, and its busiest resource.
 
-Of an open loop (a set rate) the queue, of a closed loop whether throughput and response time account for the
+For an open loop (a set rate), the queue; for a closed loop, whether throughput and response time account for the
 connections. In the interleaved design from the slices, in the design "blocks" from the steps of the runs.
 """
 
@@ -83,7 +83,7 @@ class DiskReadings:
 
 
 def queues_of(slices: Iterable[SliceRecord], steps: Sequence[Step], instances: int, cpus: float) -> list[ArmQueue]:
-    """Of every arm and step with a rate whose service times are known.
+    """The queues of every arm and step with a rate whose service times are known.
 
     `instances`: servers of a run, each with the step's connections and rate. `cpus`: usable CPUs of the host.
     """
@@ -138,7 +138,7 @@ def closed_loops_of(
     disks: Mapping[int, DiskReadings] | None = None,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
-    """Of every arm and closed loop of an interleaved study; `disks` by block, `links` are shares by arm and step."""
+    """Every arm and closed loop of an interleaved study; `disks` by block, `links` are shares by arm and step."""
     of_arm: dict[tuple[str, str], list[SliceRecord]] = defaultdict(list)
     for one in slices:
         if not one.failed and one.length_s > 0:
@@ -166,7 +166,7 @@ def closed_loops_of_runs(
     cpus: float,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
-    """Of every arm and closed loop of a study of blocks: its valid runs."""
+    """Every arm and closed loop of a study of blocks, from its valid runs."""
     steps = {step.id: step for step in experiment.resolved_steps if is_closed(step)}
     found = []
     for (arm, name), own in _steps_by_arm(runs, steps).items():
@@ -242,7 +242,7 @@ def _queue(arm: str, step: Step, slices: Sequence[SliceRecord], instances: int, 
 
 
 def _utilisations(slices: Sequence[SliceRecord], cpus: float) -> dict[str, float]:
-    """By the utilisation law; of the host's CPUs as a share of what the hypervisor left."""
+    """Utilisation of each resource, by the utilisation law; of the host's CPUs, of what the hypervisor left."""
     found: dict[str, float] = {}
     length_s = sum(one.length_s for one in slices)
     if all(one.server_cpu_s is not None for one in slices):

@@ -27,7 +27,7 @@ class Facts(Protocol):
 def slices_apart(
     facts: Sequence[Facts], slices: Sequence[SliceRecord], apart: Sequence[SliceRecord], alarm: str
 ) -> SlicesApart:
-    """Of a whole study. `slices`: the measured ones; `apart`: those of which this is about."""
+    """The summary for a whole study. `slices`: the measured ones; `apart`: those that it is about."""
     cost = paired(_slowdowns(slices, apart))
     return SlicesApart(
         slices=sum(one.slices for one in facts),

@@ -18,7 +18,7 @@ from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server
 LEAST_SESSIONS = 0.05
 """Mean number of arm and control: what fewer do is not compared."""
 LEAST_COUNT = 10
-"""Of a counter, per run: the mean of arm and control."""
+"""Least growth of a counter per run, as the mean of arm and control; counters with less are not compared."""
 MOST_COMPARED = 120
 MOST_SESSIONS = 24
 """Rows of sessions of a contrast in summary.json."""
@@ -30,7 +30,7 @@ Amount = tuple[AmountKind, str]
 
 @dataclass(frozen=True)
 class Amounts:
-    """Of one step."""
+    """The amounts of one step."""
 
     sampled: Sampled
     items: tuple[Amount, ...]
@@ -125,7 +125,7 @@ def session_records(records: Sequence[AmountRecord]) -> tuple[AmountRecord, ...]
 
 
 def metric_records(records: Sequence[AmountRecord]) -> tuple[AmountRecord, ...]:
-    """Those beyond noise: the largest relative difference first."""
+    """The counters that differ beyond noise, the largest relative difference first."""
     shown = [one for one in records if one.beyond_noise]
     shown.sort(key=lambda one: -abs(one.arm - one.control) / max(one.arm, one.control))
     return tuple(shown[:MOST_METRICS])

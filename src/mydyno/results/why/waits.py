@@ -32,9 +32,9 @@ from mydyno.results.why.wait_amounts import (
 from mydyno.stats.sampled import Difference, SampledContrast, differences
 
 LEAST_SHARE = 0.002
-"""Of a transaction's time, of arm and control together: events with less are not compared."""
+"""Least share of a transaction's time, of arm and control together: events with less are not compared."""
 MOST_EVENTS = 60
-"""Of a contrast in summary.json."""
+"""Most events of a contrast in summary.json."""
 
 
 Locks = Mapping[tuple[str, str], LockInstances]
@@ -43,7 +43,7 @@ Locks = Mapping[tuple[str, str], LockInstances]
 
 @dataclass(frozen=True)
 class _Contrasts:
-    """Of one arm and its control at one step."""
+    """The contrasts between one arm and its control at one step."""
 
     events: SampledContrast
     sessions: SampledContrast | None

@@ -41,13 +41,13 @@ from mydyno.results.words.sharpen import sharpen_lines
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
 NAMED_SHARE = 0.05
-"""Of the CPU time, below which neither of the two is named."""
+"""Share of the CPU time below which neither hypervisor nor other programs are named."""
 ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
-"""On what is decided in the first metric of the question, where arms are compared with several controls."""
+"""Most sentences on what is decided in the first metric of the question, where arms have several controls."""
 MOST_OF_FURTHER = 2
-"""On what is decided in a further metric of the question."""
+"""Most sentences on what is decided in a further metric of the question."""
 TARGET = 0.02
 
 

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HEAD_BYTES = 4 << 20
-"""Of the beginning."""
+"""Most bytes of the beginning that are kept."""
 TAIL_BYTES = 4 << 20
 """Most of the end; what exceeds it is dropped but for KEPT_BYTES."""
 KEPT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
-"""As much as a pipe holds."""
+"""Bytes read at a time: the capacity of a pipe."""
 SHOWN_BYTES, SHOWN_LETTERS = 16_000, 300
-"""Of the end of a log, and of one of its lines, in a message."""
+"""Most bytes of the end of a log, and most letters of one of its lines, in a message."""
 
 
 class BuildLog:

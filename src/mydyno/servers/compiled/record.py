@@ -53,18 +53,18 @@ class BuildRecord(Record):
     recipe: str
     """SHA-256 of everything above that decides about the program."""
     program: str
-    """Below the build's tree."""
+    """Path of the program below the build's tree."""
     version: str
     """As the program reports it."""
     has_sql: bool
     sha256: str
-    """Of the program."""
+    """SHA-256 of the program."""
     build_id: str = ""
-    """Of the program (ld --build-id); empty if it was linked without."""
+    """Build ID of the program (ld --build-id); empty if it was linked without one."""
     compiled_by: tuple[str, ...] = ()
     """The compilers that the program names in its section .comment."""
     size_bytes: int
-    """Of the whole tree."""
+    """Size of the whole tree, in bytes."""
     built_unix_ns: int
     took_s: float
 

@@ -1,6 +1,6 @@
 """The source of a build: a commit of a git repository, or a folder known by the hash of its content.
 
-Of a repository, the cache holds one clone with a work tree. Every commit of it is built at the same path, so that
+For a repository, the cache holds one clone with a work tree. Every commit of it is built at the same path, so that
 paths inside a program (assertions, debug information) are the same for all of them and ccache finds what it has.
 """
 
@@ -31,15 +31,15 @@ class Source:
     """One state of a source."""
 
     name: str
-    """Of the repository or folder."""
+    """Name of the repository or folder."""
     origin: str
     """The repository as the experiment names it, or the folder."""
     commit: str
-    """Of git its full hash; of a folder "tree-" and the hash of its content."""
+    """For git, the full hash of the commit; for a folder, "tree-" and the hash of its content."""
     subject: str = ""
     author: str = ""
     date: str = ""
-    """Of the commit, ISO 8601."""
+    """Date of the commit, ISO 8601."""
     unix_s: int = 0
     """The commit's time; 0 for a folder."""
     patch: str = ""
@@ -92,8 +92,8 @@ def source_obstacle(spec: BuildSpec) -> str | None:
 def is_memcached(spec: BuildSpec, cache: Path) -> bool:
     """Whether the source is that of memcached: it has a memcached.c at its top.
 
-    Of a repository that was never fetched the name decides, and of a commit that is not there HEAD:
-    what is wrong then is the commit, which is named when it is looked up.
+    For a repository that was never fetched the name decides, and for a commit that is not there HEAD: what is wrong
+    then is the commit, which is named when it is looked up.
     """
     origin, clone = Path(_origin(spec)), work_folder(cache, spec) / "source"
     if spec.git is None:
@@ -144,7 +144,7 @@ async def get_source(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) ->
 
 
 async def _fixed(spec: BuildSpec, host: LocalHost) -> BuildSpec:
-    """Of a repository on this host: its commit's hash as the ref.
+    """The same build with the commit's hash as its ref, where its repository is on this host.
 
     A clone does not have the repository's remote branches, and not the HEAD of one without a branch, which is what a CI
     service checks out; nor does it learn of a new one.

@@ -45,7 +45,7 @@ class InstanceSettings:
     init_sql: list[str] = field(default_factory=list)
     """Statements that the server executes at its start, before it accepts connections."""
     memcached: MemcachedOptions | None = None
-    """Of the memcached inside this server, or of the memcached that it is; None: there is none."""
+    """Options of the memcached inside this server, or of the memcached that it is; None: there is none."""
     interface: str | None = None
     """The network interface, in the server's namespace, that carries the load; None: none in particular."""
 

@@ -49,7 +49,7 @@ class AddedServer(Record):
     archive: str
     """The path or URL that it was taken from."""
     sha256: str
-    """Of the archive, or of the image's manifest."""
+    """SHA-256 of the archive, or of the image's manifest."""
     size_bytes: int
     version: str
     """As the program reports it."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST_STUDIES = 12
 """More are unreadable."""
 MOST_NAMES = 20
-"""Of arms or steps that a message lists."""
+"""Most arms or steps that a message lists."""
 
 
 def _named(request: Request) -> list[Path]:

@@ -22,7 +22,7 @@ from mydyno.web.rendering import render
 from mydyno.web.script_words import design_words
 
 MOST_DESIGN_BYTES = 256 * 1024
-"""Of an experiment that is sent: the largest built-in one has 6 KB."""
+"""Largest experiment that may be sent, in bytes: the largest built-in one has 6 KB."""
 _CHECKING = asyncio.Semaphore(1)
 """One check at a time: the host may be measured."""
 

@@ -78,7 +78,7 @@ def waits(*events: WaitRecord) -> WaitsRecord:
 
 
 def kernel(*times: tuple[str, float, float]) -> KernelRecord:
-    """Of each measure its name, and its time in the control and in the arm."""
+    """A record of kernel measures: for each its name, and its time in the control and in the arm."""
     rows = [
         KernelRow(
             measure=measure, control_count=1.0, arm_count=1.0, control_us=control_us, arm_us=arm_us,
@@ -142,7 +142,7 @@ PER_QUERY = "server_cpu_us_per_query"
 
 
 def of_cpu(costs: CostsRecord, ratio: float, profiles: ProfilesRecord | None = None) -> tuple[CandidateRecord, ...]:
-    """Of an effect on the server's CPU time per query."""
+    """The candidates for an effect on the server's CPU time per query."""
     return candidates_of([shown_effect(PER_QUERY, ratio)], costs, profiles, None, None)
 
 

@@ -49,7 +49,7 @@ def test_runs_that_do_not_count_have_no_costs() -> None:
 
 
 def test_cpu_time_delays_all_connections_of_a_cpu_and_of_the_load_program_all_of_a_thread() -> None:
-    """Of 16 connections on 2 busy CPUs, with one thread of the load program."""
+    """16 connections on 2 busy CPUs, with one thread of the load program."""
     assert crowding(strangers=0.0) == (pytest.approx(8.0), pytest.approx(8.0))
     assert crowding(strangers=0.0, busiest_worker_pct=90.0) == (pytest.approx(8.0), pytest.approx(0.9 * 16))
     assert crowding(strangers=0.5, busiest_worker_pct=40.0) == (pytest.approx(8.0), pytest.approx(0.8 * 16))
@@ -57,7 +57,7 @@ def test_cpu_time_delays_all_connections_of_a_cpu_and_of_the_load_program_all_of
 
 
 def crowding(strangers: float, busiest_worker_pct: float | None = None) -> tuple[float, float]:
-    """Of the server's CPU time, and of that of a load program with one thread."""
+    """Crowding of the server's CPU time, and of that of a load program with one thread."""
     experiment = one_arm()
     run, summary, made = run_of(1, "base", 1, Cause(), np.random.default_rng(1), 1e-4, 8000.0)
     seen: dict[str, Any] = {"strangers": strangers}

@@ -96,7 +96,7 @@ pub struct Comparison {
     pub only: (u64, u64),
     /// Statements with different results.
     pub differ: u64,
-    /// Those of digests that may differ on the same data.
+    /// Differing statements of digests that may differ on the same data.
     pub differ_nondeterministic: u64,
     /// Geometric mean of the ratios B / A of each statement's service times.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -46,7 +46,7 @@ pub struct Shared {
     pub grace_ns: u64,
     /// Statements that have ended.
     pub done: AtomicU64,
-    /// Those with an error.
+    /// Statements that ended with an error.
     pub errors: AtomicU64,
     /// Set by Ctrl-C.
     pub interrupted: Arc<AtomicBool>,

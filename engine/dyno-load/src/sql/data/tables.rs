@@ -57,7 +57,7 @@ pub fn keys(client: &mut Client, table: u32) -> Result<BTreeSet<String>, Error> 
     Ok(columns.into_iter().map(in_words).collect())
 }
 
-/// Those that a prepared table has.
+/// The keys that a prepared table has.
 pub fn wanted_keys(options: &OltpOptions) -> BTreeSet<String> {
     let index = options.create_secondary.then(|| key(false, "k"));
     index.into_iter().chain([key(!options.secondary, "id")]).collect()

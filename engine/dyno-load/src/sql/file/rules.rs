@@ -117,7 +117,7 @@ impl Rule {
     /// Reads a rule; files are relative to `folder`.
     ///
     /// # Errors
-    /// With what is wrong and what is allowed.
+    /// A sentence on what is wrong and what is allowed.
     pub fn parse(text: &str, folder: &Path, sources: &Sources) -> Result<Self, String> {
         let text = text.trim();
         let is_call = text.ends_with(')') && text.contains('(');

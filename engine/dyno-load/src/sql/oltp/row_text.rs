@@ -23,7 +23,7 @@ pub enum RowText {
 }
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Of a name: three of them have 15 bits.
+/// Syllables of a name: three of them have 15 bits.
 const SYLLABLES: [&str; 32] = [
     "ba", "den", "fi", "gor", "ha", "jun", "ka", "len", "mi", "nor", "pa", "ros", "sil", "tor", "va", "wen", "xa",
     "yor", "zel", "bri", "cla", "dro", "fle", "gra", "hol", "kin", "lam", "mon", "per", "ster", "tal", "ver",

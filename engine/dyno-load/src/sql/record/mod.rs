@@ -86,7 +86,7 @@ impl Extra for SqlRecord {
         self.handshakes.clear();
     }
 
-    /// Of all that was before the first interval only the connections' handshakes count.
+    /// Discards everything recorded before the first interval except the connections' handshakes.
     fn clear_after_connecting(&mut self) {
         self.statements.iter_mut().for_each(Histogram::clear);
         self.by_type.clear();

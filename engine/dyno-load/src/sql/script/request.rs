@@ -65,7 +65,7 @@ fn text(value: Option<&Value>) -> Vec<u8> {
     }
 }
 
-/// Of a parameter whose type is not a DOUBLE; numbers are cut to whole ones, as when C stores them in a BIGINT.
+/// A parameter whose type is not a DOUBLE; numbers are cut to whole ones, as when C stores them in a BIGINT.
 fn parameter(value: &Value) -> Parameter {
     match value {
         Value::Integer(value) => Parameter::Integer(*value),

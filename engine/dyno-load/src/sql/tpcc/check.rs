@@ -33,11 +33,11 @@ pub struct ConditionCheck {
 /// What became of the orders that a run's server acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Durability {
-    /// Orders acknowledged.
+    /// Acknowledgements of orders, repeated ones included.
     pub acknowledged: u64,
-    /// Of them, not in ORDER.
+    /// Acknowledged orders that are not in ORDER.
     pub missing: u64,
-    /// Of them, acknowledged more than once.
+    /// Acknowledgements of orders that had been acknowledged before.
     pub repeated: u64,
 }
 
@@ -118,7 +118,7 @@ pub fn check(options: &Options, threads: u32, acknowledged: Option<Vec<OrderId>>
 /// Whether tables with at least `wanted` warehouses and all items are there.
 ///
 /// # Errors
-/// With what is there, and how to make it.
+/// A sentence on what is there, and how to make it.
 pub fn warehouses_for(client: &mut Client, wanted: u32) -> Result<(), Error> {
     let warehouses = count_warehouses(client)?;
     let items = number(client, "SELECT COUNT(*) FROM item")?;

@@ -20,11 +20,11 @@ pub const ITEMS: u32 = 100_000;
 /// The constants C of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Constants {
-    /// Of C_LAST.
+    /// Constant C of C_LAST.
     pub c_last: u32,
-    /// Of C_ID.
+    /// Constant C of C_ID.
     pub c_id: u32,
-    /// Of OL_I_ID.
+    /// Constant C of OL_I_ID.
     pub ol_i_id: u32,
 }
 
