@@ -22,6 +22,8 @@ METRIC_KEYS = (
     "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"
 )  # fmt: skip
 
+AS_QUERIES = "published as TPS, which has the same ratio"
+"""Where this study decides QPS alone: arms with the same operations have as many queries in each transaction."""
 NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 
 
@@ -116,6 +118,12 @@ def _entry(
         effect = _effect_for(figure, arm, control, steps, effects)
     if effect is None:
         return None
+    if figure.metric == "tps" and effect.verdict is None:
+        by_queries = _effect_for(
+            replace(figure, metric="qps"), arm, control, {effect.step: steps[effect.step]}, effects
+        )
+        if by_queries is not None and by_queries.verdict is not None:
+            effect, figure = by_queries, replace(figure, metric="qps", note=f"{figure.note}; {AS_QUERIES}")
     said = compare(
         figure.ratio,
         effect.verdict,

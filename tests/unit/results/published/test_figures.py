@@ -72,6 +72,23 @@ def test_only_a_decided_verdict_agrees_or_disagrees(verdict: str | None, ratio: 
     assert entry.agreement == "cannot tell"
 
 
+def test_published_tps_are_held_against_the_verdict_on_qps_where_tps_have_none() -> None:
+    figure = next(figures_of(published_studies()["thread-pool"]))
+    assert (figure.metric, figure.instances) == ("tps", 1)
+    loaded = experiment(
+        (figure.control, figure.arm), treatments=published_studies()["thread-pool"].arms, published=("thread-pool",),
+        steps=(StepSpec(workload=figure.workload, connections=(figure.connections,)),),
+    )  # fmt: skip
+    step = f"{figure.workload}-{figure.connections}"
+    queries = effect(figure.arm, figure.control, figure.ratio, 0.03, step)
+    transactions = queries.model_copy(update={"metric": "tps", "verdict": None})
+    undecided = [one for one in compare_with_published(loaded, [transactions]) if one.step == step]
+    assert {one.agreement for one in undecided} == {"cannot tell"}
+    (entry,) = [one for one in compare_with_published(loaded, [transactions, queries]) if one.step == step]
+    assert (entry.metric, entry.agreement, entry.published_ratio) == ("qps", "agrees", pytest.approx(figure.ratio))
+    assert "published as TPS" in entry.note
+
+
 def test_an_effect_without_an_interval_cannot_tell() -> None:
     without = effect("b", "a", 1.1, 0.1).model_copy(update={"ci_low": None, "ci_high": None})
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [without])
