@@ -25,11 +25,15 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import (
     DataSpec,
     DesignSpec,
+    HooksSpec,
+    ScreenSpec,
+    SearchSpec,
     ServerSpec,
     StepSpec,
     ValiditySpec,
 )
 from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.servers.catalogue import CATALOGUE
@@ -116,12 +120,16 @@ def experiment() -> str:
     """Every key of an experiment file, every treatment, every workload option."""
     sections: list[tuple[str, type[BaseModel]]] = [
         ("[server]", ServerSpec),
+        ("[server.build]", BuildSpec),
+        ("[server.hooks]", HooksSpec),
         ("[data]", DataSpec),
         ("[[steps]]", StepSpec),
+        ("[steps.search]", SearchSpec),
         ("[design]", DesignSpec),
         ("[verdict]", VerdictSpec),
         ("[[verdict.compare]]", CompareSpec),
         ("[validity]", ValiditySpec),
+        ("[screen]", ScreenSpec),
         ("[profile]", ProfileSpec),
     ]
     text = [
