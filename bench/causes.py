@@ -2,14 +2,15 @@
 
 Each study has a control and an arm with one change whose trace is known: a preloaded send() that spins, a flush of the
 redo log at each commit, a small redo log, a small buffer pool, a hot row, a slow client, and others. Shown is which
-candidate the section "What came with it" has first for the effect on transactions per second, read from the study's
-summary, and the effect with its interval. A cause is missed also where the study shows no effect, or names nothing.
+candidate the section "Costs that changed with the effect" has first for the effect on transactions per second, read
+from the study's summary, and the effect with its interval. A cause is missed also where the study shows no effect, or
+names nothing.
 
 equal     Studies whose arms are all the same. Every candidate that is named there is a false alarm; most such contrasts
           show no effect, and then no cause is looked for.
 
 The studies use profiles, waits and the kernel view where the plant needs them. Takes --time for each study and half a
-minute more: by default 11 plants and 2 studies of equal arms, some 45 minutes.
+minute more: by default 11 plants and 2 studies of equal arms, some 50 minutes.
 """
 
 from __future__ import annotations
