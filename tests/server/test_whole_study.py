@@ -46,7 +46,7 @@ measure = "2s"
 workload = "oltp_read_write"
 connections = 2
 warmup = "0s"
-measure = "1s"
+measure = "2s"
 """
 
 
