@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::freeze::on_a_still_host;
-use common::{client, command, is_everything, parse, plain, PrivateServer, Run, PROGRAM};
+use common::{assert_ended, client, command, is_everything, parse, plain, PrivateServer, Run, PROGRAM};
 
 fn with_agents(mut command: Command, count: usize) -> Run {
     for _ in 0..count {
@@ -20,7 +20,7 @@ fn with_agents(mut command: Command, count: usize) -> Run {
 }
 
 fn assert_reconciled(result: &Run) {
-    assert_eq!(result.code, 0, "{}{}", result.stderr, result.last());
+    assert_ended(result, "agents");
     let checks = result.last()["reconciliation"].as_array().unwrap();
     assert!(checks.len() >= 2, "{checks:?}");
     for check in checks {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
-use common::{client, plain, run, variable};
+use common::{assert_ended, client, plain, run, variable};
 use dyno_mysql::blocking::Client;
 
 /// The general log and the server's counters are of the whole server: one test at a time.
@@ -229,7 +229,7 @@ fn results_values_second_connections_and_errors_are_as_the_interface_says() {
             "script {file} --socket {socket} --database mysql --limit=7 --flag --words=x,y --connections 3 \
              --db-ps-mode={prepared} --duration 200ms run"
         ));
-        assert_eq!(result.code, 0, "{prepared}: {}", result.stderr);
+        assert_ended(&result, prepared);
         assert!(result.count("/counts/transactions") > 3);
         // Each event has one statement that fails, and the script handles it.
         assert!(result.count("/whole_load_counts/ignored_errors") >= result.count("/counts/transactions"));
@@ -267,7 +267,7 @@ fn scripts_for_sysbench_0_5_have_their_functions_and_options_and_events_end_a_lo
     let result = run(&format!(
         "script {file} {options} --connections 3 --events=50 --time=0 --quiet run"
     ));
-    assert_eq!(result.code, 0, "{}", result.stderr);
+    assert_ended(&result, test);
     assert_eq!(result.count("/counts/transactions"), 50);
     assert!((0.0..60.0).contains(&result.number("/duration_s")), "{}", result.last());
     for check in result.last()["reconciliation"].as_array().unwrap() {
@@ -296,7 +296,7 @@ fn habits_of_scripts_for_sysbench_work() {
     let result = run(&format!(
         "script {file} {options} --connections 3 --threads 1 --events=90 --time=0 --interval 20ms --quiet run"
     ));
-    assert_eq!(result.code, 0, "{}", result.stderr);
+    assert_ended(&result, test);
     assert_eq!(result.count("/counts/transactions"), 90);
     assert_eq!(result.count("/counts/ignored_errors"), 90, "what the script counted");
     assert!(

@@ -8,7 +8,7 @@ mod common;
 use std::time::Duration;
 
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
-use common::{client, command, is_everything, plain, run, signal, variable, PrivateServer, Running};
+use common::{assert_ended, client, command, is_everything, plain, run, signal, variable, PrivateServer, Running};
 use dyno_mysql::blocking::Client;
 use dyno_patience::{wait_until, Patience};
 use nix::sys::signal::Signal;
@@ -47,7 +47,7 @@ fn checks_speak_before_any_load() {
     let load = "--table-size 500 --user dyno_few --warmup 0s --duration 200ms --connections";
     refuse(&format!("{load} 4"), "max_user_connections is 4, 1 in use");
     let fits = plain(&format!("{base} {load} 3"));
-    assert_eq!(fits.code, 0, "{}", fits.stderr);
+    assert!(matches!(fits.code, 0 | 4), "{}", fits.stderr);
     control.exec(&format!("DROP USER {few}")).unwrap();
     control.exec(&format!("DROP DATABASE {database}")).unwrap();
 }
@@ -122,7 +122,7 @@ fn every_workload_reconciles_with_the_server() {
              --warmup 200ms --duration 500ms --quiet {rate}",
             workload.name
         ));
-        assert_eq!(result.code, 0, "{}: {}{}", workload.name, result.stderr, result.last());
+        assert_ended(&result, workload.name);
         assert!(result.count("/counts/transactions") > 0, "{}", workload.name);
         let checks = result.last()["reconciliation"].as_array().unwrap();
         assert!(!checks.is_empty() || workload.name == "connect", "{}", workload.name);
@@ -193,7 +193,7 @@ fn a_killed_connection_is_made_again_when_asked_and_ends_the_run_otherwise() {
         ended.last()
     );
     let resumed = load("--ignore-errors 1213,1020,1205,2013,1927,1053");
-    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    assert_ended(&resumed, test);
     assert_eq!(resumed.count("/counts/reconnects"), 1);
     assert!(resumed.last()["errors_by_code"]
         .as_object()
@@ -286,7 +286,7 @@ fn compression_shows_in_the_bytes_on_the_wire() {
             "oltp run --workload oltp_read_only --socket {socket} --table-size 1000 --connections 2 --duration 500ms --quiet \
              --compression {compression}"
         ));
-        assert_eq!(result.code, 0, "{}", result.stderr);
+        assert_ended(&result, compression);
         result.number("/traffic/wire_received_bytes") / result.number("/traffic/raw_received_bytes")
     };
     assert_eq!(received("off"), 1.0);

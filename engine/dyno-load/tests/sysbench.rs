@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
 
-use common::{client, plain, run, variable};
+use common::{assert_ended, client, plain, run, variable};
 use dyno_load::sql::oltp::CATALOGUE;
 use dyno_mysql::blocking::Client;
 use dyno_patience::wait_until;
@@ -57,7 +57,7 @@ impl Bench {
             "oltp run --socket {} --database {database} --quiet {arguments}",
             self.socket
         ));
-        assert_eq!(result.code, 0, "{arguments}: {}", result.stderr);
+        assert_ended(&result, arguments);
         result
     }
 

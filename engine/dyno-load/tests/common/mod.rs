@@ -262,6 +262,19 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// The run ended, and nothing but the speed of this host makes it invalid.
+pub fn assert_ended(result: &Run, what: &str) {
+    if result.code == 0 {
+        return;
+    }
+    assert_eq!(result.code, 4, "{what}: {}", result.stderr);
+    for finding in result.last()["verdict"]["findings"].as_array().unwrap() {
+        let rule = finding["rule"].as_str().unwrap();
+        let is_slow = ["lag", "cpu", "cpu_wait", "network"].contains(&rule);
+        assert!(is_slow || finding["level"] != "INVALID", "{what}: {finding}");
+    }
+}
+
 /// Runs the program to its end.
 pub fn run(arguments: &str) -> Run {
     parse(command(arguments).output().unwrap())
