@@ -57,7 +57,7 @@ fn assert_delivered_once(control: &mut Client, warehouses: u32) {
     assert_eq!(deliveries, delivered - f64::from(warehouses) * 10.0 * 2100.0);
 }
 
-/// One warehouse for what does not change it for the next: loading one takes longer than the rest together.
+/// One server for three tests: loading a warehouse takes longer than all of them.
 #[test]
 fn the_same_tables_are_made_serve_terminals_and_survive_a_killed_server() {
     let test = "the_same_tables_are_made_serve_terminals_and_survive_a_killed_server";

@@ -29,15 +29,20 @@ class Stopping:
         self._in_a_row = 0 if run.valid or is_host_noise(run) else self._in_a_row + 1
         if self._in_a_row == FAILED_RUNS_IN_A_ROW:
             last = joined(run.reasons[:1]) or "no reason was recorded"
-            self._stop(f"{self._in_a_row} runs in a row are invalid; the last one: {last}")
+            self._stop(f"{self._in_a_row} runs in a row are invalid; the last one{_where(run)}: {last}")
 
     def block_ended(self, runs: Iterable[RunRecord], control: str) -> None:
         """Note the runs of one block in the interleaved design. Raises as run_ended does."""
-        failed = next(run.failed for run in runs if run.arm == control and run.copy_number == 1)
-        self._in_a_row = self._in_a_row + 1 if failed else 0
+        first = next(run for run in runs if run.arm == control and run.copy_number == 1)
+        self._in_a_row = self._in_a_row + 1 if first.failed else 0
         if self._in_a_row == FAILED_CONTROLS_IN_A_ROW:
-            self._stop(f"the control {control} failed in {self._in_a_row} blocks in a row: {failed}")
+            words = f"the control {control} failed in {self._in_a_row} blocks in a row"
+            self._stop(f"{words}{_where(first)}: {first.failed}")
 
     def _stop(self, words: str) -> None:
         summarise(self._folder)
         raise StudyError(words, f"correct the cause, then run: mydyno resume {self._folder.path}")
+
+
+def _where(run: RunRecord) -> str:
+    return f" (on {run.host_group})" if run.host_group else ""

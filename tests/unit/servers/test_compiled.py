@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 import shutil
@@ -14,47 +13,20 @@ from pathlib import Path
 import pytest
 
 import mydyno as mydyno_package
-from mydyno.errors import BuildError, HostError, UserError
-from mydyno.hosts.local import LocalHost
+from mydyno.errors import BuildError, HostError
 from mydyno.model.definition.experiment import ServerSpec
-from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
 from mydyno.servers.compiled import build_log, link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
-from mydyno.servers.compiled.source import fetched, get_source, hash_of_tree, is_memcached
+from mydyno.servers.compiled.source import get_source
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.build_proof import prove_build
-from tests.support.memcached_commits import commit, git, new_repository
+from tests.support.memcached_commits import commit, git
 from tests.support.patience import until
 from tests.support.processes import has_ended
+from tests.support.stand_in import COMMAND, HOST, PROGRAM, spec
 from tests.unit.cli.test_command_line import mydyno
-
-HOST = LocalHost("tests", None)
-PROGRAM = '#include <stdio.h>\nint line(void);\nint main(void) { printf("memcached 1.6.18\\n"); return line(); }\n'
-COMMAND = "cc -c memcached.c -o a.o && cc -c line.c -o b.o && cc -o memcached a.o b.o"
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A repository whose program says that it is a memcached; two commits."""
-    made = new_repository(tmp_path / "stand-in")
-    (made / "memcached.c").write_text(PROGRAM)
-    (made / "line.c").write_text("int line(void) { return 0; }\n")
-    commit(made, "Begin")
-    git(made, "tag", "v1")
-    (made / "line.c").write_text("int line(void) { volatile int n = 5; return n - 5; }\n")
-    commit(made, "Count")
-    return made
-
-
-def spec(repository: Path, **changes: object) -> BuildSpec:
-    return BuildSpec.model_validate({"git": str(repository), "command": COMMAND, **changes})
 
 
 def left_over(cache: Path) -> list[str]:
@@ -290,59 +262,6 @@ async def test_ccache_is_used_where_it_is(
     assert plain.compiled.recipe == cached.compiled.recipe
 
 
-async def test_a_folder_is_known_by_its_content(repository: Path, cache: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    shutil.copytree(repository, folder)
-    own = BuildSpec(source=str(folder), command=COMMAND)
-    (build,) = await get_compiled(own, cache, HOST, silent)
-    assert build.compiled is not None
-    assert build.compiled.commit == f"tree-{hash_of_tree(folder)}"
-    assert not (folder / "memcached").exists(), "it is built in a copy"
-    before = hash_of_tree(folder)
-    (folder / "line.c").write_text("int line(void) { return 0 * 3; }\n")
-    assert hash_of_tree(folder) != before
-    (changed,) = await get_compiled(own, cache, HOST, silent)
-    assert changed.program != build.program
-
-
-PATCH = """--- a/line.c
-+++ b/line.c
-@@ -1 +1 @@
--{before}
-+int line(void) {{ return {number} - {number}; }}
-"""
-
-
-@pytest.mark.parametrize("kind", ["git", "source"])
-async def test_a_patch_is_applied_and_its_content_is_part_of_the_build(
-    repository: Path, cache: Path, tmp_path: Path, kind: str
-) -> None:
-    """A source package is a folder without commits."""
-    before, patch = (repository / "line.c").read_text().strip(), tmp_path / "my.patch"
-    plain = BuildSpec.model_validate({kind: str(repository), "command": COMMAND})
-    patched = plain.model_copy(update={"patch": str(patch)})
-    programs, names = set(), set()
-    for number in (7, 8, 7):
-        patch.write_text(PATCH.format(before=before, number=number))
-        (build,) = await get_compiled(patched, cache, HOST, silent)
-        assert build.compiled is not None
-        assert build.compiled.words.endswith(" with my.patch")
-        assert build.compiled.facts["patch_sha256"] == hashlib.sha256(patch.read_bytes()).hexdigest()
-        programs.add(build.compiled.sha256)
-        names.add(build.compiled.name)
-    (unpatched,) = await get_compiled(plain, cache, HOST, silent)
-    assert unpatched.compiled is not None
-    assert unpatched.compiled.name not in names, "nothing of a patch is left in the work tree"
-    assert len(names) == len(read_builds(cache)) - 1 == 2
-    assert len(programs | {unpatched.compiled.sha256}) >= 2
-    patch.write_text(PATCH.format(before="another line", number=9))
-    with pytest.raises(BuildError, match=r"(?s)my\.patch does not apply to .*FAILED"):
-        await get_compiled(patched, cache, HOST, silent)
-    patch.unlink()
-    with pytest.raises(UserError, match=r"server\.build\.patch: .*my\.patch is not a file"):
-        await get_compiled(patched, cache, HOST, silent)
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -359,45 +278,9 @@ async def test_a_command_that_waits_for_a_password_fails_at_once(repository: Pat
     assert time.monotonic() - began < 50, "it did not wait for its time limit"
 
 
-def test_a_repository_is_named_by_its_folder_also_as_a_dot(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(repository)
-    assert BuildSpec(git=".", ref="HEAD^1", command="make").words == "stand-in at HEAD^1"
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"ref": "no-such-branch"}, "server.build.ref = 'no-such-branch'"),
-        ({"git": "/nowhere/at/all"}, "/nowhere/at/all is neither a folder nor a URL"),
-        ({"git": None, "source": "/nowhere/at/all"}, "/nowhere/at/all is not a folder"),
-    ],
-)
-async def test_a_source_that_is_not_there_is_a_users_mistake(
-    repository: Path, cache: Path, changes: dict[str, object], words: str
-) -> None:
-    with pytest.raises(UserError) as error:
-        await get_compiled(spec(repository, **changes), cache, HOST, silent)
-    assert words in error.value.message
-
-
 async def test_a_compiler_that_is_not_there_is_named(repository: Path, cache: Path) -> None:
     with pytest.raises(HostError, match="no compiler no-such-cc on PATH"):
         await get_compiled(spec(repository, environment={"CC": "no-such-cc"}), cache, HOST, silent)
-
-
-def test_memcached_is_recognised_by_its_source(repository: Path, cache: Path, tmp_path: Path) -> None:
-    assert is_memcached(spec(repository), cache)
-    (tmp_path / "server").mkdir()
-    assert not is_memcached(BuildSpec(source=str(tmp_path / "server"), command="make"), cache)
-    assert is_memcached(BuildSpec(git="https://host.example/me/memcached.git", command="make"), cache)
-    assert not is_memcached(BuildSpec(git="https://host.example/MariaDB/server.git", command="make"), cache)
-    assert is_memcached(spec(repository, ref="not-there"), cache), "the ref is wrong, not the kind of server"
-
-
-async def test_a_repository_that_is_not_there_is_a_users_mistake_also_where_it_is_fetched(cache: Path) -> None:
-    with pytest.raises(UserError, match="is neither a folder nor a URL"):
-        await fetched(spec(Path("/not/there")), cache, HOST, silent)
-    assert not cache.exists()
 
 
 async def test_the_proof_tells_another_file_from_the_build(repository: Path, cache: Path) -> None:

@@ -1,9 +1,10 @@
 """Which costs, waits, times in the kernel and functions accompanied each effect: the likeliest first.
 
-A candidate changed beyond noise, in the direction of the effect, and far enough to account for a good part of it. For
-an effect on throughput, "it" is the change of the time that a connection spends on an operation; for one on latency,
-that of the mean response time; for one on the server's CPU time, that time itself, and its candidates are functions and
-the time in user mode and in the kernel. Nothing here shows a cause: an experiment has to test a candidate.
+A candidate changed beyond noise, in the direction of the effect, and far enough to account for a good part of it: of
+the change in the time that a connection spends on an operation, for an effect on throughput; of the change in the mean
+response time, for one on latency; of the change itself, for one on the server's CPU time, where candidates are
+functions and the time in user mode and in the kernel. Nothing here shows a cause: an experiment has to test a
+candidate.
 """
 
 from __future__ import annotations
