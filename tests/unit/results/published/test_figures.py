@@ -89,6 +89,14 @@ def test_published_tps_are_held_against_the_verdict_on_qps_where_tps_have_none()
     assert "published as TPS" in entry.note
 
 
+def test_a_study_that_published_tps_and_qps_of_a_load_claims_it_once() -> None:
+    """Study 3 has a table of each."""
+    queries = effect("b", "a", 1.14, 0.03)
+    transactions = queries.model_copy(update={"metric": "tps", "verdict": None})
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [queries, transactions])
+    assert (entry.metric, entry.note) == ("qps", "QPS against connections")
+
+
 def test_an_effect_without_an_interval_cannot_tell() -> None:
     without = effect("b", "a", 1.1, 0.1).model_copy(update={"ci_low": None, "ci_high": None})
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [without])
