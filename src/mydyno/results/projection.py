@@ -35,10 +35,12 @@ class Precision:
     @property
     def in_words(self) -> str:
         """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
-        widths = ", ".join(
-            f"±{100 * width:.1f} % of {phrase_of(metric, self.workloads).short_noun}"
-            for metric, width in self.half_widths.items()
-        )
+        by_noun: dict[str, float] = {}
+        for metric, width in self.half_widths.items():
+            noun = phrase_of(metric, self.workloads).short_noun
+            # CPU per query and its ratio to the load program's have the same noun; the more precise one is shown.
+            by_noun[noun] = min(width, by_noun.get(noun, width))
+        widths = ", ".join(f"±{100 * width:.1f} % of {noun}" for noun, width in by_noun.items())
         return f"expected at {self.blocks} blocks: {widths}"
 
 

@@ -13,6 +13,12 @@ def test_a_progress_line_names_metrics_in_words() -> None:
     assert said == "expected at 6 blocks: ±9.7 % of transactions per second, ±10.8 % of CPU per transaction"
 
 
+def test_a_progress_line_names_the_cost_of_a_query_once() -> None:
+    widths = {"qps": 0.05, "server_cpu_us_per_query": 0.08, "server_cpu_ratio": 0.03}
+    said = Precision(6, 2, widths).in_words
+    assert said == "expected at 6 blocks: ±5.0 % of queries per second, ±3.0 % of CPU per query"
+
+
 def test_where_every_step_connects_line_and_table_speak_of_connections() -> None:
     said = Precision(6, 2, WIDTHS, frozenset({"connect"})).in_words
     assert said == "expected at 6 blocks: ±9.7 % of connections per second, ±10.8 % of CPU per connection"
