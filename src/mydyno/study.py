@@ -154,7 +154,7 @@ async def _make_runs(
     stopping = Stopping(folder)
     for block in plan.blocks:
         async for record in make_runs(environment, folder, plan, block, templates, watcher):
-            stopping.run_ended(record)
+            stopping.stop(stopping.run_ended(record))
     return ended(folder, plan, len(plan.blocks))
 
 

@@ -179,6 +179,8 @@ class FakeHosts:
     paths: HostPaths
     opener: Opener
     mishaps: dict[str, Mishaps] = field(default_factory=dict)
+    openers: dict[str, Opener] = field(default_factory=dict)
+    """Groups whose servers are others than `opener`'s."""
     links: dict[str, FakeLink] = field(default_factory=dict)
 
     def __call__(self, group: HostGroup, _paths: HostPaths) -> FakeLink:
@@ -190,7 +192,11 @@ class FakeHosts:
             study_lock_address=f"\0test-{self.folder}-{group.name}",
         )
         self.links[group.name] = FakeLink(
-            group, root / "studies", own, self.opener, self.mishaps.get(group.name, Mishaps())
+            group,
+            root / "studies",
+            own,
+            self.openers.get(group.name, self.opener),
+            self.mishaps.get(group.name, Mishaps()),
         )
         return self.links[group.name]
 

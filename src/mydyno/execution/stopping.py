@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from mydyno.errors import StudyError
@@ -18,30 +19,37 @@ FAILED_CONTROLS_IN_A_ROW = 3
 
 
 class Stopping:
-    """Counts failures in a row, in the order in which runs or blocks end."""
+    """Counts failures in a row on each host group, in the order in which runs or blocks end."""
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
-        self._in_a_row = 0
+        self._in_a_row: Counter[str] = Counter()
 
-    def run_ended(self, run: RunRecord) -> None:
-        """Note a run in the design of blocks. Raises StudyError after too many in a row; the study can be resumed."""
-        self._in_a_row = 0 if run.valid or is_host_noise(run) else self._in_a_row + 1
-        if self._in_a_row == FAILED_RUNS_IN_A_ROW:
-            last = joined(run.reasons[:1]) or "no reason was recorded"
-            self._stop(f"{self._in_a_row} runs in a row are invalid; the last one{_where(run)}: {last}")
-
-    def block_ended(self, runs: Iterable[RunRecord], control: str) -> None:
-        """Note the runs of one block in the interleaved design. Raises as run_ended does."""
+    def block_ended(self, runs: Iterable[RunRecord], control: str) -> str | None:
+        """Note the runs of one block in the interleaved design: why the host should make no more of them, or None."""
         first = next(run for run in runs if run.arm == control and run.copy_number == 1)
-        self._in_a_row = self._in_a_row + 1 if first.failed else 0
-        if self._in_a_row == FAILED_CONTROLS_IN_A_ROW:
-            words = f"the control {control} failed in {self._in_a_row} blocks in a row"
-            self._stop(f"{words}{_where(first)}: {first.failed}")
+        in_a_row = self._noted(first, bool(first.failed))
+        if in_a_row < FAILED_CONTROLS_IN_A_ROW:
+            return None
+        return f"the control {control} failed in {in_a_row} blocks in a row{_where(first)}: {first.failed}"
 
-    def _stop(self, words: str) -> None:
-        summarise(self._folder)
-        raise StudyError(words, f"correct the cause, then run: mydyno resume {self._folder.path}")
+    def run_ended(self, run: RunRecord) -> str | None:
+        """Note a run in the design of blocks; returns what block_ended does."""
+        in_a_row = self._noted(run, not run.valid and not is_host_noise(run))
+        if in_a_row < FAILED_RUNS_IN_A_ROW:
+            return None
+        last = joined(run.reasons[:1]) or "no reason was recorded"
+        return f"{in_a_row} runs in a row are invalid; the last one{_where(run)}: {last}"
+
+    def _noted(self, run: RunRecord, failed: bool) -> int:
+        self._in_a_row[run.host_group] = self._in_a_row[run.host_group] + 1 if failed else 0
+        return self._in_a_row[run.host_group]
+
+    def stop(self, why: str | None) -> None:
+        """End the study, which can be resumed, if there is a reason to: summarises it and raises StudyError."""
+        if why is not None:
+            summarise(self._folder)
+            raise StudyError(why, f"correct the cause, then run: mydyno resume {self._folder.path}")
 
 
 def _where(run: RunRecord) -> str:

@@ -168,6 +168,10 @@ class Cluster:
         )
         self._changed.set()
 
+    async def remove(self, name: str) -> None:
+        """Let a group that executes no block take none any more."""
+        await self._workers[name].close(reason="blocks fail there")
+
     async def map(self, blocks: Iterable[int]) -> AsyncIterator[tuple[int, Any]]:
         """(block, result) as they end. Raises StudyError when no group is left, and what the work raises.
 

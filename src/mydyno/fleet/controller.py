@@ -355,11 +355,20 @@ class _Fleet:
         async for block, _ in self.cluster.map(blocks):
             runs = [run for run in self.folder.runs() if run.block == block]
             if self.plan.design == "interleaved":
-                self._stopping.block_ended(runs, experiment.control)
+                whys = [self._stopping.block_ended(runs, experiment.control)]
             else:
-                for run in runs:
-                    self._stopping.run_ended(run)
+                whys = [self._stopping.run_ended(run) for run in runs]
+            if why := next(filter(None, whys), None):
+                await self._exclude(runs[0].host_group, why)
             lengthen_washout(self.folder, self.plan, experiment, block, self.watcher.say)
+
+    async def _exclude(self, group: str, why: str) -> None:
+        """Give a group no more blocks, on which they fail in a row. Raises StudyError if there is no other group."""
+        if not self._returning and set(self.cluster.live) <= {group}:
+            self._stopping.stop(why)
+        self.folder.journal.append(EXCLUDED_EVENT, group=group, why=why)
+        self.watcher.group_lost(group, why, True)
+        await self.cluster.remove(group)
 
     def _length_s(self) -> float | None:
         """Length of the next block: the time left, divided by the rounds for blocks not yet begun; None: no limit."""

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from mydyno.errors import StudyError
 from mydyno.fleet import controller
-from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
+from mydyno.fleet.controller import EXCLUDED_EVENT, FleetRequest, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
+from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, groups, interleaved, journal, study
 from tests.support.fake_script import Script, experiment
 
@@ -64,3 +66,23 @@ async def test_failures_in_a_row_end_a_study_that_can_be_resumed(
     watcher = FleetWatched()
     await resume_on_groups(path, paths, watcher, hosts)
     assert sorted({run.block for run in StudyFolder.open(path).runs()}) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why", "blocks"),
+    [
+        ("interleaved", "the control glibc failed in 3 blocks in a row (on b): no such file", 3),
+        ("blocks", "4 runs in a row are invalid; the last one (on b): no such file", 2),
+    ],
+)
+async def test_a_group_on_which_blocks_fail_in_a_row_gets_no_more_and_the_others_finish(
+    hosts: FakeHosts, paths: HostPaths, script: Script, kind: str, why: str, blocks: int
+) -> None:
+    hosts.openers["b"] = opener(replace(script, start_error=lambda _arm, _copy: "no such file"))
+    asked = interleaved(blocks=9) if kind == "interleaved" else experiment(design={"blocks": 9})
+    folder, summary, watcher = await study(hosts, paths, ("a", "b"), asked)
+    assert summary.state == "complete"
+    assert watcher.lost == [("b", why, True)]
+    assert [(one["group"], one["why"]) for one in journal(folder, EXCLUDED_EVENT)] == [("b", why)]
+    made = [run.host_group for run in folder.runs() if (run.arm, run.copy_number) == ("glibc", 1)]
+    assert (made.count("a"), made.count("b")) == (9 - blocks, blocks)

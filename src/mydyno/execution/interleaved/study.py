@@ -104,7 +104,7 @@ class Blocks:
             self.overheads_s.append(result.overhead_s)
             target = self._replanned(target, done)
             self._say_late(done, target)
-            stopping.block_ended(result.runs, self.environment.experiment.control)
+            stopping.stop(stopping.block_ended(result.runs, self.environment.experiment.control))
             precision = precision_so_far(self.folder, self.plan, target.blocks)
             if precision is not None:
                 self.folder.journal.append(
